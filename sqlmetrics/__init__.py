@@ -1,0 +1,46 @@
+"""Ranking, search and recommendation metrics computed inside the warehouse."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlmetrics.api import compile, evaluate
+    from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
+    from sqlmetrics.measure import parse
+    from sqlmetrics.result import Result
+    from sqlmetrics.spec import Spec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EngineError",
+    "InputError",
+    "Result",
+    "Spec",
+    "SpecError",
+    "SqlmetricsError",
+    "compile",
+    "evaluate",
+    "parse",
+]
+
+_HOMES = {
+    "EngineError": "errors",
+    "InputError": "errors",
+    "Result": "result",
+    "Spec": "spec",
+    "SpecError": "errors",
+    "SqlmetricsError": "errors",
+    "compile": "api",
+    "evaluate": "api",
+    "parse": "measure",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name where it is first used: the command line starts fast."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sqlmetrics' has no attribute {name!r}")
+    return getattr(import_module(f"sqlmetrics.{_HOMES[name]}"), name)

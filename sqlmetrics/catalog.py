@@ -1,0 +1,116 @@
+"""The metrics: one SQL template each, read into a catalogue.
+
+`templates/metrics/<name>.sql.jinja` holds a TOML header in its first comment and the
+macros that print the SQL. Nothing else lists the metrics: the README's table, the
+command line's help, the errors and the tests all read this catalogue.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from sqlmetrics.template import environment, folder
+
+Parameter = float | int
+COMMON_OPTIONS = ("average_over",)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a template's header says of a metric.
+
+    Attributes:
+        name: The name of the file, the metric's name everywhere.
+        title: The field's name for it.
+        formula: One line; k is the cutoff, R the query's number of relevant labels.
+        range: The values it can take.
+        cutoff: `required`, `optional` or `none`.
+        over: What it sums over: `ranked` (the list), `labels`, `ideal` (the labels in
+            their ideal order), or `query` (arithmetic over its parts).
+        empty: What an empty list, or a query without relevant labels, gives.
+        source: The paper or tool.
+        aliases: Other spellings; one that ends in `@k` needs a cutoff.
+        options: Conventions that change its formula.
+        parameters: Numbers of its own, with their defaults.
+        parts: The metrics it is made of: name in the template -> metric.
+        rows: Columns of the ranked rows beyond rank and grade that it reads.
+        undefined: `never`; `no_relevant` if that option says what becomes of it; `skip`
+            if a query for which it is undefined is always left out.
+        micro: Whether it has a micro average.
+        count: Whether it is a count, whose summary is a total.
+        listed: Whether users are told of it; else it is only a part of others.
+    """
+
+    name: str
+    title: str
+    formula: str
+    range: str
+    cutoff: str
+    over: str
+    empty: str
+    source: str
+    aliases: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
+    parts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    rows: tuple[str, ...] = ()
+    undefined: str = "never"
+    micro: bool = False
+    count: bool = False
+    listed: bool = True
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The names that its text may set, in the order in which they are printed."""
+        own = (*self.parameters, *self.options)
+        policy = ("no_relevant",) if self.undefined == "no_relevant" else ()
+        return own + policy + (("average",) if self.micro else ()) + COMMON_OPTIONS
+
+    @property
+    def ratio(self) -> bool:
+        """Whether its template prints a numerator and a denominator, not one value."""
+        return hasattr(_macros(self.name), "numerator")
+
+    def sql(self, macro: str, view: object) -> str:
+        """The text of one of its macros for the columns and settings of a view."""
+        return str(getattr(_macros(self.name), macro)(view))
+
+
+@cache
+def _macros(name: str) -> object:
+    return environment().get_template(f"metrics/{name}.sql.jinja").module
+
+
+@cache
+def catalog() -> Mapping[str, Metric]:
+    """All metrics by name, in the order of their names."""
+    files = sorted((folder() / "metrics").glob("*.sql.jinja"))
+    return {metric.name: metric for metric in map(_read, files)}
+
+
+def listed() -> Iterator[Metric]:
+    """The metrics that users are told of."""
+    return (metric for metric in catalog().values() if metric.listed)
+
+
+def _read(path: Path) -> Metric:
+    header = path.read_text(encoding="utf-8").split("#}")[0].removeprefix("{#")
+    values = tomllib.loads(header)
+    tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+    return Metric(name=path.name.removesuffix(".sql.jinja"), **(values | tuples))
+
+
+@cache
+def spellings() -> Mapping[str, tuple[Metric, bool]]:
+    """Every spelling in lower case -> the metric, and whether it needs a cutoff."""
+    found = {}
+    for metric in catalog().values():
+        for alias in (metric.name, *metric.aliases):
+            found[alias.removesuffix("@k").casefold()] = (metric, alias.endswith("@k"))
+    return found
+
+

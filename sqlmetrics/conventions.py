@@ -1,0 +1,294 @@
+"""The choices in which tools disagree, as data, and the presets that name sets of them.
+
+One row an option, one row a choice, one row a preset. A choice whose effect is a
+piece of SQL carries that piece: `plan.py` puts the columns in, no template decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sqlmetrics.errors import SpecError, unknown
+
+
+
+class Table(dict[float, float]):
+    """A gain table, grade -> gain, that can be a part of a frozen value."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+Value = str | Table
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One value of an option.
+
+    Attributes:
+        name: What users write.
+        meaning: One line for people.
+        sql: The text it becomes; {grade}, {rank}, {relevant}, {score}, {value} are
+            filled in by the plan. Empty where the choice is not a piece of text.
+        over: For `ideal`: whose order it is, `ideal` (labels) or `ideal_shown`.
+        cut: For `ideal`: whether the metric's cutoff holds for the ideal order too.
+        only: For `average_over`: the flags of the queries that the mean runs over.
+    """
+
+    name: str
+    meaning: str
+    sql: str = ""
+    over: str = "ideal"
+    cut: bool = True
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Option:
+    """One convention: its choices, the house default first.
+
+    Attributes:
+        scope: `metric` if a metric's text may set it, `spec` if it holds for all.
+    """
+
+    name: str
+    scope: str
+    meaning: str
+    choices: tuple[Choice, ...]
+
+    def choice(self, value: object) -> Choice:
+        """The row of a value; a mapping is the choice `table`.
+
+        Raises:
+            SpecError: If the value is unknown.
+        """
+        name = "table" if isinstance(value, Table) else value
+        for choice in self.choices:
+            if choice.name == name:
+                return choice
+        known = [choice.name for choice in self.choices]
+        raise SpecError(unknown(f"value for {self.name}", value, known))
+
+
+OPTIONS: Mapping[str, Option] = MappingProxyType(
+    {
+        option.name: option
+        for option in (
+            Option(
+                "gain",
+                "metric",
+                "what a grade is worth in DCG",
+                (
+                    Choice("exp", "2^grade - 1", "(power(2e0, {grade}) - 1e0)"),
+                    Choice("linear", "the grade itself", "{grade}"),
+                    Choice(
+                        "binary",
+                        "1 if relevant (grade >= rel), else 0",
+                        "case when {relevant} then 1e0 else 0e0 end",
+                    ),
+                    Choice("table", "grade -> gain, written {1: 1, 2: 3}"),
+                ),
+            ),
+            Option(
+                "discount",
+                "metric",
+                "what a rank is worth in DCG",
+                (
+                    Choice("log2", "1 / log2(rank + 1)", "ln(2e0) / ln({rank} + 1e0)"),
+                    Choice(
+                        "log2_max2",
+                        "1 / log2(max(rank, 2)): ranks 1 and 2 weigh the same",
+                        "ln(2e0) / ln(case when {rank} > 2 then {rank} * 1e0 else 2e0 end)",
+                    ),
+                    Choice("ln", "1 / ln(rank + 1)", "1e0 / ln({rank} + 1e0)"),
+                ),
+            ),
+            Option(
+                "ideal",
+                "metric",
+                "the list that IDCG is taken from",
+                (
+                    Choice("labels_at_k", "all labels, best first, cut at k"),
+                    Choice("labels", "all labels, best first, not cut", cut=False),
+                    Choice(
+                        "shown_at_k",
+                        "the items of the ranking alone, best first, cut at k",
+                        over="ideal_shown",
+                    ),
+                ),
+            ),
+            Option(
+                "ties",
+                "spec",
+                "the order of items with equal scores; ids compare as UTF-8 bytes",
+                (
+                    Choice("id_asc", "lower item id first", "item_id"),
+                    Choice("id_desc", "higher item id first", "item_id desc"),
+                    Choice("input_order", "as they come in", "input_order"),
+                    Choice("error", "equal scores are refused", "item_id"),
+                ),
+            ),
+            Option(
+                "score_precision",
+                "spec",
+                "scores that differ less than this are equal",
+                (
+                    Choice("double", "64-bit", "cast({score} as double)"),
+                    Choice("float32", "32-bit", "cast({score} as real)"),
+                ),
+            ),
+            Option(
+                "duplicate_rankings",
+                "spec",
+                "an item that a ranking holds twice",
+                (
+                    Choice("error", "is refused"),
+                    Choice("best_score", "counts once, at its best score or rank"),
+                ),
+            ),
+            Option(
+                "duplicate_labels",
+                "spec",
+                "an item that a query's labels hold twice",
+                (
+                    Choice("error", "is refused"),
+                    Choice("max_grade", "counts once, with its highest grade"),
+                ),
+            ),
+            Option(
+                "missing",
+                "spec",
+                "a labelled query without a ranking",
+                (
+                    Choice("zero", "counts as an empty list"),
+                    Choice("drop", "is left out"),
+                    Choice("error", "is refused"),
+                ),
+            ),
+            Option(
+                "no_relevant",
+                "metric",
+                "a query for which the metric is undefined",
+                (
+                    Choice("skip", "is left out", "{value}"),
+                    Choice("zero", "counts 0", "coalesce({value}, 0e0)"),
+                    Choice(
+                        "nan",
+                        "makes the mean NaN",
+                        "coalesce({value}, cast('NaN' as double))",
+                    ),
+                    Choice("one", "counts 1", "coalesce({value}, 1e0)"),
+                ),
+            ),
+            Option(
+                "average",
+                "metric",
+                "the summary of a metric",
+                (
+                    Choice("macro", "mean of the per-query values"),
+                    Choice("micro", "sum of numerators / sum of denominators"),
+                ),
+            ),
+            Option(
+                "average_over",
+                "metric",
+                "the queries that the mean runs over",
+                (
+                    Choice("labels", "queries with a label", only=("is_labelled",)),
+                    Choice("rankings", "queries with a ranking", only=("is_ranked",)),
+                    Choice(
+                        "common",
+                        "queries with both",
+                        only=("is_labelled", "is_ranked"),
+                    ),
+                    Choice(
+                        "hits",
+                        "queries with a relevant item in the top k",
+                        "case when {hits} > 0e0 then {value} end",
+                        only=("is_labelled",),
+                    ),
+                ),
+            ),
+        )
+    }
+)
+
+_TREC = {"gain": "linear", "ties": "id_desc", "no_relevant": "zero"}
+
+PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "house": {},
+        "trec_eval": _TREC,
+        "trec_eval_9": _TREC | {"score_precision": "float32", "missing": "drop"},
+        "ir_measures": _TREC | {"score_precision": "float32"},
+    }
+)
+
+PRESET_NOTES: Mapping[str, str] = MappingProxyType(
+    {
+        "house": "sqlmetrics' own defaults",
+        "trec_eval": "trec_eval 10 with -c",
+        "trec_eval_9": "trec_eval 9 and pytrec_eval: 32-bit scores, no missing queries",
+        "ir_measures": "ir_measures' pytrec_eval provider: 32-bit scores",
+    }
+)
+
+
+def resolve(preset: str, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Every option with its value: the house's, the preset's, then the given ones.
+
+    Args:
+        preset: A name of `PRESETS`.
+        given: Options that override the preset's.
+
+    Raises:
+        SpecError: If the preset, an option or a value is unknown; all are told.
+    """
+    problems = [] if preset in PRESETS else [unknown("preset", preset, PRESETS)]
+    for name, value in given.items():
+        problems += problems_of(name, value)
+    if problems:
+        raise SpecError(problems)
+    defaults = {name: option.choices[0].name for name, option in OPTIONS.items()}
+    return defaults | PRESETS[preset] | dict(given)
+
+
+def read(name: str, value: object) -> Value:
+    """A value as it was written, in the form that is compared and kept.
+
+    Raises:
+        SpecError: If it is a gain table with anything but numbers in it.
+    """
+    if isinstance(value, str):
+        return value.strip().casefold()
+    if not isinstance(value, Mapping):
+        return value  # type: ignore[return-value]  # a parameter, or told by problems_of
+    bad = [pair for pair in value.items() if not all(map(_is_number, pair))]
+    if bad:
+        raise SpecError(f"{name}: a table maps grades to gains, both numbers; given {bad}")
+    return Table(sorted(value.items()))
+
+
+def problems_of(name: str, value: object) -> list[str]:
+    """What is wrong with one option and its value; an empty list if nothing is."""
+    if name not in OPTIONS:
+        return [unknown("option", name, OPTIONS)]
+    try:
+        choice = OPTIONS[name].choice(value)
+    except SpecError as error:
+        return list(error.problems)
+    return _table_problems(name, value) if choice.name == "table" else []
+
+
+def _table_problems(name: str, value: object) -> list[str]:
+    if not isinstance(value, Table) or not value:
+        return [f"{name}=table needs the table itself, like {name}={{1: 1, 2: 3}}"]
+    bad = {grade: gain for grade, gain in value.items() if not 0 <= gain < float("inf")}
+    return [f"{name}: gains must be 0 or more and finite, given {bad}"] if bad else []
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,77 @@
+"""What can go wrong, in one tree, and the one way to say "did you mean".
+
+SqlmetricsError             exit code 3
+├── SpecError               exit code 2: what was asked for is wrong
+├── InputError              exit code 2: the data cannot be evaluated as it is
+└── EngineError             exit code 3: the database refused or failed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class SqlmetricsError(Exception):
+    """Every error that sqlmetrics raises on purpose derives from this one."""
+
+    exit_code = 3
+
+
+class SpecError(SqlmetricsError):
+    """Raised if a spec, a metric, an option or a name in them is wrong.
+
+    Attributes:
+        problems: One sentence a problem; the message tells them all.
+    """
+
+    exit_code = 2
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__(numbered("the spec has", self.problems))
+
+
+class InputError(SqlmetricsError):
+    """Raised if the data has problems that would give wrong numbers.
+
+    Attributes:
+        problems: One text a problem, with counts, example rows and what to do.
+    """
+
+    exit_code = 2
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__(numbered("the input has", self.problems))
+
+
+class EngineError(SqlmetricsError):
+    """Raised if a database fails to open, or refuses or fails a statement.
+
+    Attributes:
+        sql: The complete statement that failed, empty if there was none.
+    """
+
+    def __init__(self, message: str, sql: str = "") -> None:
+        self.sql = sql
+        super().__init__(message)
+
+
+def numbered(subject: str, problems: Sequence[str]) -> str:
+    """One problem as it is, several under a count and numbers."""
+    if len(problems) == 1:
+        return problems[0]
+    lines = [f"{subject} {len(problems)} problems"]
+    for number, problem in enumerate(problems, start=1):
+        lines.append(f"{number}. " + problem.replace("\n", "\n   "))
+    return "\n".join(lines)
+
+
+def unknown(kind: str, given: object, known: Iterable[str]) -> str:
+    """The sentence for a name that is not known: given, nearest, known."""
+    names = sorted(known)
+    by_folded = {name.casefold(): name for name in names}
+    near = get_close_matches(str(given).casefold(), by_folded, n=1, cutoff=0.6)
+    guess = f"; did you mean {by_folded[near[0]]!r}?" if near else ";"
+    return f"unknown {kind} {given!r}{guess} known: {', '.join(names)}"

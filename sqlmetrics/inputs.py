@@ -1,0 +1,122 @@
+"""Files, frames and tables -> relations that DuckDB can read in a FROM clause."""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.spec import Source
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: which names have it, and the template that reads it.
+
+    Attributes:
+        suffixes: Endings of file names; empty for what no other format claims.
+        template: The file under `templates/inputs`.
+        columns: The names its columns have, where the format itself fixes them.
+    """
+
+    suffixes: tuple[str, ...]
+    template: str
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+FORMATS = {
+    "parquet": Format((".parquet", ".pq"), "parquet"),
+    "csv": Format((".csv", ".tsv", ".csv.gz", ".tsv.gz"), "csv"),
+}
+TREC = {
+    "rankings": Format(
+        (),
+        "trec_rankings",
+        columns=(
+            ("query", "query_id"),
+            ("item", "item_id"),
+            ("score", "score"),
+            ("system", "system"),
+        ),
+    ),
+    "labels": Format(
+        (),
+        "trec_labels",
+        columns=(("query", "query_id"), ("item", "item_id"), ("grade", "grade")),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What stands behind FROM.
+
+    Attributes:
+        template: The file under `templates/inputs` that prints it.
+        place: The path, the table's name or the query.
+        ordered: Whether its rows have an order of their own.
+        columns: The names its columns have, where the format itself fixes them.
+    """
+
+    template: str
+    place: str
+    ordered: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+
+    def column(self, role: str) -> str | None:
+        """The column that the format has for a role, None if that is for the user to say."""
+        return dict(self.columns).get(role)
+
+
+def relation_of(source: Source, role: str) -> Relation:
+    """The relation of a source that is not in memory; nothing is opened.
+
+    Args:
+        source: A relation, a query or a file.
+        role: `rankings` or `labels`; it decides how a TREC file is read.
+
+    Raises:
+        SpecError: If the source is data in memory, which no text can name.
+    """
+    if source.relation is not None:
+        return Relation("table", source.relation)
+    if source.sql is not None:
+        return Relation("query", source.sql.strip().rstrip(";"))
+    if source.file is None:
+        raise SpecError(f"{role}: data in memory can be evaluated, not compiled to text")
+    form = _format_of(source.file, role)
+    return Relation(form.template, source.file, True, form.columns)
+
+
+def source_of(given: object, role: str, is_relation: Any) -> dict[str, object]:
+    """What a person gave for a table, as the keys of a `Source`.
+
+    Args:
+        given: A path, a table's name, a `select` text, or data in memory.
+        role: `rankings` or `labels`, for messages.
+        is_relation: Tells whether a text is the name of a table or view.
+
+    Raises:
+        InputError: If a text is neither a table nor a file.
+    """
+    if isinstance(given, PurePath):
+        return {"file": str(given)}
+    if not isinstance(given, str):
+        return {"data": given}
+    if given.lstrip().casefold().startswith(("select ", "select\n", "with ", "from ")):
+        return {"sql": given}
+    if is_relation(given):
+        return {"relation": given}
+    if given.startswith(("s3://", "http://", "https://", "gs://", "hf://")) or glob.glob(given):
+        return {"file": given}
+    raise InputError(f"{role}: there is no file and no table {given!r}")
+
+
+def _format_of(path: str, role: str) -> Format:
+    name = path.casefold()
+    for form in FORMATS.values():
+        if name.endswith(form.suffixes):
+            return form
+    return TREC[role]

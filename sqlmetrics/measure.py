@@ -1,0 +1,218 @@
+"""A metric as it is asked for: the texts that name it, its settings, cutoff and column."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlmetrics.catalog import Metric, Parameter, listed, spellings
+from sqlmetrics.conventions import OPTIONS, Value, problems_of, read
+from sqlmetrics.errors import SpecError, unknown
+
+Setting = Parameter | Value
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as it was asked for: its cutoff and the settings that were spelled out.
+
+    >>> str(parse("nDCG(dcg='exp-log2')@10"))
+    'ndcg(gain=exp)@10'
+    >>> parse("recall(rel=2)@50").column
+    'recall_rel2_at_50'
+    """
+
+    metric: Metric
+    settings: tuple[tuple[str, Setting], ...] = ()
+    k: int | None = None
+
+    def __str__(self) -> str:
+        return self.name + (f"@{self.k}" if self.k else "")
+
+    @property
+    def name(self) -> str:
+        """The canonical text without the cutoff: `ndcg`, `recall(rel=2)`."""
+        inside = ", ".join(f"{key}={_text(value)}" for key, value in self.settings)
+        return self.metric.name + (f"({inside})" if inside else "")
+
+    @property
+    def column(self) -> str:
+        """The name of its column: `ndcg_at_10`, `recall_rel2_at_50`, `rbp_p0p8`."""
+        words = [self.metric.name]
+        for key, value in self.settings:
+            text = re.sub(r"\W+", "_", _text(value).replace(".", "p").replace("-", "m"))
+            words.append(f"{key}_{text.strip('_')}" if _wordy(value) else f"{key}{text}")
+        return "_".join(words) + (f"_at_{self.k}" if self.k else "")
+
+    def setting(self, name: str) -> Setting | None:
+        """The value of one setting, None if its text does not set it."""
+        return dict(self.settings).get(name)
+
+    def without(self, defaults: Mapping[str, Value]) -> Measure:
+        """The same without the settings that say what holds anyway."""
+        kept = [(key, value) for key, value in self.settings if defaults.get(key) != value]
+        return replace(self, settings=tuple(kept))
+
+    def having(self, name: str, value: Value) -> Measure:
+        """The same with one setting more, in the metric's own order."""
+        given = dict(self.settings) | {name: value}
+        return replace(self, settings=_ordered(self.metric, given))
+
+    def part(self, metric: Metric) -> Measure:
+        """Another metric with as much of this one's settings and cutoff as it takes."""
+        formula = {*metric.parameters, *metric.options}
+        inherited = {key: value for key, value in self.settings if key in formula}
+        k = self.k if metric.cutoff != "none" else None
+        return Measure(metric, _ordered(metric, inherited), k)
+
+
+def parse(text: str) -> Measure:
+    """A metric's text as a `Measure`; `str()` of it is the canonical text.
+
+    Args:
+        text: `ndcg@10`, `recall(rel=2)@50`, the notation of ir_measures
+            (`nDCG(dcg='exp-log2')@10`) or trec_eval (`ndcg_cut_10`, `P.5`);
+            upper and lower case are the same.
+
+    Raises:
+        SpecError: If the text cannot be read, or the metric, a setting, a value or the
+            cutoff is wrong; it names the nearest known one.
+    """
+    name, given, k = _split(text)
+    metric = _named(name, k, text)
+    settings = _translated(given)
+    problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
+    if problems:
+        raise SpecError(problems)
+    spelled = {
+        key: value
+        for key, value in settings.items()
+        if metric.parameters.get(key) != value
+    }
+    return Measure(metric, _ordered(metric, spelled), k)
+
+
+def _split(text: str) -> tuple[str, dict[str, object], int | None]:
+    """Name, settings as written, and cutoff."""
+    trec = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d+)\s*", text)
+    if trec and trec[1].casefold() in spellings() and text.casefold() not in spellings():
+        return trec[1], {}, int(trec[2])
+    body, at, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
+    if at and not re.fullmatch(r"\s*\d+\s*", cutoff):
+        raise SpecError(f"metric {text!r}: the cutoff must be a whole number, 1 or more")
+    match = re.fullmatch(r"\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
+    if match is None:
+        raise SpecError(
+            f"metric {text!r} cannot be read; write it like ndcg@10 or recall(rel=2)@50"
+        )
+    return match[1], _arguments(match[2] or "", text), int(cutoff) if at else None
+
+
+def _arguments(inside: str, text: str) -> dict[str, object]:
+    """`rel=2, gain=linear` as a dict; the values are Python literals or plain names."""
+    try:
+        call = ast.parse(f"_({inside})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError
+        return {word.arg: _literal(word.value) for word in call.keywords if word.arg}
+    except (SyntaxError, ValueError):
+        raise SpecError(
+            f"metric {text!r}: {inside!r} cannot be read; write settings like "
+            "(rel=2, gain=linear)"
+        ) from None
+
+
+def _literal(node: ast.expr) -> object:
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
+    """ir_measures' spelling of settings in ours."""
+    settings: dict[str, Setting] = {}
+    for key, value in given.items():
+        key = key.casefold()
+        if key == "dcg":
+            value = {"exp-log2": "exp", "log2": "linear"}.get(str(value), value)
+        key = {"dcg": "gain", "gains": "gain"}.get(key, key)
+        settings[key] = read(key, value)
+    return settings
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _named(name: str, k: int | None, text: str) -> Metric:
+    found = spellings().get(name.casefold())
+    if found is None:
+        known = [metric.name for metric in listed()]
+        aliases = {alias.casefold(): metric.name for alias, metric in _known_aliases()}
+        raise SpecError(_unknown_metric(name, known, aliases))
+    metric, needs_cutoff = found
+    if needs_cutoff and k is None:
+        raise SpecError(f"metric {text!r} needs a cutoff, like {name}_10 or {metric.name}@10")
+    return metric
+
+
+def _known_aliases() -> list[tuple[str, Metric]]:
+    return [(alias.removesuffix("@k"), metric) for metric in listed() for alias in metric.aliases]
+
+
+def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str]) -> str:
+    """The catalogue's names are listed; the guess may also come from an alias."""
+    message = unknown("metric", name, known)
+    if "did you mean" in message:
+        return message
+    guess = re.search(r"did you mean '(.*?)'\?", unknown("metric", name, aliases))
+    if guess is None:
+        return message
+    return message.replace("; known:", f"; did you mean {aliases[guess[1]]!r}? known:", 1)
+
+
+def _setting_problems(
+    metric: Metric, settings: Mapping[str, Setting], text: str
+) -> list[str]:
+    problems = []
+    for key, value in settings.items():
+        if key in metric.parameters:
+            if not _number(value):
+                problems.append(f"metric {text!r}: {key} must be a number, given {value!r}")
+        elif key in metric.settings:
+            problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]  # type: ignore[arg-type]
+        elif key in OPTIONS and OPTIONS[key].scope == "spec":
+            problems.append(f"metric {text!r}: {key} holds for all metrics; set it beside them")
+        elif key in OPTIONS:
+            problems.append(f"metric {text!r}: {metric.name} has no {key}")
+        else:
+            problems.append(f"metric {text!r}: {unknown('setting', key, metric.settings)}")
+    return problems
+
+
+def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
+    if metric.cutoff == "none" and k is not None:
+        return [f"metric {text!r}: {metric.name} takes no cutoff"]
+    if metric.cutoff == "required" and k is None:
+        return [f"metric {text!r} needs a cutoff, like {metric.name}@10"]
+    if k == 0:
+        return [f"metric {text!r}: the cutoff must be a whole number, 1 or more"]
+    return []
+
+
+def _ordered(
+    metric: Metric, given: Mapping[str, Setting]
+) -> tuple[tuple[str, Setting], ...]:
+    return tuple((key, given[key]) for key in metric.settings if key in given)
+
+
+def _wordy(value: Setting) -> bool:
+    return not _number(value)
+
+
+def _text(value: Setting) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{_text(grade)}: {_text(gain)}" for grade, gain in value.items())
+        return f"{{{pairs}}}"
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

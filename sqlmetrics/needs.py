@@ -1,0 +1,242 @@
+"""What the metrics need: every part of every metric as one column of one per-query sum.
+
+However many metrics and cutoffs use a part, it is computed once: `ndcg@10`, `dcg@10` and
+`ndcg(average_over=hits)@10` share the column `retrieved.dcg_at_10`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlmetrics.catalog import Metric, catalog
+from sqlmetrics.conventions import OPTIONS, Table
+from sqlmetrics.measure import Measure
+from sqlmetrics.spec import Spec
+from sqlmetrics.template import case, number
+
+SUMS = {"ranked": "retrieved", "labels": "wanted", "ideal": "wanted", "ideal_shown": "shown"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One line of a select list: an expression and what it is called."""
+
+    sql: str
+    name: str
+
+    def __str__(self) -> str:
+        if self.sql.rsplit(".", 1)[-1] == self.name:
+            return self.sql
+        last = self.sql.rsplit("\n", 1)[-1]
+        fits = len(last) + len(self.name) <= 72
+        return f"{self.sql} as {self.name}" if fits else f"{self.sql}\n    as {self.name}"
+
+
+@dataclass
+class Sums:
+    """The sums over one relation, one row a query: `retrieved` over `ranked`, and so on.
+
+    Attributes:
+        over: `ranked`, `labels`, `ideal` or `ideal_shown`.
+        suffix: Tells apart the ideal orders of gain tables that order grades differently.
+        order: What an ideal order is sorted by, empty where nothing is.
+        columns: The sums, by name.
+        joined: Other sums that the rows of this one must be joined with.
+    """
+
+    over: str
+    suffix: str = ""
+    order: str = ""
+    columns: dict[str, Column] = field(default_factory=dict)
+    joined: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The stage of the sums."""
+        return SUMS[self.over] + self.suffix
+
+    @property
+    def rows(self) -> str:
+        """The stage of the rows that are summed."""
+        return self.over + self.suffix
+
+
+@dataclass(frozen=True)
+class Final:
+    """A metric in `per_query`: its value and, for a micro mean, what it is a ratio of."""
+
+    measure: Measure
+    value: str
+    numerator: str = ""
+    denominator: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a metric's template sees: its settings, columns and conditions as SQL."""
+
+    k: int | None
+    gain: str
+    discount: str
+    relevant: str
+    hits_so_far: str
+    parts: Mapping[str, str]
+
+    def __getattr__(self, name: str) -> str:
+        try:
+            return self.__dict__["parts"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def hit(self) -> str:
+        """The condition of a relevant row in the top k."""
+        return _all(self._top, self.relevant)
+
+    def in_top(self, value: str) -> str:
+        """The value for rows in the top k, 0 for others."""
+        return case(self._top, value) if self._top else value
+
+    def in_hits(self, value: str, condition: str = "") -> str:
+        """The value for relevant rows in the top k, 0 for others."""
+        return case(_all(self._top, condition, self.relevant), value)
+
+    def in_relevant(self, value: str) -> str:
+        """The value for relevant rows, 0 for others."""
+        return case(self.relevant, value)
+
+    @property
+    def _top(self) -> str:
+        return f"rnk <= {self.k}" if self.k else ""
+
+
+class Needs:
+    """All that the metrics of a spec need.
+
+    Attributes:
+        finals: The metrics, in the spec's order.
+        sums: The sums by name; `retrieved` and `wanted` are always there.
+        row_columns: Columns of the ranked rows beyond rank and grade: `judged`, or a
+            running count of hits with the condition of a hit.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.sums: dict[str, Sums] = {}
+        self.row_columns: dict[str, str] = {}
+        self._sums("ranked")
+        self._sums("labels")
+        self.finals = tuple(self._final(measure) for measure in spec.measures)
+
+    def _final(self, measure: Measure) -> Final:
+        metric = measure.metric
+        if metric.over != "query":
+            return Final(measure, self._guarded(measure, self._summed(measure)))
+        view = self._view(measure, measure.k, self._parts(measure))
+        if not metric.ratio:
+            return Final(measure, self._guarded(measure, metric.sql("value", view)))
+        top, bottom = metric.sql("numerator", view), metric.sql("denominator", view)
+        wrap = "\n    " if len(top + bottom) > 60 else " "
+        value = self._guarded(measure, f"{top}{wrap}/ nullif({bottom}, 0e0)")
+        micro = self.spec.value(measure, "average") == "micro"
+        return Final(measure, value, top, bottom) if micro else Final(measure, value)
+
+    def _guarded(self, measure: Measure, value: str) -> str:
+        """The value, what stands for it where it is undefined, or NULL if left out."""
+        metric = measure.metric
+        if metric.undefined == "no_relevant":
+            policy = OPTIONS["no_relevant"].choice(self.spec.value(measure, "no_relevant"))
+            value = policy.sql.format(value=value)
+        elif metric.undefined == "never" and (metric.ratio or metric.over == "labels"):
+            value = f"coalesce({value}, 0e0)"
+        over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
+        if over.sql:
+            hits = self._summed(measure.part(catalog()["num_rel_ret"]))
+            value = over.sql.format(hits=hits, value=value)
+        if self.spec.options["missing"] == "drop":
+            value = f"case when retrieved.is_ranked = 1 then {value} end"
+        return value
+
+    def _parts(self, measure: Measure) -> dict[str, str]:
+        return {
+            name: self._summed(measure.part(catalog()[part]))
+            for name, part in measure.metric.parts.items()
+        }
+
+    def _summed(self, measure: Measure) -> str:
+        """Have a sum computed, and say how `per_query` refers to it."""
+        sums, k = self._sums_of(measure)
+        if measure.column not in sums.columns:
+            parts = {
+                name: self._row_part(sums, measure.part(catalog()[part]))
+                for name, part in measure.metric.parts.items()
+            }
+            view = self._view(measure, k, parts)
+            self._note_rows(measure.metric, view)
+            sums.columns[measure.column] = Column(measure.metric.sql("value", view), measure.column)
+        reference = f"{sums.name}.{measure.column}"
+        undefined = sums.name == "wanted" or measure.metric.undefined == "skip"
+        return reference if undefined else f"coalesce({reference}, 0e0)"
+
+    def _row_part(self, sums: Sums, part: Measure) -> str:
+        """Another sum's column beside every row of this one."""
+        self._summed(part)
+        other, _ = self._sums_of(part)
+        sums.joined[other.name] = None
+        return f"max({other.name}.{part.column})" if sums is other else f"{other.name}.{part.column}"
+
+    def _sums_of(self, measure: Measure) -> tuple[Sums, int | None]:
+        """Where a metric is summed, and the cutoff there."""
+        if measure.metric.over != "ideal":
+            return self._sums(measure.metric.over), measure.k
+        choice = OPTIONS["ideal"].choice(self.spec.value(measure, "ideal"))
+        gain = self.spec.value(measure, "gain")
+        order, suffix = "grade", ""
+        if isinstance(gain, Table):
+            order = self._gain(measure, "")
+            suffix = "_by_gain_" + re.sub(r"\W+", "_", str(dict(gain))).strip("_")
+        return self._sums(choice.over, suffix, order), measure.k if choice.cut else None
+
+    def _sums(self, over: str, suffix: str = "", order: str = "") -> Sums:
+        sums = self.sums.setdefault(SUMS[over] + suffix, Sums(over, suffix, order))
+        if order:
+            sums.over, sums.order = over, order
+        return sums
+
+    def _note_rows(self, metric: Metric, view: View) -> None:
+        if "judged" in metric.rows:
+            self.row_columns["judged"] = ""
+        if "hits_so_far" in metric.rows:
+            self.row_columns[view.hits_so_far] = view.relevant
+
+    def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
+        rel = self.spec.parameter(measure, "rel")
+        relevant = f"grade >= {number(rel)}"
+        suffix = "" if rel == 1 else f"_rel{number(rel).replace('.', 'p').replace('-', 'm')}"
+        discount = OPTIONS["discount"].choice(self.spec.value(measure, "discount"))
+        return View(
+            k=k,
+            gain=self._gain(measure, relevant),
+            discount=discount.sql.format(rank="rnk"),
+            relevant=relevant,
+            hits_so_far=f"hits_so_far{suffix}",
+            parts=parts,
+        )
+
+    def _gain(self, measure: Measure, relevant: str) -> str:
+        gain = self.spec.value(measure, "gain")
+        if isinstance(gain, Table):
+            pairs = [f"when {number(grade)} then {_double(gain[grade])}" for grade in gain]
+            return f"case grade {' '.join(pairs)} else 0e0 end"
+        return OPTIONS["gain"].choice(gain).sql.format(grade="grade", relevant=relevant)
+
+
+def _all(*conditions: str) -> str:
+    return " and ".join(filter(None, conditions))
+
+
+def _double(value: float) -> str:
+    text = number(value)
+    return text if "e" in text else f"{text}e0"

@@ -1,0 +1,465 @@
+"""The same metrics in plain Python, written from the formulas; imports no sibling.
+
+This module is the proof of the SQL, so it shares nothing with it: no code, no text, no
+tables of options. It is written to be read beside the papers, not to be fast.
+
+A ranking is given to a metric as `grades`: the grades of its items in rank order, None
+for an item without a label. `labels` are the grades of all labels of the query. A metric
+that is undefined for a query returns None.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Grades = Sequence[float | None]
+Gain = str | Mapping[float, float]
+Value = float | None
+
+
+def gain(grade: float | None, how: Gain, rel: float) -> float:
+    """What a grade is worth; an item without a label has grade 0."""
+    grade = 0.0 if grade is None else grade
+    if isinstance(how, Mapping):
+        return how.get(grade, 0.0)
+    if how == "exp":
+        return 2.0**grade - 1.0
+    if how == "linear":
+        return grade
+    return 1.0 if grade >= rel else 0.0
+
+
+def discount(rank: int, how: str) -> float:
+    """What a rank is worth, rank 1 being the best."""
+    if how == "log2":
+        return 1.0 / math.log2(rank + 1)
+    if how == "log2_max2":
+        return 1.0 / math.log2(max(rank, 2))
+    return 1.0 / math.log(rank + 1)
+
+
+def cg(grades: Grades, labels: Grades, *, k: int | None) -> Value:
+    """Sum of the grades in the top k."""
+    return math.fsum(grade or 0.0 for grade in grades[:k])
+
+
+def dcg(
+    grades: Grades, labels: Grades, *, k: int | None, gain: Gain, discount: str, rel: float
+) -> Value:
+    """Sum of gain x discount in the top k."""
+    return _discounted([_gain(grade, gain, rel) for grade in grades[:k]], discount)
+
+
+def idcg(
+    grades: Grades,
+    labels: Grades,
+    *,
+    k: int | None,
+    gain: Gain,
+    discount: str,
+    ideal: str,
+    rel: float,
+) -> Value:
+    """DCG of the best order of the labels (or of the shown items)."""
+    items = grades if ideal == "shown_at_k" else labels
+    gains = sorted((_gain(grade, gain, rel) for grade in items), reverse=True)
+    return _discounted(gains if ideal == "labels" else gains[:k], discount)
+
+
+def ndcg(
+    grades: Grades,
+    labels: Grades,
+    *,
+    k: int | None,
+    gain: Gain,
+    discount: str,
+    ideal: str,
+    rel: float,
+) -> Value:
+    """DCG / IDCG, undefined if IDCG is 0."""
+    best = idcg(grades, labels, k=k, gain=gain, discount=discount, ideal=ideal, rel=rel)
+    found = dcg(grades, labels, k=k, gain=gain, discount=discount, rel=rel)
+    return _ratio(found, best)
+
+
+def num_q(grades: Grades, labels: Grades) -> Value:
+    """1 for every query."""
+    return 1.0
+
+
+def num_ret(grades: Grades, labels: Grades) -> Value:
+    """Length of the list."""
+    return float(len(grades))
+
+
+def num_rel(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """R, the number of relevant labels."""
+    return float(sum(1 for grade in labels if grade is not None and grade >= rel))
+
+
+def num_rel_ret(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """Relevant items in the top k."""
+    return float(len(_hit_ranks(grades, k, rel)))
+
+
+def num_rel_ret_r(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """Relevant items in the top R."""
+    return float(len(_hit_ranks(grades, _relevant(labels, rel), rel)))
+
+
+def num_judged(grades: Grades, labels: Grades, *, k: int | None) -> Value:
+    """Items of the top k that have a label."""
+    return float(sum(1 for grade in grades[:k] if grade is not None))
+
+
+def recall(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """Relevant in the top k / R."""
+    return _ratio(len(_hit_ranks(grades, k, rel)), _relevant(labels, rel))
+
+
+def precision(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
+    """Relevant in the top k / k, also for a shorter list."""
+    return len(_hit_ranks(grades, k, rel)) / k
+
+
+def f1(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
+    """Harmonic mean of precision and recall, 0 if both are 0."""
+    found = recall(grades, labels, k=k, rel=rel)
+    exact = precision(grades, labels, k=k, rel=rel)
+    if found is None or exact is None:
+        return None
+    return 2 * found * exact / (found + exact) if found + exact else 0.0
+
+
+def hit(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
+    """1 if any relevant item is in the top k."""
+    return 1.0 if _hit_ranks(grades, k, rel) else 0.0
+
+
+def mrr(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """1 / rank of the first relevant item, 0 without one."""
+    ranks = _hit_ranks(grades, k, rel)
+    return 1.0 / ranks[0] if ranks else 0.0
+
+
+def sum_precision(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """Precision at the rank of each relevant item retrieved, summed."""
+    ranks = _hit_ranks(grades, k, rel)
+    return math.fsum(found / rank for found, rank in enumerate(ranks, start=1))
+
+
+def ap(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """Sum of precisions / R."""
+    return _ratio(sum_precision(grades, labels, k=k, rel=rel), _relevant(labels, rel))
+
+
+def rprec(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """Precision at R."""
+    return _ratio(num_rel_ret_r(grades, labels, rel=rel), _relevant(labels, rel))
+
+
+def judged(grades: Grades, labels: Grades, *, k: int) -> Value:
+    """Labelled items in the top k / items returned there, 0 for an empty list."""
+    top = grades[:k]
+    return sum(1 for grade in top if grade is not None) / len(top) if top else 0.0
+
+
+def first_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """Rank of the first relevant item."""
+    ranks = _hit_ranks(grades, k, rel)
+    return float(ranks[0]) if ranks else None
+
+
+def mean_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """Mean rank of the relevant items retrieved."""
+    ranks = _hit_ranks(grades, k, rel)
+    return sum(ranks) / len(ranks) if ranks else None
+
+
+_gain = gain  # metrics have a parameter of this name
+
+
+def _discounted(gains: Iterable[float], how: str) -> float:
+    return math.fsum(g * discount(rank, how) for rank, g in enumerate(gains, start=1))
+
+
+def _hit_ranks(grades: Grades, k: int | None, rel: float) -> list[int]:
+    return [
+        rank
+        for rank, grade in enumerate(grades[:k], start=1)
+        if (0.0 if grade is None else grade) >= rel
+    ]
+
+
+def _relevant(labels: Grades, rel: float) -> int:
+    return sum(1 for grade in labels if grade is not None and grade >= rel)
+
+
+def _ratio(top: Value, bottom: Value) -> Value:
+    return top / bottom if top is not None and bottom else None
+
+
+def float32(score: float) -> float:
+    """A score as a 32-bit float holds it."""
+    return float(struct.unpack("f", struct.pack("f", score))[0])
+
+
+# -- a whole evaluation ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One row of the rankings; `order` is the score, or the rank negated."""
+
+    query: str
+    item: str
+    order: float
+    system: str = ""
+    date: Any = None
+    weight: float = 1.0
+    segments: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Label:
+    """One row of the labels; without a date it holds for every day."""
+
+    query: str
+    item: str
+    grade: float
+    date: Any = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A metric to compute.
+
+    Attributes:
+        name: A function of this module.
+        arguments: Its keyword arguments.
+        no_relevant: What an undefined value becomes: skip, zero, nan or one. A metric
+            for which that makes no sense has skip.
+        average: macro or micro.
+        average_over: labels, rankings, common or hits.
+        ratio: For a micro average: what a query adds to numerator and denominator.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    no_relevant: str = "skip"
+    average: str = "macro"
+    average_over: str = "labels"
+    count: bool = False
+
+
+@dataclass
+class Mean:
+    """A line of the summary."""
+
+    value: float | None
+    n_queries: int
+    n_skipped: int
+    n_missing: int
+
+
+@dataclass
+class Evaluation:
+    """All numbers: per (date, system, query), and per (date, system, segment, value)."""
+
+    per_query: dict[tuple[Any, str, str], list[Value]] = field(default_factory=dict)
+    summary: dict[tuple[Any, str, str, str], list[Mean]] = field(default_factory=dict)
+
+
+def evaluate(
+    rankings: Sequence[Ranked],
+    labels: Sequence[Label],
+    asked: Sequence[Asked],
+    *,
+    ties: str = "id_asc",
+    score_precision: str = "double",
+    missing: str = "zero",
+    segments: Sequence[str] = (),
+) -> Evaluation:
+    """Evaluate every system on every day; duplicates count once, at their best.
+
+    Args:
+        rankings: In input order, for ties=input_order.
+        labels: With dates, or without.
+        asked: The metrics.
+        ties: id_asc, id_desc or input_order.
+        score_precision: double or float32.
+        missing: zero or drop.
+        segments: The names of the rankings' segments.
+    """
+    lists = _lists(rankings, ties, score_precision)
+    graded = _graded(labels)
+    facts = _facts(rankings, len(segments))
+    result = Evaluation()
+    groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
+    for key in _population(lists, graded, asked):
+        date, system, query = key
+        result.per_query[key] = [
+            _per_query(one, lists.get(key), _of(graded, date, query), missing) for one in asked
+        ]
+        groups[date, system, "all", "all"].append(key)
+        values = facts.get((date, query), ((None,) * len(segments), 1.0))[0]
+        for name, value in zip(segments, values, strict=True):
+            groups[date, system, name, "(unknown)" if value is None else value].append(key)
+    for group, keys in groups.items():
+        result.summary[group] = [
+            _mean(one, i, keys, result, lists, graded, facts, missing)
+            for i, one in enumerate(asked)
+        ]
+    return result
+
+
+def _lists(
+    rankings: Sequence[Ranked], ties: str, precision: str
+) -> dict[tuple[Any, str, str], list[str]]:
+    best: dict[tuple[Any, str, str], dict[str, float]] = defaultdict(dict)
+    for row in rankings:
+        score = float32(row.order) if precision == "float32" else row.order
+        items = best[row.date, row.system, row.query]
+        items[row.item] = max(score, items.get(row.item, score))
+    return {key: _sorted(items, ties) for key, items in best.items()}
+
+
+def _sorted(items: Mapping[str, float], ties: str) -> list[str]:
+    order = list(items)
+    if ties != "input_order":
+        order.sort(key=lambda item: item.encode(), reverse=ties == "id_desc")
+    return sorted(order, key=lambda item: items[item], reverse=True)
+
+
+def _graded(labels: Sequence[Label]) -> dict[tuple[Any, str], dict[str, float]]:
+    graded: dict[tuple[Any, str], dict[str, float]] = defaultdict(dict)
+    for row in labels:
+        items = graded[row.date, row.query]
+        items[row.item] = max(row.grade, items.get(row.item, row.grade))
+    return graded
+
+
+def _facts(
+    rankings: Sequence[Ranked], width: int
+) -> dict[tuple[Any, str], tuple[tuple[str | None, ...], float]]:
+    facts: dict[tuple[Any, str], tuple[tuple[str | None, ...], float]] = {}
+    for row in rankings:
+        before = facts.get((row.date, row.query), ((None,) * width, row.weight))
+        known = tuple(
+            old if new is None else new for old, new in zip(before[0], row.segments, strict=True)
+        )
+        facts[row.date, row.query] = (known, row.weight)
+    return facts
+
+
+def _of(
+    graded: Mapping[tuple[Any, str], dict[str, float]], date: Any, query: str
+) -> dict[str, float] | None:
+    """The labels of a query on a day: dated ones, else those that hold for every day."""
+    return graded.get((date, query), graded.get((None, query)))
+
+
+def _population(
+    lists: Mapping[tuple[Any, str, str], list[str]],
+    graded: Mapping[tuple[Any, str], dict[str, float]],
+    asked: Sequence[Asked],
+) -> list[tuple[Any, str, str]]:
+    """Every (day, system, query) that some metric's mean runs over."""
+    systems = {system for _, system, _ in lists}
+    dated = any(date is not None for date, _, _ in lists)
+    if dated:
+        days = {(date, query) for date, _, query in lists}
+        wanted = {(date, query) for date, query in days if _of(graded, date, query) is not None}
+    else:
+        wanted = set(graded)
+    keys = {(date, system, query) for date, query in wanted for system in systems}
+    if any(one.average_over == "rankings" for one in asked):
+        keys |= set(lists)
+    return sorted(keys, key=str)
+
+
+def _per_query(
+    one: Asked, items: list[str] | None, labels: dict[str, float] | None, missing: str
+) -> Value:
+    """A metric of one query, None where it is left out of the mean."""
+    if items is None and missing == "drop":
+        return None
+    graded = labels or {}
+    grades = [graded.get(item) for item in items or []]
+    if one.average_over == "hits" and not _hits(one, grades):
+        return None
+    function: Callable[..., Value] = globals()[one.name]
+    value = function(grades, list(graded.values()), **one.arguments)
+    if value is None:
+        value = {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0}[one.no_relevant]
+    return value
+
+
+def _hits(one: Asked, grades: Grades) -> list[int]:
+    return _hit_ranks(grades, one.arguments.get("k"), one.arguments.get("rel", 1))
+
+
+def _mean(
+    one: Asked,
+    i: int,
+    keys: Sequence[tuple[Any, str, str]],
+    result: Evaluation,
+    lists: Mapping[tuple[Any, str, str], list[str]],
+    graded: Mapping[tuple[Any, str], dict[str, float]],
+    facts: Mapping[tuple[Any, str], tuple[tuple[str | None, ...], float]],
+    missing: str,
+) -> Mean:
+    top = bottom = 0.0
+    queries = skipped = absent = 0
+    for date, system, query in keys:
+        is_ranked = (date, system, query) in lists
+        labels = _of(graded, date, query)
+        if not _counts(one.average_over, labels is not None, is_ranked):
+            continue
+        absent += not is_ranked
+        value = result.per_query[date, system, query][i]
+        if value is None:
+            skipped += is_ranked or missing != "drop"
+            continue
+        queries += 1
+        weight = facts.get((date, query), ((), 1.0))[1]
+        parts = (value, 1.0)
+        if one.average == "micro":
+            items = lists.get((date, system, query), [])
+            grades = [(labels or {}).get(item) for item in items]
+            parts = micro_parts(one.name, grades, list((labels or {}).values()), one.arguments)
+        top += parts[0] * (1.0 if one.count else weight)
+        bottom += parts[1] * weight
+    mean = top if one.count else (top / bottom if bottom else None)
+    return Mean(mean, queries, skipped, absent)
+
+
+def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
+    return {
+        "labels": is_labelled,
+        "hits": is_labelled,
+        "rankings": is_ranked,
+        "common": is_labelled and is_ranked,
+    }[average_over]
+
+
+def micro_parts(
+    name: str, grades: Grades, labels: Grades, arguments: Mapping[str, Any]
+) -> tuple[float, float]:
+    """What a query adds to the numerator and the denominator of a micro mean."""
+    k, rel = arguments.get("k"), arguments.get("rel", 1)
+    found, wanted = len(_hit_ranks(grades, k, rel)), _relevant(labels, rel)
+    if name == "ndcg":
+        best = idcg(grades, labels, **arguments) or 0.0
+        spelled = {key: value for key, value in arguments.items() if key != "ideal"}
+        return dcg(grades, labels, **spelled) or 0.0, best
+    if name == "recall":
+        return found, wanted
+    if name == "precision":
+        return found, k or 0
+    return 2 * found, (k or 0) + wanted if wanted else 0

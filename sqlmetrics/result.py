@@ -1,0 +1,121 @@
+"""Rows -> what a person or a program reads. A result knows no SQL but the text that ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlmetrics.measure import Measure
+from sqlmetrics.spec import Spec
+
+KEYS = ("metric_date", "segment_name", "segment_value", "system")
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """The numbers of an evaluation.
+
+    It prints as a table, also in a notebook. `result["ndcg@10"]` is a float if there is
+    one system, no segment and no date, else the result of that metric alone.
+
+    Attributes:
+        spec: What was asked.
+        measures: The metrics it holds.
+        sql: The statements that ran, as one script.
+        notes: Sentences about the input that a reader should know.
+        keys: What a ranked list is identified by in the input.
+    """
+
+    spec: Spec
+    measures: tuple[Measure, ...]
+    sql: str
+    notes: tuple[str, ...]
+    keys: tuple[str, ...]
+    _summary: pa.Table
+    _per_query: pa.Table
+
+    def __getitem__(self, text: str) -> float | Result | None:
+        """One metric, in any spelling.
+
+        Returns:
+            Its value if it has one row (None if no query counted), else a `Result`.
+
+        Raises:
+            KeyError: If it is not among the result's metrics.
+            SpecError: If the text is no metric.
+        """
+        measure = self.spec.measure(text)
+        if measure not in self.measures:
+            known = ", ".join(str(one) for one in self.measures)
+            raise KeyError(f"{measure} was not computed; there are {known}")
+        mine = pc.and_(
+            pc.equal(self._summary["metric"], measure.name),
+            pc.equal(self._summary["k"], measure.k or 0),
+        )
+        rows = self._summary.filter(mine)
+        if rows.num_rows == 1:
+            return rows["value"][0].as_py()  # type: ignore[no-any-return]
+        others = [one.column for one in self.measures if one != measure]
+        return replace(
+            self,
+            measures=(measure,),
+            _summary=rows,
+            _per_query=self._per_query.drop_columns(others),
+        )
+
+    def summary(self) -> pa.Table:
+        """One row a metric, day, system and segment: the fact table's columns.
+
+        value = numerator / denominator; both are NULL for counts, whose value is a
+        total. n_queries were counted; n_skipped were left out because the metric is
+        undefined for them (or, averaged over hits, has none); n_missing have a label
+        but no ranking (with missing=zero they are counted as empty lists).
+        """
+        return self._summary
+
+    def per_query(self) -> pa.Table:
+        """One row a query: [metric_date,] system, query_id, one column a metric.
+
+        NULL where the query is left out of the metric's mean.
+        """
+        return self._per_query
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The summary as a list of dicts."""
+        return self._summary.to_pylist()  # type: ignore[no-any-return]
+
+    def to_pandas(self) -> Any:
+        """The summary as a pandas DataFrame."""
+        return self._summary.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The summary as a polars DataFrame."""
+        import polars
+
+        return polars.from_arrow(self._summary)
+
+    def __repr__(self) -> str:
+        from sqlmetrics import report
+
+        return report.text(self)
+
+    def _repr_html_(self) -> str:
+        from sqlmetrics import report
+
+        return report.html(self)
+
+
+def in_order(summary: pa.Table, measures: Sequence[Measure]) -> pa.Table:
+    """The summary by day, segment (`all` first), system and metric, as it is read."""
+    place = {(measure.name, measure.k or 0): i for i, measure in enumerate(measures)}
+    pairs = zip(summary["metric"].to_pylist(), summary["k"].to_pylist(), strict=True)
+    table = summary.append_column("place", pa.array([place[pair] for pair in pairs], pa.int32()))
+    is_all = pc.equal(summary["segment_name"], "all")
+    table = table.append_column("is_part", pc.invert(is_all))
+    keys = ["metric_date", "is_part", "segment_name", "segment_value", "system", "place"]
+    order = pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys])
+    return summary.take(order)

@@ -1,0 +1,102 @@
+"""Plan -> text: one query to read, or the statements that an engine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import indent
+from typing import Any
+
+from sqlmetrics.plan import Plan, Stage
+from sqlmetrics.template import environment, lines
+
+KEPT = "sqlmetrics_per_query"
+
+
+@dataclass(frozen=True)
+class Script:
+    """The statements of one evaluation, in order.
+
+    Attributes:
+        keep: Computes `per_query` once and keeps it in a temporary table.
+        per_query: Reads the per-query table from what was kept.
+        summary: Computes the summary from what was kept.
+        drop: Removes what was kept.
+    """
+
+    keep: str
+    per_query: str
+    summary: str
+    drop: str
+
+    def __str__(self) -> str:
+        return "".join(f"{statement};\n\n" for statement in self.statements).rstrip() + "\n"
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """All of them, in the order in which they run."""
+        return (self.keep, self.summary, self.per_query, self.drop)
+
+
+def query(plan: Plan, *, per_query: bool = False) -> str:
+    """The whole evaluation as one query: its summary, or its per-query table."""
+    stages = plan.inputs + plan.per_query
+    if per_query:
+        return _header(plan) + with_stages(stages, _per_query(plan, "per_query")) + "\n"
+    return _header(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
+
+
+def script(plan: Plan) -> Script:
+    """The evaluation as statements that go through the data once."""
+    stages = plan.inputs + plan.per_query
+    kept = Stage("per_query", "kept", {"table": KEPT})
+    body = with_stages(stages, "select *\nfrom per_query")
+    return Script(
+        keep=_header(plan) + f"create or replace temporary table {KEPT} as\n{body}",
+        summary=with_stages((kept, *plan.summary), "select *\nfrom summary"),
+        per_query=_per_query(plan, KEPT),
+        drop=f"drop table if exists {KEPT}",
+    )
+
+
+def with_stages(stages: Iterable[Stage], last: str) -> str:
+    """`with` all stages, and a last select."""
+    ctes = ",\n\n".join(_cte(stage) for stage in stages)
+    return f"with\n\n{ctes}\n\n{last}"
+
+
+def _per_query(plan: Plan, table: str) -> str:
+    where = f"\nwhere {plan.where}" if plan.where else ""
+    return f"select\n    {lines(plan.output)}\nfrom {table}{where}"
+
+
+def _cte(stage: Stage) -> str:
+    body = print_template(f"evaluate/{stage.template}", stage.view)
+    comments = [line for line in body.split("\n") if line.startswith("--")]
+    select = "\n".join(line for line in body.split("\n") if not line.startswith("--"))
+    return "\n".join([*comments, f"{stage.name} as (", indent(select, " " * 4), ")"])
+
+
+def print_template(name: str, view: Mapping[str, Any]) -> str:
+    """The text of one template."""
+    return environment().get_template(f"{name}.sql.jinja").render(view).strip("\n")
+
+
+def _header(plan: Plan) -> str:
+    """Comment lines that say what the query computes and by which conventions."""
+    spec = plan.spec
+    metrics = _wrapped("metrics: ", [str(measure) for measure in plan.measures])
+    options = [f"{name}={value}" for name, value in spec.options.items()]
+    return metrics + _wrapped(f"conventions ({spec.preset}): ", options)
+
+
+def _wrapped(title: str, words: Sequence[str]) -> str:
+    """Words behind commas, on comment lines of at most 88 columns."""
+    lines, line = [], f"-- {title}"
+    for number, word in enumerate(words):
+        piece = word + (", " if number < len(words) - 1 else "")
+        if len(line + piece.rstrip()) > 88:
+            lines.append(line.rstrip())
+            line = "--     "
+        line += piece
+    return "\n".join([*lines, line]).replace("\r", " ") + "\n"

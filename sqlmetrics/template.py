@@ -1,0 +1,104 @@
+"""The templates: where they lie, how Jinja reads them, and how names and values are quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from textwrap import indent
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+
+def folder() -> Path:
+    """The templates: inside the package when installed, beside it in a checkout."""
+    here = Path(__file__).resolve().parent
+    inside = here / "templates"
+    return inside if inside.is_dir() else here.parent / "templates"
+
+
+@cache
+def environment() -> Environment:
+    """Jinja for SQL: names that are not there are errors, and nothing is escaped."""
+    jinja = Environment(
+        loader=FileSystemLoader(folder()),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    jinja.filters |= {
+        "conditions": conditions,
+        "identifier": identifier,
+        "lines": lines,
+        "literal": literal,
+        "relation": relation,
+    }
+    return jinja
+
+
+def identifier(name: str) -> str:
+    """A column's or table's name as SQL, quoted wherever it is not a plain word."""
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name.upper() not in _keywords():
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def relation(name: str) -> str:
+    """A table's dotted name as SQL; a part in double quotes may hold dots.
+
+    >>> relation('analytics.My table')
+    'analytics."My table"'
+    >>> relation('"a.b"')
+    '"a.b"'
+    """
+    parts = re.findall(r'"(?:[^"]|"")*"|[^.]+', name)
+    plain = [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in parts]
+    return ".".join(identifier(part) for part in plain)
+
+
+def literal(value: str) -> str:
+    """A text as an SQL string."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def number(value: float) -> str:
+    """A number as an SQL DOUBLE (a plain integer where it is one, for readers).
+
+    >>> number(2.0), number(0.5)
+    ('2', '0.5e0')
+    """
+    if float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    text = repr(float(value))
+    return text if "e" in text else text + "e0"
+
+
+def lines(*columns: Iterable[object]) -> str:
+    """A select list, one column a line, to stand at an indent of 4."""
+    return indent(",\n".join(map(str, chain(*columns))), " " * 4).lstrip()
+
+
+def conditions(terms: Iterable[str]) -> str:
+    """Conditions of a join or a where, one a line."""
+    return "\n        and ".join(terms)
+
+
+def case(condition: str, then: str, otherwise: str = "0e0") -> str:
+    """`case when ... then ... else ... end`, on one line where it is short."""
+    line = f"case when {condition} then {then} else {otherwise} end"
+    if len(line) <= 62:
+        return line
+    return f"\n    case when {condition}\n        then {then}\n        else {otherwise}\n    end\n"
+
+
+@cache
+def _keywords() -> frozenset[str]:
+    """Words that cannot stand for a column or a table, as DuckDB itself tells them."""
+    import duckdb
+
+    query = "select upper(keyword_name) from duckdb_keywords() where keyword_category != 'unreserved'"
+    with duckdb.connect() as connection:
+        return frozenset(word for (word,) in connection.execute(query).fetchall())

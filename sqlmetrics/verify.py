@@ -1,0 +1,164 @@
+"""The SQL against the reference, on the user's own data: the largest difference, and where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics import reference, sql
+from sqlmetrics.api import planned, run
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.measure import Measure
+from sqlmetrics.plan import Plan, segment
+from sqlmetrics.result import Result
+from sqlmetrics.spec import Spec
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far the SQL and the reference are apart for one metric.
+
+    Attributes:
+        measure: The metric.
+        compared: How many per-query values and means were compared.
+        largest: The largest |a - b| / max(1, |b|); infinite if one side has no value.
+        where: The query (or the system and segment of a mean) with that difference.
+    """
+
+    measure: Measure
+    compared: int
+    largest: float
+    where: str
+
+
+def verify(spec: Spec, engine: DuckDB) -> tuple[Result, list[Agreement]]:
+    """Evaluate a spec twice, by SQL and by the reference, and compare every number.
+
+    Args:
+        spec: What is asked.
+        engine: Where the tables are.
+
+    Returns:
+        The result, and one `Agreement` a metric.
+
+    Raises:
+        SqlmetricsError: As `evaluate` does.
+    """
+    result = run(spec, engine)
+    plan, _ = planned(spec, engine)
+    return result, list(compare(result, evaluated_by_reference(plan, engine)))
+
+
+def evaluated_by_reference(plan: Plan, engine: DuckDB) -> reference.Evaluation:
+    """The reference's numbers for the input of a plan."""
+    spec = plan.spec
+    rankings, labels = (
+        engine.table(sql.with_stages(plan.inputs, f"select *\nfrom {stage.name}")).to_pylist()
+        for stage in plan.inputs
+    )
+    return reference.evaluate(
+        [_ranked(row, plan) for row in rankings],
+        [_label(row) for row in labels],
+        [asked(spec, measure) for measure in plan.measures],
+        ties=str(spec.options["ties"]).replace("error", "id_asc"),
+        score_precision=str(spec.options["score_precision"]),
+        missing=str(spec.options["missing"]).replace("error", "zero"),
+        segments=spec.by,
+    )
+
+
+def asked(spec: Spec, measure: Measure) -> reference.Asked:
+    """A measure as the reference wants it: every setting with its value."""
+    metric = measure.metric
+    arguments: dict[str, Any] = {
+        name: spec.parameter(measure, name) for name in metric.parameters
+    } | {name: spec.value(measure, name) for name in metric.options}
+    if metric.cutoff != "none":
+        arguments["k"] = measure.k
+    policy = metric.undefined == "no_relevant"
+    return reference.Asked(
+        metric.name,
+        arguments,
+        no_relevant=str(spec.value(measure, "no_relevant")) if policy else "skip",
+        average=str(spec.value(measure, "average")),
+        average_over=str(spec.value(measure, "average_over")),
+        count=metric.count,
+    )
+
+
+def compare(result: Result, proof: reference.Evaluation) -> Iterator[Agreement]:
+    """One `Agreement` a metric, over all queries and all means."""
+    rows = {_row_key(row, result): row for row in result.per_query().to_pylist()}
+    means = {_mean_key(row, result): row for row in result.to_dicts()}
+    for i, measure in enumerate(result.measures):
+        pairs = [
+            (f"query {query!r} of {system!r}", _got(rows, (date, system, query), measure), values[i])
+            for (date, system, query), values in proof.per_query.items()
+            if not _left_out(result, rows, (date, system, query))
+        ]
+        for group, lines in proof.summary.items():
+            row = means.get((*group, measure.name, measure.k or 0), {})
+            pairs += _mean_pairs(group, row, lines[i])
+        worst, where = max(((_apart(a, b), place) for place, a, b in pairs), default=(0.0, ""))
+        yield Agreement(measure, len(pairs), worst, where if worst else "")
+
+
+def _mean_pairs(group: Any, row: dict[str, Any], line: reference.Mean) -> Iterator[Any]:
+    place = f"mean of {group[1]!r}, {group[2]}={group[3]!r}"
+    if not row and line.n_queries + line.n_skipped + line.n_missing == 0:
+        return
+    for name in ("value", "n_queries", "n_skipped", "n_missing"):
+        yield f"{name}, {place}", row.get(name), getattr(line, name)
+
+
+def _left_out(result: Result, rows: Any, key: Any) -> bool:
+    """With missing=drop the per-query table does not hold queries without a ranking."""
+    return result.spec.options["missing"] == "drop" and key not in rows
+
+
+def _got(rows: Any, key: Any, measure: Measure) -> float | None:
+    return rows[key][measure.column] if key in rows else math.nan  # type: ignore[no-any-return]
+
+
+def _apart(got: float | None, proof: float | None) -> float:
+    if got is None or proof is None:
+        return 0.0 if got is proof else math.inf
+    if math.isnan(got) or math.isnan(proof):
+        return 0.0 if math.isnan(got) and math.isnan(proof) else math.inf
+    return abs(got - proof) / max(1.0, abs(proof))
+
+
+def _row_key(row: dict[str, Any], result: Result) -> tuple[Any, str, str]:
+    system = row["system"] if _has_system(result) else ""
+    return row.get("metric_date"), system, row["query_id"]
+
+
+def _mean_key(row: dict[str, Any], result: Result) -> tuple[Any, ...]:
+    date = row["metric_date"] if result.spec.rankings.columns.date else None
+    system = row["system"] if _has_system(result) else ""
+    return (date, system, row["segment_name"], row["segment_value"], row["metric"], row["k"])
+
+
+def _has_system(result: Result) -> bool:
+    return "system" in result.keys
+
+
+def _ranked(row: dict[str, Any], plan: Plan) -> reference.Ranked:
+    order = -row["given_rank"] if "given_rank" in row else row["score"]
+    return reference.Ranked(
+        row["query_id"],
+        row["item_id"],
+        float(order),
+        system=row.get("system", ""),
+        date=row.get("metric_date"),
+        weight=row.get("weight", 1.0),
+        segments=tuple(row[segment(name).strip('"').replace('""', '"')] for name in plan.spec.by),
+    )
+
+
+def _label(row: dict[str, Any]) -> reference.Label:
+    return reference.Label(row["query_id"], row["item_id"], row["grade"], row.get("metric_date"))
+
+

@@ -1,0 +1,30 @@
+"""What the tests share: the data beside the checkout, and peers that may be missing."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real data; tests skip without it, and fail in CI."""
+    folder = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+    if not folder.is_dir():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("the data beside the checkout")
+    return folder
+
+
+def peer(name: str) -> ModuleType:
+    """A tool to compare with; the test skips by name without it, and fails if required."""
+    try:
+        return import_module(name)
+    except ImportError:
+        message = f"{name} is not installed; pip install '.[peers]'"
+        (pytest.fail if REQUIRED else pytest.skip)(message)
