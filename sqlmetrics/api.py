@@ -10,9 +10,9 @@ import pyarrow as pa
 from sqlmetrics import checks, inputs, sql
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.plan import Plan, plan
+from sqlmetrics.plan import plan
 from sqlmetrics.result import Result, in_order
-from sqlmetrics.spec import LabelColumns, Spec
+from sqlmetrics.spec import Spec
 
 DIALECTS = {"duckdb": "executed: DuckDB, the engine of sqlmetrics itself"}
 
@@ -77,27 +77,24 @@ def evaluate(
     >>> evaluate(run, truth, ["mrr"])["mrr"]
     0.5
     """
+    columns = {"query": query, "item": item}
     with DuckDB(connection) as engine:
-        spec = spec_of(
-            rankings,
-            labels,
-            engine,
+        spec = Spec(
+            rankings=inputs.source_of(rankings, "rankings", engine.find)
+            | {
+                "columns": columns
+                | {"rank" if rank else "score": rank or score}
+                | {"system": system, "date": date, "weight": weight}
+            },
+            labels=inputs.source_of(labels, "labels", engine.find)
+            | {"columns": columns | {"grade": grade} | dict(label_columns or {})},
             metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
             preset=preset or "house",
             by=(by,) if isinstance(by, str) else tuple(by),
             conventions=conventions,
-            ranking_columns={
-                "query": query,
-                "item": item,
-                "rank" if rank else "score": rank or score,
-                "system": system,
-                "date": date,
-                "weight": weight,
-            },
-            label_columns={"query": query, "item": item, "grade": grade}
-            | dict(label_columns or {}),
         )
-        return run(spec, engine, check=check)
+        tables = opened(spec, engine)
+        return run(_dated(spec, tables, engine), tables, engine, check=check)
 
 
 def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> str:
@@ -116,82 +113,52 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
     return sql.query(plan(spec), per_query=per_query)
 
 
-def run(spec: Spec, engine: DuckDB, *, check: bool = True) -> Result:
+def opened(spec: Spec, engine: DuckDB) -> inputs.Tables:
+    """The two tables of a spec, readable by the engine."""
+    return inputs.Tables(
+        _relation(spec.rankings, "rankings", engine), _relation(spec.labels, "labels", engine)
+    )
+
+
+def run(spec: Spec, tables: inputs.Tables, engine: DuckDB, *, check: bool = True) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
-    the_plan, sources = planned(spec, engine)
+    the_plan = plan(spec, tables)
     if check:
-        checks.check(the_plan, sources, engine)
-    script = sql.script(the_plan)
-    try:
-        engine.execute(script.keep)
-        checks.check_kept(the_plan, sql.KEPT, engine)
+        checks.check(the_plan, engine)
+    kept = engine.free_name(sql.KEPT)
+    script = sql.script(the_plan, kept)
+    with engine.made(script.keep, script.drop):
+        checks.check_kept(the_plan, kept, engine)
         summary, per_query = engine.table(script.summary), engine.table(script.per_query)
-        notes = checks.notes(the_plan, sql.KEPT, engine)
-    finally:
-        engine.execute(script.drop)
+        notes = checks.notes(kept, engine)
     hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
     return Result(
         spec=spec,
         measures=the_plan.measures,
         sql=str(script),
         notes=tuple(notes),
-        keys=the_plan.keys,
+        keys=the_plan.shape.keys,
         _summary=in_order(_with_hashes(summary, hashes), the_plan.measures),
         _per_query=per_query,
     )
 
 
-def planned(spec: Spec, engine: DuckDB) -> tuple[Plan, dict[str, str]]:
-    """The plan of a spec whose data may be in memory, and the texts behind its FROMs."""
-    relations = {
-        "rankings": _relation(spec.rankings, "rankings", engine),
-        "labels": _relation(spec.labels, "labels", engine),
-    }
-    sources = {
-        role: sql.print_template(f"inputs/{relation.template}", {"place": relation.place})
-        for role, relation in relations.items()
-    }
-    return plan(spec, relations["rankings"], relations["labels"]), sources
-
-
-def spec_of(
-    rankings: Any,
-    labels: Any,
-    engine: DuckDB,
-    *,
-    ranking_columns: Mapping[str, str | None],
-    label_columns: Mapping[str, str],
-    **rest: Any,
-) -> Spec:
-    """The spec of tables that were given as paths, names, texts or data in memory."""
-    given = {
-        role: inputs.source_of(table, role, engine.is_relation)
-        for role, table in (("rankings", rankings), ("labels", labels))
-    }
-    spec = Spec(
-        rankings={**given["rankings"], "columns": ranking_columns},
-        labels={**given["labels"], "columns": label_columns},
-        **rest,
-    )
-    return _dated(spec, ranking_columns["date"], engine)
-
-
-def _dated(spec: Spec, date: str | None, engine: DuckDB) -> Spec:
+def _dated(spec: Spec, tables: inputs.Tables, engine: DuckDB) -> Spec:
     """With a date for the rankings, the labels' own date column if they have one."""
+    date = spec.rankings.columns.date
     if date is None or spec.labels.columns.date is not None:
         return spec
-    _, sources = planned(spec, engine)
-    if date.casefold() not in map(str.casefold, engine.columns(sources["labels"])):
+    there = engine.columns(sql.source_text(tables.labels))
+    if date.casefold() not in map(str.casefold, there):
         return spec
-    columns = LabelColumns(**(dict(spec.labels.columns) | {"date": date}))
+    columns = spec.labels.columns.model_copy(update={"date": date})
     labels = spec.labels.model_copy(update={"columns": columns})
     return spec.model_copy(update={"labels": labels})
 
 
 def _relation(source: Any, role: str, engine: DuckDB) -> inputs.Relation:
     if source.data is not None:
-        name = f"sqlmetrics_{role}"
-        engine.register(name, source.data)
+        name = engine.register(f"sqlmetrics_{role}", source.data)
         return inputs.Relation("table", name, ordered=True)
     if source.sql is not None:
         engine.refuse_other_than_select(source.sql)

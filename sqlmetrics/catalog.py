@@ -112,5 +112,3 @@ def spellings() -> Mapping[str, tuple[Metric, bool]]:
         for alias in (metric.name, *metric.aliases):
             found[alias.removesuffix("@k").casefold()] = (metric, alias.endswith("@k"))
     return found
-
-

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from sqlmetrics.errors import SpecError, unknown
 
 
-
 class Table(dict[float, float]):
     """A gain table, grade -> gain, that can be a part of a frozen value."""
 
@@ -125,10 +124,10 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 "spec",
                 "the order of items with equal scores; ids compare as UTF-8 bytes",
                 (
-                    Choice("id_asc", "lower item id first", "item_id"),
+                    Choice("id_asc", "lower item id first", "item_id asc"),
                     Choice("id_desc", "higher item id first", "item_id desc"),
-                    Choice("input_order", "as they come in", "input_order"),
-                    Choice("error", "equal scores are refused", "item_id"),
+                    Choice("input_order", "as they come in", "input_order asc"),
+                    Choice("error", "equal scores are refused", "item_id asc"),
                 ),
             ),
             Option(
@@ -216,14 +215,14 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
     }
 )
 
-_TREC = {"gain": "linear", "ties": "id_desc", "no_relevant": "zero"}
+_TREC: Mapping[str, str] = {"gain": "linear", "ties": "id_desc", "no_relevant": "zero"}
 
 PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "house": {},
         "trec_eval": _TREC,
-        "trec_eval_9": _TREC | {"score_precision": "float32", "missing": "drop"},
-        "ir_measures": _TREC | {"score_precision": "float32"},
+        "trec_eval_9": {**_TREC, "score_precision": "float32", "missing": "drop"},
+        "ir_measures": {**_TREC, "score_precision": "float32"},
     }
 )
 
@@ -253,7 +252,7 @@ def resolve(preset: str, given: Mapping[str, Value]) -> dict[str, Value]:
     if problems:
         raise SpecError(problems)
     defaults = {name: option.choices[0].name for name, option in OPTIONS.items()}
-    return defaults | PRESETS[preset] | dict(given)
+    return {**defaults, **PRESETS[preset], **given}
 
 
 def read(name: str, value: object) -> Value:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.spec import Source
@@ -65,9 +65,18 @@ class Relation:
     ordered: bool = False
     columns: tuple[tuple[str, str], ...] = ()
 
-    def column(self, role: str) -> str | None:
-        """The column that the format has for a role, None if that is for the user to say."""
-        return dict(self.columns).get(role)
+    @property
+    def is_sql(self) -> bool:
+        """Whether its text can name other tables."""
+        return self.template in ("table", "query")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The two tables of an evaluation."""
+
+    rankings: Relation
+    labels: Relation
 
 
 def relation_of(source: Source, role: str) -> Relation:
@@ -90,13 +99,13 @@ def relation_of(source: Source, role: str) -> Relation:
     return Relation(form.template, source.file, True, form.columns)
 
 
-def source_of(given: object, role: str, is_relation: Any) -> dict[str, object]:
+def source_of(given: object, role: str, find: Callable[[str], str | None]) -> dict[str, object]:
     """What a person gave for a table, as the keys of a `Source`.
 
     Args:
         given: A path, a table's name, a `select` text, or data in memory.
         role: `rankings` or `labels`, for messages.
-        is_relation: Tells whether a text is the name of a table or view.
+        find: Tells the table or view that a text names, if it names one.
 
     Raises:
         InputError: If a text is neither a table nor a file.
@@ -107,8 +116,9 @@ def source_of(given: object, role: str, is_relation: Any) -> dict[str, object]:
         return {"data": given}
     if given.lstrip().casefold().startswith(("select ", "select\n", "with ", "from ")):
         return {"sql": given}
-    if is_relation(given):
-        return {"relation": given}
+    relation = find(given)
+    if relation is not None:
+        return {"relation": relation}
     if given.startswith(("s3://", "http://", "https://", "gs://", "hf://")) or glob.glob(given):
         return {"file": given}
     raise InputError(f"{role}: there is no file and no table {given!r}")

@@ -13,6 +13,7 @@ from sqlmetrics.errors import SpecError, unknown
 
 Setting = Parameter | Value
 
+
 @dataclass(frozen=True)
 class Measure:
     """A metric as it was asked for: its cutoff and the settings that were spelled out.
@@ -85,11 +86,7 @@ def parse(text: str) -> Measure:
     problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
     if problems:
         raise SpecError(problems)
-    spelled = {
-        key: value
-        for key, value in settings.items()
-        if metric.parameters.get(key) != value
-    }
+    spelled = {key: value for key, value in settings.items() if metric.parameters.get(key) != value}
     return Measure(metric, _ordered(metric, spelled), k)
 
 
@@ -118,8 +115,7 @@ def _arguments(inside: str, text: str) -> dict[str, object]:
         return {word.arg: _literal(word.value) for word in call.keywords if word.arg}
     except (SyntaxError, ValueError):
         raise SpecError(
-            f"metric {text!r}: {inside!r} cannot be read; write settings like "
-            "(rel=2, gain=linear)"
+            f"metric {text!r}: {inside!r} cannot be read; write settings like (rel=2, gain=linear)"
         ) from None
 
 
@@ -130,12 +126,11 @@ def _literal(node: ast.expr) -> object:
 def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
     """ir_measures' spelling of settings in ours."""
     settings: dict[str, Setting] = {}
-    for key, value in given.items():
-        key = key.casefold()
-        if key == "dcg":
-            value = {"exp-log2": "exp", "log2": "linear"}.get(str(value), value)
-        key = {"dcg": "gain", "gains": "gain"}.get(key, key)
-        settings[key] = read(key, value)
+    for written, value in given.items():
+        key = written.casefold()
+        ours = {"dcg": "gain", "gains": "gain"}.get(key, key)
+        gains = {"exp-log2": "exp", "log2": "linear"} if key == "dcg" else {}
+        settings[ours] = read(ours, gains.get(str(value).casefold(), value))
     return settings
 
 
@@ -170,16 +165,14 @@ def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str]) -> 
     return message.replace("; known:", f"; did you mean {aliases[guess[1]]!r}? known:", 1)
 
 
-def _setting_problems(
-    metric: Metric, settings: Mapping[str, Setting], text: str
-) -> list[str]:
+def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str) -> list[str]:
     problems = []
     for key, value in settings.items():
         if key in metric.parameters:
             if not _number(value):
                 problems.append(f"metric {text!r}: {key} must be a number, given {value!r}")
         elif key in metric.settings:
-            problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]  # type: ignore[arg-type]
+            problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
         elif key in OPTIONS and OPTIONS[key].scope == "spec":
             problems.append(f"metric {text!r}: {key} holds for all metrics; set it beside them")
         elif key in OPTIONS:
@@ -199,9 +192,7 @@ def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
     return []
 
 
-def _ordered(
-    metric: Metric, given: Mapping[str, Setting]
-) -> tuple[tuple[str, Setting], ...]:
+def _ordered(metric: Metric, given: Mapping[str, Setting]) -> tuple[tuple[str, Setting], ...]:
     return tuple((key, given[key]) for key in metric.settings if key in given)
 
 

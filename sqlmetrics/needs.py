@@ -14,24 +14,10 @@ from sqlmetrics.catalog import Metric, catalog
 from sqlmetrics.conventions import OPTIONS, Table
 from sqlmetrics.measure import Measure
 from sqlmetrics.spec import Spec
+from sqlmetrics.stage import Column
 from sqlmetrics.template import case, number
 
 SUMS = {"ranked": "retrieved", "labels": "wanted", "ideal": "wanted", "ideal_shown": "shown"}
-
-
-@dataclass(frozen=True)
-class Column:
-    """One line of a select list: an expression and what it is called."""
-
-    sql: str
-    name: str
-
-    def __str__(self) -> str:
-        if self.sql.rsplit(".", 1)[-1] == self.name:
-            return self.sql
-        last = self.sql.rsplit("\n", 1)[-1]
-        fits = len(last) + len(self.name) <= 72
-        return f"{self.sql} as {self.name}" if fits else f"{self.sql}\n    as {self.name}"
 
 
 @dataclass
@@ -130,6 +116,12 @@ class Needs:
         self._sums("labels")
         self.finals = tuple(self._final(measure) for measure in spec.measures)
 
+    @property
+    def counts_unlabelled(self) -> bool:
+        """Whether queries without a label can be counted too."""
+        over = (self.spec.value(measure, "average_over") for measure in self.spec.measures)
+        return "rankings" in over
+
     def _final(self, measure: Measure) -> Final:
         metric = measure.metric
         if metric.over != "query":
@@ -185,7 +177,9 @@ class Needs:
         self._summed(part)
         other, _ = self._sums_of(part)
         sums.joined[other.name] = None
-        return f"max({other.name}.{part.column})" if sums is other else f"{other.name}.{part.column}"
+        return (
+            f"max({other.name}.{part.column})" if sums is other else f"{other.name}.{part.column}"
+        )
 
     def _sums_of(self, measure: Measure) -> tuple[Sums, int | None]:
         """Where a metric is summed, and the cutoff there."""
@@ -214,7 +208,11 @@ class Needs:
     def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
         rel = self.spec.parameter(measure, "rel")
         relevant = f"grade >= {number(rel)}"
-        suffix = "" if rel == 1 else f"_rel{number(rel).replace('.', 'p').replace('-', 'm')}"
+        suffix = (
+            ""
+            if rel == 1
+            else f"_rel{number(rel).removesuffix('e0').replace('.', 'p').replace('-', 'm')}"
+        )
         discount = OPTIONS["discount"].choice(self.spec.value(measure, "discount"))
         return View(
             k=k,

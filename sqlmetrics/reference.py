@@ -28,7 +28,7 @@ def gain(grade: float | None, how: Gain, rel: float) -> float:
     if isinstance(how, Mapping):
         return how.get(grade, 0.0)
     if how == "exp":
-        return 2.0**grade - 1.0
+        return math.pow(2.0, grade) - 1.0
     if how == "linear":
         return grade
     return 1.0 if grade >= rel else 0.0
@@ -246,7 +246,7 @@ class Asked:
             for which that makes no sense has skip.
         average: macro or micro.
         average_over: labels, rankings, common or hits.
-        ratio: For a micro average: what a query adds to numerator and denominator.
+        count: Whether its summary is a total, not a mean.
     """
 
     name: str
@@ -296,26 +296,58 @@ def evaluate(
         missing: zero or drop.
         segments: The names of the rankings' segments.
     """
-    lists = _lists(rankings, ties, score_precision)
-    graded = _graded(labels)
-    facts = _facts(rankings, len(segments))
+    world = World(
+        _lists(rankings, ties, score_precision),
+        _graded(labels),
+        _facts(rankings, len(segments)),
+        missing,
+    )
     result = Evaluation()
     groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
-    for key in _population(lists, graded, asked):
+    for key in _population(world, asked):
         date, system, query = key
-        result.per_query[key] = [
-            _per_query(one, lists.get(key), _of(graded, date, query), missing) for one in asked
-        ]
+        result.per_query[key] = [_per_query(one, world, key) for one in asked]
         groups[date, system, "all", "all"].append(key)
-        values = facts.get((date, query), ((None,) * len(segments), 1.0))[0]
+        values = world.facts.get((date, query), ((None,) * len(segments), 1.0))[0]
         for name, value in zip(segments, values, strict=True):
             groups[date, system, name, "(unknown)" if value is None else value].append(key)
     for group, keys in groups.items():
         result.summary[group] = [
-            _mean(one, i, keys, result, lists, graded, facts, missing)
+            _mean(one, {key: result.per_query[key][i] for key in keys}, world)
             for i, one in enumerate(asked)
         ]
     return result
+
+
+Key = tuple[Any, str, str]
+"""Day, system, query."""
+
+
+@dataclass(frozen=True)
+class World:
+    """The input, put in order.
+
+    Attributes:
+        lists: The items of every ranked list, best first.
+        graded: The grades of every labelled query's items, by day and query.
+        facts: The segments and the weight of every ranked query, by day and query.
+        missing: zero or drop.
+    """
+
+    lists: Mapping[Key, list[str]]
+    graded: Mapping[tuple[Any, str], dict[str, float]]
+    facts: Mapping[tuple[Any, str], tuple[tuple[str | None, ...], float]]
+    missing: str
+
+    def labels(self, key: Key) -> dict[str, float] | None:
+        """The labels of a query on a day: dated ones, else those that hold for every day."""
+        date, _, query = key
+        return self.graded.get((date, query), self.graded.get((None, query)))
+
+    def grades(self, key: Key) -> tuple[Grades, Grades]:
+        """The grades of a list in rank order, and of all labels."""
+        labels = self.labels(key) or {}
+        return [labels.get(item) for item in self.lists.get(key, [])], list(labels.values())
 
 
 def _lists(
@@ -357,86 +389,53 @@ def _facts(
     return facts
 
 
-def _of(
-    graded: Mapping[tuple[Any, str], dict[str, float]], date: Any, query: str
-) -> dict[str, float] | None:
-    """The labels of a query on a day: dated ones, else those that hold for every day."""
-    return graded.get((date, query), graded.get((None, query)))
-
-
-def _population(
-    lists: Mapping[tuple[Any, str, str], list[str]],
-    graded: Mapping[tuple[Any, str], dict[str, float]],
-    asked: Sequence[Asked],
-) -> list[tuple[Any, str, str]]:
+def _population(world: World, asked: Sequence[Asked]) -> list[Key]:
     """Every (day, system, query) that some metric's mean runs over."""
-    systems = {system for _, system, _ in lists}
-    dated = any(date is not None for date, _, _ in lists)
-    if dated:
-        days = {(date, query) for date, _, query in lists}
-        wanted = {(date, query) for date, query in days if _of(graded, date, query) is not None}
-    else:
-        wanted = set(graded)
-    keys = {(date, system, query) for date, query in wanted for system in systems}
+    systems = {system for _, system, _ in world.lists}
+    days = {(date, query) for date, _, query in world.lists}
+    if all(date is None for date, _ in days):
+        days |= set(world.graded)
+    keys = {(date, system, query) for date, query in days for system in systems}
+    labelled = {key for key in keys if world.labels(key) is not None}
     if any(one.average_over == "rankings" for one in asked):
-        keys |= set(lists)
-    return sorted(keys, key=str)
+        labelled |= set(world.lists)
+    return sorted(labelled, key=str)
 
 
-def _per_query(
-    one: Asked, items: list[str] | None, labels: dict[str, float] | None, missing: str
-) -> Value:
+def _per_query(one: Asked, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
-    if items is None and missing == "drop":
+    if key not in world.lists and world.missing == "drop":
         return None
-    graded = labels or {}
-    grades = [graded.get(item) for item in items or []]
-    if one.average_over == "hits" and not _hits(one, grades):
+    grades, labels = world.grades(key)
+    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
+    if one.average_over == "hits" and not _hit_ranks(grades, k, rel):
         return None
     function: Callable[..., Value] = globals()[one.name]
-    value = function(grades, list(graded.values()), **one.arguments)
+    value = function(grades, labels, **one.arguments)
     if value is None:
         value = {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0}[one.no_relevant]
     return value
 
 
-def _hits(one: Asked, grades: Grades) -> list[int]:
-    return _hit_ranks(grades, one.arguments.get("k"), one.arguments.get("rel", 1))
-
-
-def _mean(
-    one: Asked,
-    i: int,
-    keys: Sequence[tuple[Any, str, str]],
-    result: Evaluation,
-    lists: Mapping[tuple[Any, str, str], list[str]],
-    graded: Mapping[tuple[Any, str], dict[str, float]],
-    facts: Mapping[tuple[Any, str], tuple[tuple[str | None, ...], float]],
-    missing: str,
-) -> Mean:
-    top = bottom = 0.0
-    queries = skipped = absent = 0
-    for date, system, query in keys:
-        is_ranked = (date, system, query) in lists
-        labels = _of(graded, date, query)
-        if not _counts(one.average_over, labels is not None, is_ranked):
+def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
+    """The summary of one metric over some queries."""
+    top, bottom, absent, skipped = [], [], 0, 0
+    for key, value in values.items():
+        is_ranked = key in world.lists
+        if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
             continue
         absent += not is_ranked
-        value = result.per_query[date, system, query][i]
         if value is None:
-            skipped += is_ranked or missing != "drop"
+            skipped += is_ranked or world.missing != "drop"
             continue
-        queries += 1
-        weight = facts.get((date, query), ((), 1.0))[1]
-        parts = (value, 1.0)
-        if one.average == "micro":
-            items = lists.get((date, system, query), [])
-            grades = [(labels or {}).get(item) for item in items]
-            parts = micro_parts(one.name, grades, list((labels or {}).values()), one.arguments)
-        top += parts[0] * (1.0 if one.count else weight)
-        bottom += parts[1] * weight
-    mean = top if one.count else (top / bottom if bottom else None)
-    return Mean(mean, queries, skipped, absent)
+        weight = world.facts.get((key[0], key[2]), ((), 1.0))[1]
+        micro = one.average == "micro"
+        parts = micro_parts(one, *world.grades(key)) if micro else (value, 1.0)
+        top.append(parts[0] * (1.0 if one.count else weight))
+        bottom.append(parts[1] * weight)
+    total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
+    mean = total / math.fsum(bottom) if math.fsum(bottom) else None
+    return Mean(total if one.count else mean, len(top), skipped, absent)
 
 
 def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
@@ -448,18 +447,16 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
     }[average_over]
 
 
-def micro_parts(
-    name: str, grades: Grades, labels: Grades, arguments: Mapping[str, Any]
-) -> tuple[float, float]:
+def micro_parts(one: Asked, grades: Grades, labels: Grades) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a micro mean."""
-    k, rel = arguments.get("k"), arguments.get("rel", 1)
+    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
     found, wanted = len(_hit_ranks(grades, k, rel)), _relevant(labels, rel)
-    if name == "ndcg":
-        best = idcg(grades, labels, **arguments) or 0.0
-        spelled = {key: value for key, value in arguments.items() if key != "ideal"}
-        return dcg(grades, labels, **spelled) or 0.0, best
-    if name == "recall":
+    if one.name == "ndcg":
+        best = idcg(grades, labels, **one.arguments) or 0.0
+        own = {name: value for name, value in one.arguments.items() if name != "ideal"}
+        return dcg(grades, labels, **own) or 0.0, best
+    if one.name == "recall":
         return found, wanted
-    if name == "precision":
+    if one.name == "precision":
         return found, k or 0
     return 2 * found, (k or 0) + wanted if wanted else 0

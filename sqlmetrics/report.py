@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv as csv_module
 import html as markup
 import io
 import json
+import math
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 
+from sqlmetrics.grid import aligned, printable
 from sqlmetrics.measure import Measure
 from sqlmetrics.result import KEYS, Result
 
@@ -22,19 +25,20 @@ LEGEND = (
 )
 MISSING = {"zero": "counted as empty lists", "drop": "left out", "error": "refused"}
 
-Grid = tuple[list[str], list[list[str]]]
+Cells = tuple[list[str], list[list[str]], int]
+"""Headings, rows, and how many columns stand before the numbers."""
 
 
-def text(result: Result) -> str:
+def text(result: Result, *, per_query: bool = False) -> str:
     """Aligned columns, and below them what the counts mean and by which conventions."""
-    names, rows = grid(result)
-    return "\n".join([*aligned(names, rows, right_from=_labels(result)), "", *footer(result)])
+    names, rows, left = cells(result, per_query=per_query)
+    table = aligned(names, rows, numbers_from=left)
+    return "\n".join([table, "", *footer(result)])
 
 
-def markdown(result: Result) -> str:
+def markdown(result: Result, *, per_query: bool = False) -> str:
     """A GitHub table."""
-    names, rows = grid(result)
-    left = _labels(result)
+    names, rows, left = cells(result, per_query=per_query)
     rule = ["---" if i < left else "---:" for i in range(len(names))]
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     lines = ["| " + " | ".join(row) + " |" for row in ([names, rule, *escaped])]
@@ -43,8 +47,7 @@ def markdown(result: Result) -> str:
 
 def html(result: Result) -> str:
     """A table for a notebook; everything from the data is escaped."""
-    names, rows = grid(result)
-    left = _labels(result)
+    names, rows, left = cells(result)
     head = "".join(f"<th>{markup.escape(name)}</th>" for name in names)
     body = "".join(
         "<tr>" + "".join(_cell(cell, i >= left) for i, cell in enumerate(row)) + "</tr>"
@@ -52,17 +55,18 @@ def html(result: Result) -> str:
     )
     notes = "<br>".join(markup.escape(line) for line in footer(result))
     return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f"<small>{notes}</small>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{notes}</small>"
     )
 
 
 def csv(table: pa.Table) -> str:
     """Comma-separated values with a header; NULL is empty."""
-    buffer = io.BytesIO()
-    options = pyarrow.csv.WriteOptions(quoting_style="needed")
-    pyarrow.csv.write_csv(table, buffer, options)
-    return buffer.getvalue().decode()
+    buffer = io.StringIO()
+    writer = csv_module.writer(buffer, lineterminator="\n")
+    writer.writerow(table.column_names)
+    for batch in table.to_batches():
+        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return buffer.getvalue()
 
 
 def json_lines(table: pa.Table) -> str:
@@ -71,8 +75,10 @@ def json_lines(table: pa.Table) -> str:
     return "[\n" + ",\n".join(rows) + "\n]"
 
 
-def grid(result: Result) -> Grid:
+def cells(result: Result, *, per_query: bool = False) -> Cells:
     """The cells of the table: a column a metric, or a row a metric where they are many."""
+    if per_query:
+        return _queries(result)
     if len(result.measures) <= WIDE and not _several_means(result):
         return _wide(result)
     return _long(result)
@@ -81,24 +87,13 @@ def grid(result: Result) -> Grid:
 def footer(result: Result) -> list[str]:
     """What a reader must know to trust the numbers."""
     spec = result.spec
-    own = [f"{name}={value}" for name, value in spec.conventions.items()]
+    own = [
+        f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+        for name, value in spec.conventions.items()
+    ]
     notes = [f"note: {note}" for note in result.notes]
     legend = LEGEND.format(missing=MISSING[str(spec.options["missing"])])
     return [legend, "conventions: " + ", ".join([spec.preset, *own]), *notes]
-
-
-def aligned(names: Sequence[str], rows: Sequence[Sequence[str]], right_from: int) -> list[str]:
-    """Lines of aligned cells; columns from `right_from` on are numbers."""
-    cells = [list(names), *map(list, rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(names))]
-    return ["  ".join(_padded(row, widths, right_from)).rstrip() for row in cells]
-
-
-def _padded(row: Sequence[str], widths: Sequence[int], right_from: int) -> list[str]:
-    return [
-        cell.rjust(width) if i >= right_from else cell.ljust(width)
-        for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
 
 
 def _several_means(result: Result) -> bool:
@@ -118,38 +113,48 @@ def _keys(result: Result) -> list[str]:
     return [key for key in KEYS if key in shown]
 
 
-def _labels(result: Result) -> int:
-    """How many columns are labels, not numbers."""
-    long = len(result.measures) > WIDE or _several_means(result)
-    return len(_keys(result)) + (1 if long else 0)
+def _queries(result: Result) -> Cells:
+    table = result.per_query()
+    keys = [name for name in ("metric_date", "system", "query_id") if name in table.column_names]
+    rows = [
+        [
+            *(printable(row[key]) for key in keys),
+            *(_number(measure, row[measure.column]) for measure in result.measures),
+        ]
+        for row in table.to_pylist()
+    ]
+    return [*map(_heading, keys), *map(str, result.measures)], rows, len(keys)
 
 
-def _wide(result: Result) -> Grid:
+def _wide(result: Result) -> Cells:
     keys = _keys(result)
     found: dict[tuple[str, ...], dict[tuple[str, int], dict[str, Any]]] = {}
     for row in result.to_dicts():
-        label = tuple(_label(row[key]) for key in keys)
+        label = tuple(printable(row[key]) for key in keys)
         found.setdefault(label, {})[row["metric"], row["k"]] = row
     names = [_heading(key) for key in keys] + [str(m) for m in result.measures]
     rows = []
     for label, by_metric in found.items():
         mine = [by_metric.get((m.name, m.k or 0), {}) for m in result.measures]
-        values = [_value(m, row) for m, row in zip(result.measures, mine, strict=True)]
+        values = [
+            _number(m, row.get("value")) for m, row in zip(result.measures, mine, strict=True)
+        ]
         counts = [_span([row.get(count) for row in mine]) for count in COUNTS]
         rows.append([*label, *values, *counts])
-    return [*names, *COUNTS.values()], rows
+    return [*names, *COUNTS.values()], rows, len(keys)
 
 
-def _long(result: Result) -> Grid:
+def _long(result: Result) -> Cells:
     keys = _keys(result)
     measures = {(m.name, m.k or 0): m for m in result.measures}
     rows = []
     for row in result.to_dicts():
         measure = measures[row["metric"], row["k"]]
-        labels = [_label(row[key]) for key in keys]
+        labels = [printable(row[key]) for key in keys]
         counts = [_span([row[count]]) for count in COUNTS]
-        rows.append([*labels, str(measure), _value(measure, row), *counts])
-    return [*(_heading(key) for key in keys), "metric", "value", *COUNTS.values()], rows
+        rows.append([*labels, str(measure), _number(measure, row["value"]), *counts])
+    names = [*map(_heading, keys), "metric", "value", *COUNTS.values()]
+    return names, rows, len(keys) + 1
 
 
 def _heading(key: str) -> str:
@@ -158,13 +163,7 @@ def _heading(key: str) -> str:
     )
 
 
-def _label(value: object) -> str:
-    text = str(value)
-    return text if text.isprintable() else repr(text)[1:-1]
-
-
-def _value(measure: Measure, row: dict[str, Any]) -> str:
-    value = row.get("value")
+def _number(measure: Measure, value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if measure.metric.count else f"{value:.4f}"
@@ -183,7 +182,10 @@ def _cell(cell: str, is_number: bool) -> str:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: None if value != value else value.isoformat() if hasattr(value, "isoformat") else value
-        for key, value in row.items()
-    }
+    return {key: _plain_value(value) for key, value in row.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.isoformat() if isinstance(value, date) else value

@@ -94,9 +94,9 @@ class Result:
 
     def to_polars(self) -> Any:
         """The summary as a polars DataFrame."""
-        import polars
+        import polars as pl
 
-        return polars.from_arrow(self._summary)
+        return pl.from_arrow(self._summary)
 
     def __repr__(self) -> str:
         from sqlmetrics import report

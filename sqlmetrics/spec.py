@@ -133,7 +133,7 @@ class Spec(_Model):
 
     @classmethod
     def read(cls, path: str | Path) -> Spec:
-        """The spec of a YAML file.
+        """The spec of a YAML file; its `file:` paths start from the spec's own folder.
 
         Raises:
             SpecError: If there is no such file, it is no YAML, or the spec is wrong.
@@ -148,7 +148,11 @@ class Spec(_Model):
             raise SpecError(f"the spec {str(path)!r} is not YAML: {error}") from None
         if not isinstance(given, dict):
             raise SpecError(f"the spec {str(path)!r} must be a mapping of keys to values")
-        return cls(**{"name": Path(path).stem} | {str(key): v for key, v in given.items()})
+        spec = {"name": Path(path).stem} | {str(key): value for key, value in given.items()}
+        for table in ("rankings", "labels"):
+            if isinstance(spec.get(table), dict) and isinstance(spec[table].get("file"), str):
+                spec[table] = spec[table] | {"file": str(Path(path).parent / spec[table]["file"])}
+        return cls(**spec)
 
     @cached_property
     def title(self) -> str:
@@ -242,8 +246,7 @@ class Spec(_Model):
         if measure.setting("rel") is None:
             return True
         return (
-            self.value(measure, "gain") == "binary"
-            or self.value(measure, "average_over") == "hits"
+            self.value(measure, "gain") == "binary" or self.value(measure, "average_over") == "hits"
         )
 
 

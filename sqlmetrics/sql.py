@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
-from sqlmetrics.plan import Plan, Stage
-from sqlmetrics.template import environment, lines
+from sqlmetrics.inputs import Relation
+from sqlmetrics.plan import Plan
+from sqlmetrics.stage import Stage
+from sqlmetrics.template import environment, finished, lines
 
 KEPT = "sqlmetrics_per_query"
+"""The temporary table that keeps the values of the queries, where the name is free."""
 
 
 @dataclass(frozen=True)
@@ -46,35 +49,45 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
     return _header(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
 
 
-def script(plan: Plan) -> Script:
-    """The evaluation as statements that go through the data once."""
+def script(plan: Plan, table: str = KEPT) -> Script:
+    """The evaluation as statements that go through the data once.
+
+    Args:
+        plan: What to print.
+        table: The name of the temporary table.
+    """
     stages = plan.inputs + plan.per_query
-    kept = Stage("per_query", "kept", {"table": KEPT})
+    kept = Stage("per_query", "kept", {"table": table})
     body = with_stages(stages, "select *\nfrom per_query")
     return Script(
-        keep=_header(plan) + f"create or replace temporary table {KEPT} as\n{body}",
+        keep=_header(plan) + f"create temporary table {table} as\n{body}",
         summary=with_stages((kept, *plan.summary), "select *\nfrom summary"),
-        per_query=_per_query(plan, KEPT),
-        drop=f"drop table if exists {KEPT}",
+        per_query=_per_query(plan, table),
+        drop=f"drop table {table}",
     )
 
 
 def with_stages(stages: Iterable[Stage], last: str) -> str:
     """`with` all stages, and a last select."""
     ctes = ",\n\n".join(_cte(stage) for stage in stages)
-    return f"with\n\n{ctes}\n\n{last}"
+    return finished(f"with\n\n{ctes}\n\n{last}")
 
 
 def _per_query(plan: Plan, table: str) -> str:
     where = f"\nwhere {plan.where}" if plan.where else ""
-    return f"select\n    {lines(plan.output)}\nfrom {table}{where}"
+    return finished(f"select\n    {lines(plan.output)}\nfrom {table}{where}")
 
 
 def _cte(stage: Stage) -> str:
     body = print_template(f"evaluate/{stage.template}", stage.view)
-    comments = [line for line in body.split("\n") if line.startswith("--")]
-    select = "\n".join(line for line in body.split("\n") if not line.startswith("--"))
-    return "\n".join([*comments, f"{stage.name} as (", indent(select, " " * 4), ")"])
+    comment, select = body.split("\n", 1) if body.startswith("--") else ("", body)
+    head = f"{comment}\n" if comment else ""
+    return f"{head}{stage.name} as (\n{indent(select, ' ' * 4)}\n)"
+
+
+def source_text(relation: Relation) -> str:
+    """What stands behind FROM."""
+    return finished(print_template(f"inputs/{relation.template}", {"place": relation.place}))
 
 
 def print_template(name: str, view: Mapping[str, Any]) -> str:

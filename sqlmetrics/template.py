@@ -35,15 +35,30 @@ def environment() -> Environment:
         "lines": lines,
         "literal": literal,
         "relation": relation,
+        "verbatim": verbatim,
     }
     return jinja
+
+
+NEWLINE = "\0"
+"""Stands for a line break inside a user's text until all is indented: SQL has no NUL."""
+
+
+def verbatim(text: str) -> str:
+    """A user's text, safe from indentation until `finished`."""
+    return text.replace("\0", "").replace("\n", NEWLINE)
+
+
+def finished(text: str) -> str:
+    """The text with the users' own line breaks put back."""
+    return text.replace(NEWLINE, "\n")
 
 
 def identifier(name: str) -> str:
     """A column's or table's name as SQL, quoted wherever it is not a plain word."""
     if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name.upper() not in _keywords():
         return name
-    return '"' + name.replace('"', '""') + '"'
+    return verbatim('"' + name.replace('"', '""') + '"')
 
 
 def relation(name: str) -> str:
@@ -61,7 +76,7 @@ def relation(name: str) -> str:
 
 def literal(value: str) -> str:
     """A text as an SQL string."""
-    return "'" + value.replace("'", "''") + "'"
+    return verbatim("'" + value.replace("'", "''") + "'")
 
 
 def number(value: float) -> str:
@@ -99,6 +114,8 @@ def _keywords() -> frozenset[str]:
     """Words that cannot stand for a column or a table, as DuckDB itself tells them."""
     import duckdb
 
-    query = "select upper(keyword_name) from duckdb_keywords() where keyword_category != 'unreserved'"
+    query = (
+        "select upper(keyword_name) from duckdb_keywords() where keyword_category != 'unreserved'"
+    )
     with duckdb.connect() as connection:
         return frozenset(word for (word,) in connection.execute(query).fetchall())

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics import reference, sql
-from sqlmetrics.api import planned, run
+from sqlmetrics.api import opened, run
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.measure import Measure
-from sqlmetrics.plan import Plan, segment
+from sqlmetrics.plan import Plan, plan
 from sqlmetrics.result import Result
 from sqlmetrics.spec import Spec
 
@@ -46,22 +46,22 @@ def verify(spec: Spec, engine: DuckDB) -> tuple[Result, list[Agreement]]:
     Raises:
         SqlmetricsError: As `evaluate` does.
     """
-    result = run(spec, engine)
-    plan, _ = planned(spec, engine)
-    return result, list(compare(result, evaluated_by_reference(plan, engine)))
+    tables = opened(spec, engine)
+    result = run(spec, tables, engine)
+    return result, list(compare(result, evaluated_by_reference(plan(spec, tables), engine)))
 
 
-def evaluated_by_reference(plan: Plan, engine: DuckDB) -> reference.Evaluation:
-    """The reference's numbers for the input of a plan."""
-    spec = plan.spec
+def evaluated_by_reference(the_plan: Plan, engine: DuckDB) -> reference.Evaluation:
+    """The reference's numbers for the input of a the_plan."""
+    spec = the_plan.spec
     rankings, labels = (
-        engine.table(sql.with_stages(plan.inputs, f"select *\nfrom {stage.name}")).to_pylist()
-        for stage in plan.inputs
+        engine.table(sql.with_stages(the_plan.inputs, f"select *\nfrom {stage.name}")).to_pylist()
+        for stage in the_plan.inputs
     )
     return reference.evaluate(
-        [_ranked(row, plan) for row in rankings],
+        [_ranked(row, the_plan.spec.by) for row in rankings],
         [_label(row) for row in labels],
-        [asked(spec, measure) for measure in plan.measures],
+        [asked(spec, measure) for measure in the_plan.measures],
         ties=str(spec.options["ties"]).replace("error", "id_asc"),
         score_precision=str(spec.options["score_precision"]),
         missing=str(spec.options["missing"]).replace("error", "zero"),
@@ -94,7 +94,11 @@ def compare(result: Result, proof: reference.Evaluation) -> Iterator[Agreement]:
     means = {_mean_key(row, result): row for row in result.to_dicts()}
     for i, measure in enumerate(result.measures):
         pairs = [
-            (f"query {query!r} of {system!r}", _got(rows, (date, system, query), measure), values[i])
+            (
+                f"query {query!r} of {system!r}",
+                _got(rows, (date, system, query), measure),
+                values[i],
+            )
             for (date, system, query), values in proof.per_query.items()
             if not _left_out(result, rows, (date, system, query))
         ]
@@ -119,7 +123,7 @@ def _left_out(result: Result, rows: Any, key: Any) -> bool:
 
 
 def _got(rows: Any, key: Any, measure: Measure) -> float | None:
-    return rows[key][measure.column] if key in rows else math.nan  # type: ignore[no-any-return]
+    return rows[key][measure.column] if key in rows else math.nan
 
 
 def _apart(got: float | None, proof: float | None) -> float:
@@ -145,7 +149,7 @@ def _has_system(result: Result) -> bool:
     return "system" in result.keys
 
 
-def _ranked(row: dict[str, Any], plan: Plan) -> reference.Ranked:
+def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference.Ranked:
     order = -row["given_rank"] if "given_rank" in row else row["score"]
     return reference.Ranked(
         row["query_id"],
@@ -154,11 +158,9 @@ def _ranked(row: dict[str, Any], plan: Plan) -> reference.Ranked:
         system=row.get("system", ""),
         date=row.get("metric_date"),
         weight=row.get("weight", 1.0),
-        segments=tuple(row[segment(name).strip('"').replace('""', '"')] for name in plan.spec.by),
+        segments=tuple(row[f"by_{name}"] for name in by),
     )
 
 
 def _label(row: dict[str, Any]) -> reference.Label:
     return reference.Label(row["query_id"], row["item_id"], row["grade"], row.get("metric_date"))
-
-

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -11,64 +12,103 @@ import duckdb
 import pyarrow as pa
 
 from sqlmetrics.errors import EngineError, InputError, SpecError
-from sqlmetrics.template import relation
+from sqlmetrics.template import literal, relation
+
+_TABLES = "select table_name from duckdb_tables() union select view_name from duckdb_views()"
+
+SETTINGS = {
+    "default_collation": "",
+    "default_order": "ASCENDING",
+    "default_null_order": "NULLS_LAST",
+    "preserve_insertion_order": "true",
+}
+"""Settings that decide what our text means, and the values that it is written for."""
 
 
 class DuckDB:
     """One connection. SELECT rights are enough: what is made is temporary.
 
-    Args:
-        connection: The user's own; it is used as it is and left open. Default: a new
-            one in memory.
-        database: A database file to open for reading instead.
+    Used in a `with` block; on leaving it the connection is as it was: settings that
+    change the meaning of SQL are put back, and nothing that was made stays.
 
-    Raises:
-        EngineError: If the database cannot be opened.
+    Args:
+        connection: The user's own; it is left open. Default: a new one in memory.
     """
 
     dialect = "duckdb"
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection | None = None,
-        database: str | None = None,
-    ) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
         self._own = connection is None
-        self._registered: list[str] = []
-        self._connection = _open(database) if connection is None else connection
+        self._connection = open_database() if connection is None else connection
+        self._undo = ExitStack()
 
     def __enter__(self) -> DuckDB:
+        if self._own:
+            self._undo.callback(self._connection.close)
+        else:
+            self._settle()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in self._registered:
-            self._connection.unregister(name)
-        if self._own:
-            self._connection.close()
+        self._undo.close()
 
-    def is_relation(self, name: str) -> bool:
-        """Whether there is a table or view of this name."""
+    def _settle(self) -> None:
+        """Set what decides the meaning of our text, to be put back afterwards."""
+        for name, wanted in SETTINGS.items():
+            value = self.rows(f"select current_setting('{name}')")[0][0]
+            if str(value).casefold() != wanted.casefold():
+                self.execute(f"set {name} = {literal(wanted)}")
+                self._undo.callback(self._restore, f"set {name} = {literal(str(value))}")
+
+    def _restore(self, setting: str) -> None:
+        with suppress(EngineError):  # in a transaction that failed nothing can be set
+            self.execute(setting)
+
+    def find(self, name: str) -> str | None:
+        """A table or view as text for FROM, None if there is none of this name.
+
+        A name is looked up as a whole first, then as `schema.table`.
+        """
+        known = {table.casefold() for (table,) in self.rows(_TABLES)}
+        whole = '"' + name.replace('"', '""') + '"'
+        last = relation(name).rpartition(".")[2].strip('"').replace('""', '"')
+        for text, table in ((whole, name), (relation(name), last)):
+            if table.casefold() in known and self._is_readable(text):
+                return text
+        return None
+
+    def _is_readable(self, source: str) -> bool:
         try:
-            self._connection.execute(f"describe select * from {relation(name)}")
+            self._connection.execute(f"describe select * from {source}").fetchall()
         except duckdb.Error:
             return False
         return True
 
-    def register(self, name: str, data: Any) -> None:
-        """Make data in memory readable under a name, without a copy.
+    def register(self, name: str, data: Any) -> str:
+        """Make data in memory readable without a copy, and say under which name.
 
         Raises:
             InputError: If it is not tabular data.
         """
+        if hasattr(data, "collect"):  # a polars LazyFrame
+            data = data.collect()
         if not hasattr(data, "__arrow_c_stream__"):
             raise InputError(
                 f"data in memory must be a DataFrame or speak Arrow, given {type(data).__name__}"
             )
+        free = self.free_name(name)
         try:
-            self._connection.register(name, pa.table(data))
-        except (pa.ArrowException, TypeError) as error:
+            self._connection.register(free, pa.table(data))
+        except (pa.ArrowException, TypeError, duckdb.Error) as error:
             raise InputError(f"the data in memory cannot be read as a table: {error}") from None
-        self._registered.append(name)
+        self._undo.callback(self._connection.unregister, free)
+        return free
+
+    def free_name(self, name: str) -> str:
+        """The name, or one with a number behind it that no table or view has."""
+        taken = {table.casefold() for (table,) in self.rows(_TABLES)}
+        numbered = (f"{name}_{number}" for number in count(2))
+        return next(free for free in chain([name], numbered) if free not in taken)
 
     def columns(self, source: str) -> dict[str, str]:
         """Names and types of what stands behind FROM.
@@ -96,6 +136,18 @@ class DuckDB:
         with _failing(sql):
             return self._connection.execute(sql).fetchall()
 
+    @contextmanager
+    def made(self, create: str, drop: str) -> Iterator[None]:
+        """What a statement makes, for as long as the block lasts."""
+        self.execute(create)
+        try:
+            yield
+        except BaseException:
+            with suppress(EngineError):  # the first error is the one to tell
+                self.execute(drop)
+            raise
+        self.execute(drop)
+
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""
         with _failing(sql):
@@ -107,7 +159,12 @@ class DuckDB:
             self._connection.execute(sql)
 
 
-def _open(database: str | None) -> duckdb.DuckDBPyConnection:
+def open_database(database: str | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection to a database file, for reading, or to a new database in memory.
+
+    Raises:
+        EngineError: If it cannot be opened.
+    """
     if database is None:
         return duckdb.connect(config={"python_enable_replacements": False})
     if not Path(database).exists():

@@ -1,0 +1,50 @@
+"""What there is: the catalogue, the options, the presets and the dialects, as tables."""
+
+from __future__ import annotations
+
+from sqlmetrics.api import DIALECTS
+from sqlmetrics.catalog import Metric, listed
+from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS
+
+Listing = tuple[list[str], list[list[str]]]
+
+
+def metrics() -> Listing:
+    """One row a metric."""
+    rows = [
+        [_spelled(metric), metric.title, metric.range, ", ".join(metric.aliases), metric.formula]
+        for metric in listed()
+    ]
+    return ["metric", "title", "range", "aliases", "formula"], rows
+
+
+def options() -> Listing:
+    """One row a value of an option, the house default first."""
+    rows = []
+    for option in OPTIONS.values():
+        for i, choice in enumerate(option.choices):
+            meaning = option.meaning if i == 0 else ""
+            rows.append([option.name if i == 0 else "", choice.name, choice.meaning, meaning])
+    return ["option", "value", "meaning", "about"], rows
+
+
+def presets() -> Listing:
+    """One row a preset: how it departs from the house."""
+    rows = [
+        [name, ", ".join(f"{k}={v}" for k, v in values.items()) or "-", PRESET_NOTES[name]]
+        for name, values in PRESETS.items()
+    ]
+    return ["preset", "departs from the house by", "reproduces"], rows
+
+
+def dialects() -> Listing:
+    """One row a dialect, with how far it can be trusted."""
+    return ["dialect", "trust"], [[name, trust] for name, trust in DIALECTS.items()]
+
+
+def _spelled(metric: Metric) -> str:
+    return {
+        "required": f"{metric.name}@k",
+        "optional": f"{metric.name}, {metric.name}@k",
+        "none": metric.name,
+    }[metric.cutoff]

@@ -1,0 +1,130 @@
+"""From one row a query to the summary: means, counts and segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.needs import Final, Needs
+from sqlmetrics.shape import Shape, segment
+from sqlmetrics.stage import Column, Stage
+from sqlmetrics.template import literal
+
+NO_DATE = "1970-01-01"
+ALL = "all"
+UNKNOWN = "(unknown)"
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """The stages from `per_query` to the summary."""
+
+    shape: Shape
+    needs: Needs
+
+    def stages(self) -> tuple[Stage, ...]:
+        """One row a query and metric, then their totals, then the summary."""
+        return (self._values_stage(), self._totals_stage(), self._summary_stage())
+
+    def per_query_output(self) -> Iterator[Column]:
+        """The columns of the per-query table."""
+        date, system = self._named_keys()
+        if "metric_date" in self.shape.keys:
+            yield date
+        yield system
+        yield Column("query_id", "query_id")
+        for measure in self.shape.spec.measures:
+            yield Column(measure.column, measure.column)
+
+    @cached_property
+    def _micro(self) -> bool:
+        return any(final.denominator for final in self.needs.finals)
+
+    @cached_property
+    def _counts(self) -> bool:
+        return any(measure.metric.count for measure in self.shape.spec.measures)
+
+    @cached_property
+    def _groups(self) -> tuple[str, ...]:
+        return tuple(key for key in self.shape.keys if key != "query_id")
+
+    def _values_stage(self) -> Stage:
+        shared = [*self._groups, *self.shape.facts, Column("1 - is_ranked", "is_missing")]
+        metrics = [
+            ([*shared, *self._value_columns(final)], self._population(final))
+            for final in self.needs.finals
+        ]
+        return Stage("metric_values", "metric_values", {"metrics": metrics})
+
+    def _value_columns(self, final: Final) -> Iterator[Column]:
+        measure = final.measure
+        yield Column(literal(measure.name), "metric")
+        yield Column(str(measure.k or 0), "k")
+        yield Column(measure.column, "metric_value")
+        if self._micro:
+            ratio = bool(final.denominator)
+            yield Column(f"{measure.column}_numerator" if ratio else measure.column, "numerator")
+            yield Column(f"{measure.column}_denominator" if ratio else "1e0", "denominator")
+        if self._counts:
+            yield Column("1" if measure.metric.count else "0", "is_count")
+
+    def _population(self, final: Final) -> str:
+        over = OPTIONS["average_over"].choice(self.shape.spec.value(final.measure, "average_over"))
+        flags = [f for f in over.only if f != "is_labelled" or self.needs.counts_unlabelled]
+        return " and ".join(f"{flag} = 1" for flag in flags)
+
+    def _totals_stage(self) -> Stage:
+        weight = " * weight" if "weight" in self.shape.facts else ""
+        one = "weight" if weight else "1e0"
+        top, bottom = f"metric_value{weight}", one
+        if self._micro:
+            top, bottom = f"numerator{weight}", f"denominator{weight}"
+        counted = "metric_value is null"
+        if self.shape.spec.options["missing"] == "drop":
+            counted += " and is_missing = 0"
+        sums = {
+            "numerator": f"sum(case when metric_value is null then 0e0 else {top} end)",
+            "denominator": f"sum(case when metric_value is null then 0e0 else {bottom} end)",
+            "n_queries": "count(metric_value)",
+            "n_skipped": f"sum(case when {counted} then 1 else 0 end)",
+            "n_missing": "sum(is_missing)",
+            "sum_sq": f"coalesce(sum(metric_value * metric_value{weight}), 0e0)",
+        }
+        if self._counts:
+            sums["total"] = "case when max(is_count) = 1 then coalesce(sum(metric_value), 0e0) end"
+        segments: list[tuple[str, str, list[str]]] = [(ALL, literal(ALL), [])]
+        segments += [(name, segment(name), [segment(name)]) for name in self.shape.spec.by]
+        view = {
+            "groups": [*self._groups],
+            "sums": [Column(sql, name) for name, sql in sums.items()],
+            "segments": segments,
+        }
+        return Stage("totals", "totals", view)
+
+    def _summary_stage(self) -> Stage:
+        top, bottom = "numerator", "denominator"
+        value = "numerator / nullif(denominator, 0e0)"
+        if self._counts:
+            value = f"coalesce(total, {value})"
+            top, bottom = (f"case when total is null then {name} end" for name in (top, bottom))
+        columns = [
+            Column(literal(self.shape.spec.title), "spec"),
+            *self._named_keys(),
+            *(Column(name, name) for name in ("segment_name", "segment_value", "metric", "k")),
+            Column(value, "value"),
+            Column(top, "numerator"),
+            Column(bottom, "denominator"),
+            *(Column(f"cast({n} as bigint)", n) for n in ("n_queries", "n_skipped", "n_missing")),
+            Column("sum_sq", "sum_sq"),
+        ]
+        return Stage("summary", "summary", {"columns": columns})
+
+    def _named_keys(self) -> Iterator[Column]:
+        has_date = "metric_date" in self.shape.keys
+        date = "metric_date" if has_date else f"cast({literal(NO_DATE)} as date)"
+        yield Column(date, "metric_date")
+        yield Column(
+            "system" if "system" in self.shape.keys else literal(self.shape.spec.title), "system"
+        )

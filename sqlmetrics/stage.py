@@ -1,0 +1,36 @@
+"""One CTE of a query, and one line of its select list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """One line of a select list: an expression and what it is called."""
+
+    sql: str
+    name: str
+
+    def __str__(self) -> str:
+        if self.sql.rsplit(".", 1)[-1] == self.name:
+            return self.sql
+        last = self.sql.rsplit("\n", 1)[-1]
+        fits = len(last) + len(self.name) <= 72
+        return f"{self.sql} as {self.name}" if fits else f"{self.sql}\n    as {self.name}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One CTE: its name, the template that prints it, and what the template prints."""
+
+    name: str
+    template: str
+    view: Mapping[str, Any]
+
+
+def equal(left: str, right: str, keys: tuple[str, ...]) -> list[str]:
+    """The conditions of a join on keys."""
+    return [f"{left}.{key} = {right}.{key}" for key in keys]
