@@ -169,8 +169,8 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
     problems = []
     for key, value in settings.items():
         if key in metric.parameters:
-            if not _number(value):
-                problems.append(f"metric {text!r}: {key} must be a number, given {value!r}")
+            if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+                problems.append(f"metric {text!r}: {key} must be a number above 0, given {value!r}")
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
         elif key in OPTIONS and OPTIONS[key].scope == "spec":

@@ -104,14 +104,16 @@ class Needs:
     Attributes:
         finals: The metrics, in the spec's order.
         sums: The sums by name; `retrieved` and `wanted` are always there.
-        row_columns: Columns of the ranked rows beyond rank and grade: `judged`, or a
-            running count of hits with the condition of a hit.
+        reads_judged: Whether ranked rows must say if they have a label.
+        running_hits: Running counts of hits that ranked rows must have, by name, with
+            the condition of a hit.
     """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.sums: dict[str, Sums] = {}
-        self.row_columns: dict[str, str] = {}
+        self.reads_judged = False
+        self.running_hits: dict[str, str] = {}
         self._sums("ranked")
         self._sums("labels")
         self.finals = tuple(self._final(measure) for measure in spec.measures)
@@ -201,9 +203,9 @@ class Needs:
 
     def _note_rows(self, metric: Metric, view: View) -> None:
         if "judged" in metric.rows:
-            self.row_columns["judged"] = ""
+            self.reads_judged = True
         if "hits_so_far" in metric.rows:
-            self.row_columns[view.hits_so_far] = view.relevant
+            self.running_hits[view.hits_so_far] = view.relevant
 
     def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
         rel = self.spec.parameter(measure, "rel")

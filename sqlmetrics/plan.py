@@ -2,8 +2,8 @@
 
 The plan is a list of stages, one CTE each, from the two tables to the summary:
 
-    rankings ─> judged ─> ranked ─> retrieved ─┐
-    labels ──┴> ideal ──────────────> wanted ──┴> evaluated ─> per_query ─> summary
+    rankings ─> ranked ─> retrieved ─┐
+    labels ──┴> ideal ──> wanted ────┴> evaluated ─> per_query ─> summary
 
 Templates only print what they are given: no stage decides anything.
 """
@@ -19,7 +19,7 @@ from sqlmetrics.needs import Final, Needs, Sums
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
-from sqlmetrics.stage import Column, Stage, equal
+from sqlmetrics.stage import Column, Stage, Window, equal
 from sqlmetrics.template import case, literal
 
 
@@ -84,34 +84,43 @@ class _PerQuery:
     needs: Needs
 
     def stages(self) -> Iterator[Stage]:
-        rankings, labels = self.shape.names["rankings"], self.shape.names["labels"]
-        if self.shape.spec.options["duplicate_rankings"] == "best_score":
-            best = self._best()
-            yield self._unique_stage("unique_rankings", rankings, self.shape.keys, best)
-            rankings = "unique_rankings"
-        if self.shape.spec.options["duplicate_labels"] == "max_grade":
-            best = [Column("max(grade)", "grade")]
-            yield self._unique_stage("unique_labels", labels, self.shape.label_keys, best)
-            labels = "unique_labels"
-        yield self._judged_stage(rankings, labels)
-        yield self._ranked_stage()
+        """All of them, each after those that it reads."""
+        rankings, labels = self._names()
+        yield from self._unique_stages()
+        yield self._ranked_stage(rankings, labels)
         for sums in self._sums_in_order():
             if sums.order:
                 yield self._ideal_stage(sums, labels)
             yield self._sums_stage(sums, labels)
-        if "system" in self.shape.keys:
-            yield Stage("systems", "systems", {})
-        if "metric_date" in self.shape.keys:
-            yield Stage("searched", "searched", {"keys": self.shape.query_keys})
         if self.shape.facts:
             yield self._facts_stage()
-        yield self._evaluated_stage()
+        if self._evaluated == "evaluated":
+            yield from self._evaluated_stages()
         yield self._per_query_stage()
 
-    def _unique_stage(
-        self, name: str, over: str, keys: tuple[str, ...], best: list[Column]
-    ) -> Stage:
-        return Stage(name, "unique", {"keys": (*keys, "item_id"), "best": best, "from": over})
+    @property
+    def _merges(self) -> dict[str, bool]:
+        """Whether duplicates of a table are merged."""
+        options = self.shape.spec.options
+        return {
+            "rankings": options["duplicate_rankings"] == "best_score",
+            "labels": options["duplicate_labels"] == "max_grade",
+        }
+
+    def _names(self) -> tuple[str, str]:
+        """The stages of the two tables, without duplicates."""
+        merges, names = self._merges, self.shape.names
+        rankings, labels = (
+            f"unique_{table}" if merges[table] else names[table] for table in ("rankings", "labels")
+        )
+        return rankings, labels
+
+    def _unique_stages(self) -> Iterator[Stage]:
+        best = {"rankings": self._best(), "labels": [Column("max(grade)", "grade")]}
+        keys = {"rankings": self.shape.keys, "labels": self.shape.label_keys}
+        for table in (table for table, merges in self._merges.items() if merges):
+            view = {"keys": (*keys[table], "item_id"), "best": best[table]}
+            yield Stage(f"unique_{table}", "unique", view | {"from": self.shape.names[table]})
 
     def _best(self) -> list[Column]:
         best = Column("min(given_rank)", "given_rank")
@@ -120,38 +129,25 @@ class _PerQuery:
         first = [n for n in (*self.shape.sorters[1:], *self.shape.facts) if n != "item_id"]
         return [best] + [Column(f"min({name})", name) for name in first]
 
-    def _judged_stage(self, rankings: str, labels: str) -> Stage:
-        carried = dict.fromkeys((*self.shape.keys, *self.shape.sorters, *self.shape.facts))
+    def _ranked_stage(self, rankings: str, labels: str) -> Stage:
+        carried = (*self.shape.keys, *self.shape.facts)
         columns = [Column(f"{rankings}.{name}", name) for name in carried]
         columns.append(Column(f"coalesce({labels}.grade, 0e0)", "grade"))
-        if "judged" in self.needs.row_columns:
+        if self.needs.reads_judged:
             flag = f"case when {labels}.query_id is null then 0e0 else 1e0 end"
             columns.append(Column(flag, "judged"))
+        over = Window(
+            [f"{rankings}.{key}" for key in self.shape.keys],
+            [f"{rankings}.{column}" for column in self.shape.order],
+        )
+        columns.append(Column(f"row_number() over {over}", "rnk"))
+        running = Window(over.partition, over.order, "unbounded preceding")
+        for name, hit in self.needs.running_hits.items():
+            flag = case(f"{labels}.{hit}", "1e0")
+            columns.append(Column(f"sum({flag}) over {running}", name))
         on = equal(labels, rankings, (*self.shape.label_keys, "item_id"))
-        return Stage(
-            "judged",
-            "judged",
-            {"columns": columns, "rankings": rankings, "labels": labels, "conditions": on},
-        )
-
-    def _ranked_stage(self) -> Stage:
-        carried = [*self.shape.keys, *self.shape.facts, "grade"]
-        runs = {}
-        for name, relevant in self.needs.row_columns.items():
-            if relevant:
-                runs[name] = relevant
-            else:
-                carried.append(name)
-        return Stage(
-            "ranked",
-            "ranked",
-            {
-                "columns": [Column(name, name) for name in carried],
-                "keys": self.shape.keys,
-                "order": self.shape.order,
-                "runs": {name: case(relevant, "1e0") for name, relevant in runs.items()},
-            },
-        )
+        view = {"columns": columns, "rankings": rankings, "labels": labels, "on": on}
+        return Stage("ranked", "ranked", view)
 
     def _sums_in_order(self) -> list[Sums]:
         """The labels' sums first: the rankings' may be joined with them."""
@@ -164,7 +160,15 @@ class _PerQuery:
     def _ideal_stage(self, sums: Sums, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
         keys = self._sum_keys(sums)
-        view = {"keys": keys, "order": sums.order, "over": over, "about": _ABOUT_IDEAL[sums.over]}
+        view = {
+            "columns": [
+                *keys,
+                "grade",
+                Column(f"row_number() over {Window(keys, [f'{sums.order} desc'])}", "rnk"),
+            ],
+            "from": over,
+            "about": _ABOUT_IDEAL[sums.over],
+        }
         return Stage(sums.rows, "ideal", view)
 
     def _sums_stage(self, sums: Sums, labels: str) -> Stage:
@@ -191,23 +195,33 @@ class _PerQuery:
         columns = [Column(f"min({name})", name) for name in self.shape.facts]
         return Stage("facts", "facts", {"keys": self.shape.query_keys, "columns": columns})
 
-    def _evaluated_stage(self) -> Stage:
+    @property
+    def _evaluated(self) -> str:
+        """The stage whose rows are evaluated: every labelled query, where that is all."""
+        plain = self.shape.keys == ("query_id",) and not self.needs.counts_unlabelled
+        return "wanted" if plain else "evaluated"
+
+    def _evaluated_stages(self) -> Iterator[Stage]:
+        shape = self.shape
+        if "system" in shape.keys:
+            yield Stage("systems", "systems", {})
+        if "metric_date" in shape.keys:
+            yield Stage("searched", "searched", {"keys": shape.query_keys})
         origin = {"metric_date": "searched", "system": "systems", "query_id": "wanted"}
-        keys = [f"{origin[key]}.{key}" for key in self.shape.keys]
+        searched = equal("searched", "wanted", shape.label_keys)
         view = {
-            "keys": keys,
-            "searched": equal("searched", "wanted", self.shape.label_keys)
-            if "metric_date" in self.shape.keys
-            else "",
-            "systems": "system" in self.shape.keys,
+            "keys": [f"{origin[key]}.{key}" for key in shape.keys],
+            "searched": searched if "metric_date" in shape.keys else [],
+            "systems": "system" in shape.keys,
             "flag": ["1 as is_labelled"] if self.needs.counts_unlabelled else [],
-            "ranked_keys": [f"retrieved.{key}" for key in self.shape.keys],
-            "unlabelled": equal("wanted", "retrieved", self.shape.label_keys),
+            "ranked_keys": [f"retrieved.{key}" for key in shape.keys],
+            "unlabelled": equal("wanted", "retrieved", shape.label_keys),
         }
-        return Stage("evaluated", "evaluated", view)
+        yield Stage("evaluated", "evaluated", view)
 
     def _per_query_stage(self) -> Stage:
-        columns = [Column(f"evaluated.{key}", key) for key in self.shape.keys]
+        evaluated = self._evaluated
+        columns = [Column(f"{evaluated}.{key}", key) for key in self.shape.keys]
         columns += [Column(self._fact(name), name) for name in self.shape.facts]
         if self.needs.counts_unlabelled:
             columns.append(Column("evaluated.is_labelled", "is_labelled"))
@@ -215,11 +229,14 @@ class _PerQuery:
         for final in self.needs.finals:
             columns += _final_columns(final)
         joins = {
-            s.name: equal(s.name, "evaluated", self._sum_keys(s)) for s in self._sums_in_order()
+            sums.name: equal(sums.name, evaluated, self._sum_keys(sums))
+            for sums in self._sums_in_order()
+            if sums.name != evaluated
         }
         if self.shape.facts:
-            joins["facts"] = equal("facts", "evaluated", self.shape.query_keys)
-        return Stage("per_query", "per_query", {"columns": columns, "joins": joins})
+            joins["facts"] = equal("facts", evaluated, self.shape.query_keys)
+        view = {"columns": columns, "from": evaluated, "joins": joins}
+        return Stage("per_query", "per_query", view)
 
     def _fact(self, name: str) -> str:
         if name == "weight":

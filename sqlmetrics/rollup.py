@@ -77,16 +77,21 @@ class Rollup:
 
     def _totals_stage(self) -> Stage:
         weight = " * weight" if "weight" in self.shape.facts else ""
-        one = "weight" if weight else "1e0"
-        top, bottom = f"metric_value{weight}", one
+        top = f"coalesce(sum(metric_value{weight}), 0e0)"
+        bottom = "cast(count(metric_value) as double)"
+        if weight:
+            bottom = "sum(case when metric_value is null then 0e0 else weight end)"
         if self._micro:
-            top, bottom = f"numerator{weight}", f"denominator{weight}"
+            top, bottom = (
+                f"sum(case when metric_value is null then 0e0 else {part}{weight} end)"
+                for part in ("numerator", "denominator")
+            )
         counted = "metric_value is null"
         if self.shape.spec.options["missing"] == "drop":
             counted += " and is_missing = 0"
         sums = {
-            "numerator": f"sum(case when metric_value is null then 0e0 else {top} end)",
-            "denominator": f"sum(case when metric_value is null then 0e0 else {bottom} end)",
+            "numerator": top,
+            "denominator": bottom,
             "n_queries": "count(metric_value)",
             "n_skipped": f"sum(case when {counted} then 1 else 0 end)",
             "n_missing": "sum(is_missing)",

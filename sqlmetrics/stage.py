@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,3 +34,21 @@ class Stage:
 def equal(left: str, right: str, keys: tuple[str, ...]) -> list[str]:
     """The conditions of a join on keys."""
     return [f"{left}.{key} = {right}.{key}" for key in keys]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What stands behind `over`."""
+
+    partition: Sequence[str]
+    order: Sequence[str]
+    frame: str = ""
+
+    def __str__(self) -> str:
+        parts = [
+            f"partition by {', '.join(self.partition)}",
+            f"order by {', '.join(self.order)}",
+            *([f"rows between {self.frame} and current row"] if self.frame else []),
+        ]
+        line = f"({' '.join(parts)})"
+        return line if len(line) <= 52 else "(\n    " + "\n    ".join(parts) + "\n)"
