@@ -28,7 +28,8 @@ class Format:
 
 FORMATS = {
     "parquet": Format((".parquet", ".pq"), "parquet"),
-    "csv": Format((".csv", ".tsv", ".csv.gz", ".tsv.gz"), "csv"),
+    "csv": Format((".csv", ".csv.gz"), "csv"),
+    "tsv": Format((".tsv", ".tsv.gz"), "tsv"),
 }
 TREC = {
     "rankings": Format(

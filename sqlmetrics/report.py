@@ -7,15 +7,17 @@ import html as markup
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sqlmetrics.grid import aligned, printable
 from sqlmetrics.measure import Measure
-from sqlmetrics.result import KEYS, Result
+
+if TYPE_CHECKING:
+    from sqlmetrics.result import Result
 
 WIDE = 6
 COUNTS = {"n_queries": "queries", "n_skipped": "skipped", "n_missing": "missing"}
@@ -102,20 +104,26 @@ def _several_means(result: Result) -> bool:
     return len(over) > 1
 
 
-def _keys(result: Result) -> list[str]:
-    """The keys worth a column: those that say something here."""
-    spec = result.spec
-    shown = {"system"}
-    if spec.rankings.columns.date:
-        shown.add("metric_date")
-    if spec.by:
-        shown |= {"segment_name", "segment_value"}
-    return [key for key in KEYS if key in shown]
+def _keys(result: Result) -> dict[str, Callable[[dict[str, Any]], str]]:
+    """The columns before the numbers: those that say something here."""
+    keys: dict[str, Callable[[dict[str, Any]], str]] = {}
+    if "metric_date" in result.keys:
+        keys["date"] = lambda row: str(row["metric_date"])
+    if result.spec.by:
+        keys["segment"] = _segment
+    return keys | {"system": lambda row: printable(row["system"])}
+
+
+def _segment(row: dict[str, Any]) -> str:
+    if row["segment_name"] == "all":
+        return "all"
+    return f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
 
 
 def _queries(result: Result) -> Cells:
     table = result.per_query()
-    keys = [name for name in ("metric_date", "system", "query_id") if name in table.column_names]
+    measures = {measure.column for measure in result.measures}
+    keys = [name for name in table.column_names if name not in measures]
     rows = [
         [
             *(printable(row[key]) for key in keys),
@@ -123,16 +131,17 @@ def _queries(result: Result) -> Cells:
         ]
         for row in table.to_pylist()
     ]
-    return [*map(_heading, keys), *map(str, result.measures)], rows, len(keys)
+    names = ["date" if key == "metric_date" else key for key in keys]
+    return [*names, *map(str, result.measures)], rows, len(keys)
 
 
 def _wide(result: Result) -> Cells:
     keys = _keys(result)
     found: dict[tuple[str, ...], dict[tuple[str, int], dict[str, Any]]] = {}
     for row in result.to_dicts():
-        label = tuple(printable(row[key]) for key in keys)
+        label = tuple(shown(row) for shown in keys.values())
         found.setdefault(label, {})[row["metric"], row["k"]] = row
-    names = [_heading(key) for key in keys] + [str(m) for m in result.measures]
+    names = [*keys, *map(str, result.measures)]
     rows = []
     for label, by_metric in found.items():
         mine = [by_metric.get((m.name, m.k or 0), {}) for m in result.measures]
@@ -150,17 +159,11 @@ def _long(result: Result) -> Cells:
     rows = []
     for row in result.to_dicts():
         measure = measures[row["metric"], row["k"]]
-        labels = [printable(row[key]) for key in keys]
+        labels = [shown(row) for shown in keys.values()]
         counts = [_span([row[count]]) for count in COUNTS]
         rows.append([*labels, str(measure), _number(measure, row["value"]), *counts])
-    names = [*map(_heading, keys), "metric", "value", *COUNTS.values()]
+    names = [*keys, "metric", "value", *COUNTS.values()]
     return names, rows, len(keys) + 1
-
-
-def _heading(key: str) -> str:
-    return {"metric_date": "date", "segment_name": "segment", "segment_value": "value"}.get(
-        key, key
-    )
 
 
 def _number(measure: Measure, value: float | None) -> str:

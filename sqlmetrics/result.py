@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sqlmetrics.measure import Measure
 from sqlmetrics.spec import Spec
 
-KEYS = ("metric_date", "segment_name", "segment_value", "system")
+KEYS = ("metric_date", "system", "query_id")
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,9 +80,11 @@ class Result:
     def per_query(self) -> pa.Table:
         """One row a query: [metric_date,] system, query_id, one column a metric.
 
-        NULL where the query is left out of the metric's mean.
+        NULL where the query is left out of the metric's mean. The rows are in the order
+        of those keys.
         """
-        return self._per_query
+        keys = [key for key in KEYS if key in self._per_query.column_names]
+        return self._per_query.sort_by([(key, "ascending") for key in keys])
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The summary as a list of dicts."""
@@ -110,12 +112,12 @@ class Result:
 
 
 def in_order(summary: pa.Table, measures: Sequence[Measure]) -> pa.Table:
-    """The summary by day, segment (`all` first), system and metric, as it is read."""
+    """The summary by day, segment (`all` first), metric and system, as it is read."""
     place = {(measure.name, measure.k or 0): i for i, measure in enumerate(measures)}
     pairs = zip(summary["metric"].to_pylist(), summary["k"].to_pylist(), strict=True)
     table = summary.append_column("place", pa.array([place[pair] for pair in pairs], pa.int32()))
     is_all = pc.equal(summary["segment_name"], "all")
     table = table.append_column("is_part", pc.invert(is_all))
-    keys = ["metric_date", "is_part", "segment_name", "segment_value", "system", "place"]
+    keys = ["metric_date", "is_part", "segment_name", "segment_value", "place", "system"]
     order = pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys])
     return summary.take(order)

@@ -80,7 +80,7 @@ class Source(_Model):
         """A short name for it: the file's or the relation's own, else `rankings`."""
         if self.file:
             return Path(self.file).name.split(".")[0] or "rankings"
-        return self.relation or "rankings"
+        return (self.relation or "rankings").strip('"').replace('""', '"')
 
 
 class Rankings(Source):
@@ -197,8 +197,14 @@ class Spec(_Model):
 
     def definition_hash(self, measure: Measure) -> str:
         """A short hash of all that decides a metric's numbers, the data apart."""
-        decided = sorted((dict(self.options) | dict(measure.settings)).items())
-        return hashlib.sha256(f"{measure}{decided}".encode()).hexdigest()[:16]
+        settings = {name: self.parameter(measure, name) for name in measure.metric.parameters}
+        decided = settings | {
+            name: self.value(measure, name)
+            for name, option in OPTIONS.items()
+            if option.scope == "spec" or name in measure.metric.settings
+        }
+        text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @cached_property
     def _given(self) -> Mapping[str, Any]:

@@ -70,7 +70,7 @@ class DuckDB:
         A name is looked up as a whole first, then as `schema.table`.
         """
         known = {table.casefold() for (table,) in self.rows(_TABLES)}
-        whole = '"' + name.replace('"', '""') + '"'
+        whole = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
         last = relation(name).rpartition(".")[2].strip('"').replace('""', '"')
         for text, table in ((whole, name), (relation(name), last)):
             if table.casefold() in known and self._is_readable(text):

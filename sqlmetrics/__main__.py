@@ -1,0 +1,5 @@
+"""`python -m sqlmetrics`."""
+
+from sqlmetrics.cli import main
+
+main()

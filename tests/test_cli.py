@@ -1,0 +1,195 @@
+"""The command line as people call it: a process, its streams and its exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+RUN = "q1 Q0 a 1 3.0 tag\nq1 Q0 b 2 2.0 tag\nq2 Q0 c 1 1.0 tag\n"
+QRELS = "q1 0 b 1\nq2 0 c 2\nq3 0 d 1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a TREC run and its judgments."""
+    (tmp_path / "run.txt").write_text(RUN)
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    return tmp_path
+
+
+def sqlmetrics(*arguments: str, folder: Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder, and see that its exit code is the expected one."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sqlmetrics", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == expect, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_table_by_default(folder: Path) -> None:
+    out = sqlmetrics("evaluate", "run.txt", "qrels.txt", "-m", "mrr", folder=folder).stdout
+    assert out.splitlines()[:2] == [
+        "system     mrr  queries  skipped  missing",
+        "tag     0.5000        3        0        1",
+    ]
+
+
+def test_json_has_the_rows_of_the_summary(folder: Path) -> None:
+    out = sqlmetrics(
+        "evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-m", "P_1", "-o", "json", folder=folder
+    )
+    rows = json.loads(out.stdout)
+    assert [(row["metric"], row["k"], row["value"]) for row in rows] == [
+        ("mrr", 0, 0.5),
+        ("precision", 1, pytest.approx(1 / 3, rel=1e-15)),
+    ]
+
+
+def test_csv_and_per_query(folder: Path) -> None:
+    out = sqlmetrics(
+        "evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--per-query", "-o", "csv", folder=folder
+    )
+    assert list(csv.DictReader(io.StringIO(out.stdout))) == [
+        {"system": "tag", "query_id": "q1", "mrr": "0.5"},
+        {"system": "tag", "query_id": "q2", "mrr": "1.0"},
+        {"system": "tag", "query_id": "q3", "mrr": "0.0"},
+    ]
+
+
+def test_markdown_escapes_what_would_break_a_table(folder: Path) -> None:
+    (folder / "run.txt").write_text(RUN.replace("tag", "a|b"))
+    out = sqlmetrics(
+        "evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-o", "markdown", folder=folder
+    )
+    assert "| a\\|b | 0.5000 | 3 | 0 | 1 |" in out.stdout
+
+
+def test_parquet_needs_a_file(folder: Path) -> None:
+    line = ["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-o", "parquet"]
+    assert "--out FILE" in sqlmetrics(*line, folder=folder, expect=2).stderr
+    sqlmetrics(*line, "--out", "m.parquet", folder=folder)
+    assert pq.read_table(folder / "m.parquet")["value"].to_pylist() == [0.5]
+
+
+def test_several_means_side_by_side(folder: Path) -> None:
+    line = ["-m", "mrr", "-c", "average_over=labels,hits", "-o", "json"]
+    out = sqlmetrics("evaluate", "run.txt", "qrels.txt", *line, folder=folder).stdout
+    assert {row["metric"]: (row["value"], row["n_queries"]) for row in json.loads(out)} == {
+        "mrr": (0.5, 3),
+        "mrr(average_over=hits)": (0.75, 2),
+    }
+
+
+def test_a_gain_table(folder: Path) -> None:
+    line = ["-m", "dcg@1", "-c", "gain={1: 10, 2: 5}", "--per-query", "-o", "json"]
+    out = sqlmetrics("evaluate", "run.txt", "qrels.txt", *line, folder=folder).stdout
+    assert [row["dcg_at_1"] for row in json.loads(out)] == [0.0, 5.0, 0.0]
+
+
+def test_tables_of_a_database(folder: Path) -> None:
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+        connection.execute("create table runs as select 'q' as q, 'a' as item_id, 1 as score")
+        connection.execute("create table truth as select 'q' as qid, 'a' as item_id, 1 as grade")
+    line = ["runs", "truth", "--db", "shop.duckdb", "--query", "q", "--label-column", "query=qid"]
+    out = sqlmetrics("evaluate", *line, "-m", "mrr", folder=folder).stdout
+    assert out.splitlines()[1].split() == ["runs", "1.0000", "1", "0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["evaluate", "run.txt", "qrels.txt", "-m", "ndgc@10"], 2, "did you mean 'ndcg'?"),
+        (["evaluate", "no.txt", "qrels.txt", "-m", "mrr"], 2, "no file and no table 'no.txt'"),
+        (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-c", "ties"], 2, "NAME=VALUE"),
+        (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-c", "tie=x"], 2, "mean 'ties'?"),
+        (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--preset", "trec"], 2, "'trec_eval'?"),
+        (["evaluate", "run.txt", "qrels.txt"], 2, "Missing option"),
+        (["evaluate", "runs", "truth", "--db", "no.duckdb", "-m", "mrr"], 3, "no database file"),
+        (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--out", "no/x"], 2, "cannot write"),
+        (["compile", "no.yml"], 2, "cannot read the spec"),
+        (["evalute"], 2, "No such command"),
+    ],
+)
+def test_errors_are_one_message_and_a_code(
+    folder: Path, arguments: list[str], code: int, said: str
+) -> None:
+    done = sqlmetrics(*arguments, folder=folder, expect=code)
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_debug_shows_the_traceback(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sqlmetrics", "compile", "no.yml", "--debug"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
+def test_compile_prints_sql_that_runs(folder: Path) -> None:
+    spec = "rankings: {file: run.txt}\nlabels: {file: qrels.txt}\nmetrics: [mrr, ndcg@3]\n"
+    (folder / "search.yml").write_text(spec)
+    printed = sqlmetrics("compile", "search.yml", folder=folder).stdout
+    with duckdb.connect() as connection:
+        text = printed.replace("'run.txt'", f"'{folder}/run.txt'")
+        text = text.replace("'qrels.txt'", f"'{folder}/qrels.txt'")
+        rows = connection.execute(text).fetchall()
+        names = [column[0] for column in connection.description or ()]
+    mine = {row[names.index("metric")]: row[names.index("value")] for row in rows}
+    assert mine["mrr"] == 0.5
+    assert {row[0] for row in rows} == {"search"}
+
+
+@pytest.mark.parametrize("what", ["metrics", "presets", "options", "dialects"])
+def test_list(folder: Path, what: str) -> None:
+    from sqlmetrics import listing
+
+    out = sqlmetrics("list", what, folder=folder).stdout
+    _, rows = getattr(listing, what)()
+    assert len(out.splitlines()) == len(rows) + 1
+    assert all(row[1] in out for row in rows)
+
+
+def test_demo_makes_what_it_says(folder: Path) -> None:
+    out = sqlmetrics("demo", folder=folder).stdout
+    made = folder / "sqlmetrics_demo"
+    assert {path.name for path in made.iterdir()} == {
+        "evaluate.sql",
+        "labels.parquet",
+        "metrics.parquet",
+        "per_query.parquet",
+        "rankings.parquet",
+        "spec.yml",
+    }
+    assert "the largest difference is " in out
+    worst = float(out.split("the largest difference is ")[1].split(".\n")[0])
+    assert worst < 1e-12
+    again = sqlmetrics("demo", folder=folder).stdout  # over its own files
+    assert again.splitlines()[:5] == out.splitlines()[:5]
+    following = [line for line in out.splitlines() if line.startswith("  sqlmetrics compile")]
+    assert sqlmetrics(*following[0].split()[1:], folder=folder).stdout.startswith("-- metrics:")
+
+
+def test_help_does_not_load_the_engine() -> None:
+    code = (
+        "import sys, sqlmetrics.cli\n"
+        "assert not {'duckdb', 'pyarrow', 'pydantic', 'jinja2'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,127 @@
+"""The README, the docs and the examples say what is so: their blocks are run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sqlmetrics as sm
+from sqlmetrics import listing
+from sqlmetrics.catalog import listed
+from sqlmetrics.conventions import OPTIONS, PRESETS
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def test_the_readme_keeps_its_promises_of_length() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 150
+    assert lines.index("```text") < 30
+    assert lines.index("```sql") < 60
+
+
+def test_the_readme_s_sql_is_what_compile_prints() -> None:
+    spec = sm.Spec(
+        rankings={"file": "runs.parquet"},
+        labels={"file": "labels.parquet"},
+        metrics=["ndcg@10", "recall@100", "mrr"],
+    )
+    assert blocks(README, "sql") == [sm.compile(spec, per_query=True)]
+
+
+def test_the_readme_s_python_runs() -> None:
+    for block in blocks(README, "python"):
+        exec(compile(block, "README.md", "exec"), {})
+
+
+def test_the_readme_s_demo_is_what_the_demo_prints(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sqlmetrics", "demo"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shown = [line for line in blocks(README, "text")[0].splitlines() if line != "..."]
+    said = done.stdout.splitlines()
+    # the last line has the largest difference, which the order of a parallel sum decides
+    assert shown[:-1] == [line for line in shown[:-1] if line in said]
+    assert shown[-1].startswith("the largest difference is ")
+
+
+@pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda p: p.stem)
+def test_examples_run(example: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(example)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "queries" in done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def _table(names: list[str], rows: list[list[str]]) -> str:
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join("| " + " | ".join(cell or " " for cell in row) + " |" for row in lines)
+
+
+def _empty() -> tuple[list[str], list[list[str]]]:
+    return ["metric", "empty"], [[metric.name, metric.empty] for metric in listed()]
+
+
+def _metrics() -> tuple[list[str], list[list[str]]]:
+    names, rows = listing.metrics()
+    sources = {metric.title: metric.source for metric in listed()}
+    return [*names, "source"], [[*row, sources[row[1]]] for row in rows]
+
+
+GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
+    "metrics": _metrics,
+    "empty": _empty,
+    "options": listing.options,
+    "presets": listing.presets,
+}
+
+
+@pytest.mark.parametrize("page", ["metrics.md", "conventions.md"])
+def test_generated_tables_are_current(page: str) -> None:
+    path = ROOT / "docs" / page
+    text = path.read_text(encoding="utf-8")
+
+    def current(found: re.Match[str]) -> str:
+        return f"<!-- generated: {found[1]} -->\n{_table(*GENERATED[found[1]]())}\n<!-- end -->"
+
+    fresh = re.sub(r"<!-- generated: (\w+) -->.*?<!-- end -->", current, text, flags=re.DOTALL)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        path.write_text(fresh, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == fresh
+
+
+def test_the_spec_in_the_docs_is_a_spec(tmp_path: Path) -> None:
+    block = blocks((ROOT / "docs" / "evaluate.md").read_text(encoding="utf-8"), "yaml")[0]
+    path = tmp_path / "search_quality.yml"
+    path.write_text(block, encoding="utf-8")
+    assert "from analytics.rankings" in sm.compile(sm.Spec.read(path))
+
+
+def test_every_option_and_preset_is_in_the_docs() -> None:
+    page = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")
+    for name in [*OPTIONS, *PRESETS]:
+        assert name in page

@@ -1,0 +1,91 @@
+"""What the package exports, and how a result shows itself."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import sqlmetrics as sm
+
+RANKINGS = pa.table(
+    {
+        "query_id": ["q1", "q1", "q2", "q1"],
+        "item_id": ["a", "b", "a", "b"],
+        "score": [2.0, 1.0, 1.0, 1.0],
+        "model": ["old", "old", "old", "<i>new</i>"],
+    }
+)
+LABELS = pa.table({"query_id": ["q1", "q2"], "item_id": ["b", "a"], "grade": [1, 3]})
+
+
+def test_the_public_names_are_sorted_and_there() -> None:
+    assert sm.__all__ == sorted(sm.__all__)
+    for name in sm.__all__:
+        assert getattr(sm, name).__module__.startswith("sqlmetrics.")
+        assert getattr(sm, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'evalute'"):
+        _ = sm.evalute
+
+
+def test_the_version_is_the_distribution_s() -> None:
+    from importlib.metadata import version
+
+    assert sm.__version__ == version("sqlmetrics")
+
+
+def test_types_are_shipped() -> None:
+    assert Path(str(files("sqlmetrics") / "py.typed")).is_file()
+
+
+def test_one_value_is_a_float_and_several_a_result() -> None:
+    one = sm.evaluate(RANKINGS.slice(0, 3), LABELS, ["mrr", "ndcg@3"])
+    assert one["mrr"] == 0.75
+    assert one["RR"] == 0.75
+    two = sm.evaluate(RANKINGS, LABELS, ["mrr", "ndcg@3"], system="model")["mrr"]
+    assert isinstance(two, sm.Result)
+    assert two.summary()["value"].to_pylist() == [0.5, 0.75]
+    assert two.per_query().column_names == ["system", "query_id", "mrr"]
+    assert "ndcg" not in repr(two)
+    with pytest.raises(KeyError, match="ap was not computed; there are mrr, ndcg@3"):
+        _ = one["ap"]
+
+
+def test_other_forms_of_the_summary() -> None:
+    result = sm.evaluate(RANKINGS.slice(0, 3), LABELS, "mrr")
+    assert result.to_dicts()[0]["value"] == 0.75
+    assert result.to_pandas()["value"].tolist() == [0.75]
+    assert result.to_polars()["value"].to_list() == [0.75]
+
+
+def test_a_notebook_shows_a_table_and_escapes_names() -> None:
+    html = sm.evaluate(RANKINGS, LABELS, ["mrr"], system="model")._repr_html_()
+    assert "&lt;i&gt;new&lt;/i&gt;" in html
+    assert "<i>" not in html
+    assert '<td style="text-align: right">0.7500</td>' in html
+
+
+def test_the_script_can_be_run_again() -> None:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("runs", RANKINGS)
+        connection.register("truth", LABELS)
+        result = sm.evaluate("runs", "truth", ["mrr"], system="model", connection=connection)
+        statements = [text for text in result.sql.split(";\n") if text.strip()]
+        seen = [connection.execute(text).fetchall() for text in statements]
+    assert {row[2]: row[7] for row in seen[1]} == {"<i>new</i>": 0.5, "old": 0.75}
+
+
+def test_the_same_question_has_the_same_definition() -> None:
+    def hashes(*metrics: str, **options: str) -> list[str]:
+        result = sm.evaluate(RANKINGS, LABELS, metrics, system="model", **options)
+        return sorted(set(result.summary()["definition_hash"].to_pylist()))
+
+    assert hashes("ndcg@3") == hashes("nDCG@3") == hashes("ndcg(gain=exp)@3")
+    assert hashes("ndcg@3") != hashes("ndcg@3", gain="linear")
+    assert hashes("ndcg@3", gain="linear") == hashes("ndcg(gain=linear)@3")
+    assert hashes("ndcg@3") != hashes("ndcg@3", ties="id_desc")
+    assert len(hashes("ndcg@3", "ndcg@4", "mrr")) == 3
