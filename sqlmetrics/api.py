@@ -90,7 +90,7 @@ def evaluate(
             | {"columns": columns | {"grade": grade} | dict(label_columns or {})},
             metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
             preset=preset or "house",
-            by=(by,) if isinstance(by, str) else tuple(by),
+            by=(by,) if isinstance(by, str) else tuple(by or ()),
             conventions=conventions,
         )
         tables = opened(spec, engine)
@@ -160,8 +160,6 @@ def _relation(source: Any, role: str, engine: DuckDB) -> inputs.Relation:
     if source.data is not None:
         name = engine.register(f"sqlmetrics_{role}", source.data)
         return inputs.Relation("table", name, ordered=True)
-    if source.sql is not None:
-        engine.refuse_other_than_select(source.sql)
     return inputs.relation_of(source, role)
 
 

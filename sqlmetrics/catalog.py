@@ -33,7 +33,8 @@ class Metric:
             their ideal order), or `query` (arithmetic over its parts).
         empty: What an empty list, or a query without relevant labels, gives.
         source: The paper or tool.
-        aliases: Other spellings; one that ends in `@k` needs a cutoff.
+        aliases: Other spellings; one that ends in `@k` needs a cutoff, one that ends in
+            `(rel)` is meant only with that setting.
         options: Conventions that change its formula.
         parameters: Numbers of its own, with their defaults.
         parts: The metrics it is made of: name in the template -> metric.

@@ -16,7 +16,7 @@ from sqlmetrics.grid import aligned, printable
 from sqlmetrics.plan import Plan
 from sqlmetrics.rules import RowCheck, group_checks, row_checks
 from sqlmetrics.sql import print_template, source_text, with_stages
-from sqlmetrics.template import finished, identifier
+from sqlmetrics.template import identifier
 
 EXAMPLES = 3
 
@@ -61,7 +61,7 @@ class _Look:
 
     def missing_columns(self) -> Iterator[str]:
         for table, source in self.sources.items():
-            there = self.engine.columns(source)
+            there = self._columns(table, source)
             folded = {name.casefold() for name in there}
             wanted = dict(self.plan.shape.columns[table])
             if table == "rankings":
@@ -70,6 +70,14 @@ class _Look:
                 if name.casefold() not in folded:
                     yield f"{table}: {unknown('column', name, there)} (wanted as {role})"
 
+    def _columns(self, table: str, source: str) -> dict[str, str]:
+        shape = self.plan.shape
+        place = {"rankings": shape.rankings.place, "labels": shape.labels.place}[table]
+        try:
+            return self.engine.columns(source)
+        except InputError as error:
+            raise InputError(f"{table}: {place!r} {error}") from None
+
     def merged_ids(self) -> Iterator[str]:
         """Columns whose collation takes different ids for equal."""
         relations = {"rankings": self.plan.shape.rankings, "labels": self.plan.shape.labels}
@@ -77,7 +85,7 @@ class _Look:
             for role in ("query", "item") if relation.is_sql else ():
                 column = self.plan.shape.columns[table][role]
                 view = {"column": column, "source": self.sources[table]}
-                rows = self.engine.rows(finished(print_template("checks/collation", view)))
+                rows = self.engine.rows(print_template("checks/collation", view))
                 if rows:
                     title = f"{table}: the collation of {column} takes different ids for equal"
                     remedy = f'select {column} collate "binary" as {column} instead'
@@ -99,10 +107,10 @@ class _Look:
 
     def bad_groups(self) -> Iterator[str]:
         for rule in group_checks(self.plan):
-            select = finished(print_template(f"checks/{rule.template}", rule.view))
+            select = print_template(f"checks/{rule.template}", rule.view)
             rows = self.engine.rows(with_stages(self.plan.inputs, select))
             if rows:
-                title = f"{rule.table}: {rule.problem.format(n=f'{rows[0][0]:,}')}"
+                title = f"{rule.table}: {rule.problem}: {rows[0][0]:,}"
                 yield told(title, rule.names, [row[1:] for row in rows], rule.remedy)
 
     def _condition(self, table: str, rule: RowCheck) -> str:
@@ -140,12 +148,12 @@ def check_kept(plan: Plan, kept: str, engine: Engine) -> None:
     """
     unranked = f"from {kept} where is_ranked = 0"
     if plan.spec.options["missing"] == "error":
-        _refuse(plan, engine, unranked, "has no ranking", "choose missing=zero or missing=drop")
+        _refuse(plan, engine, unranked, "without a ranking", "choose missing=zero or missing=drop")
     if "weight" in plan.shape.columns["rankings"]:
         nowhere = f"{unranked} and weight is null"
         remedy = "its weight is unknown: choose missing=drop, or rank it in some system"
         if plan.spec.options["missing"] != "drop":
-            _refuse(plan, engine, nowhere, "is in no ranking", remedy)
+            _refuse(plan, engine, nowhere, "in no ranking", remedy)
 
 
 def _refuse(plan: Plan, engine: Engine, rows: str, problem: str, remedy: str) -> None:
@@ -153,7 +161,7 @@ def _refuse(plan: Plan, engine: Engine, rows: str, problem: str, remedy: str) ->
     count = engine.rows(f"select count(*) {rows}")[0][0]
     if count:
         examples = engine.rows(f"select {keys} {rows} order by {keys} limit {EXAMPLES}")
-        title = f"labels: a labelled query {problem}, {_many(count, 'time')}"
+        title = f"labels: labelled queries {problem}: {count:,}"
         raise InputError(told(title, plan.shape.keys, examples, remedy))
 
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.spec import Source
+from sqlmetrics.source import Source
+
+REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
+
+
+_QUERY = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -40,12 +48,18 @@ TREC = {
             ("item", "item_id"),
             ("score", "score"),
             ("system", "system"),
+            ("run line", "n_fields"),
         ),
     ),
     "labels": Format(
         (),
         "trec_labels",
-        columns=(("query", "query_id"), ("item", "item_id"), ("grade", "grade")),
+        columns=(
+            ("query", "query_id"),
+            ("item", "item_id"),
+            ("grade", "grade"),
+            ("qrels line", "n_fields"),
+        ),
     ),
 }
 
@@ -93,7 +107,7 @@ def relation_of(source: Source, role: str) -> Relation:
     if source.relation is not None:
         return Relation("table", source.relation)
     if source.sql is not None:
-        return Relation("query", source.sql.strip().rstrip(";"))
+        return Relation("query", one_select(source.sql))
     if source.file is None:
         raise SpecError(f"{role}: data in memory can be evaluated, not compiled to text")
     form = _format_of(source.file, role)
@@ -109,20 +123,50 @@ def source_of(given: object, role: str, find: Callable[[str], str | None]) -> di
         find: Tells the table or view that a text names, if it names one.
 
     Raises:
-        InputError: If a text is neither a table nor a file.
+        InputError: If a text is neither a table nor a file, or the file cannot be read.
     """
-    if isinstance(given, PurePath):
-        return {"file": str(given)}
-    if not isinstance(given, str):
+    if given is None:
+        raise InputError(f"{role}: nothing is given")
+    if not isinstance(given, str | PurePath):
         return {"data": given}
-    if given.lstrip().casefold().startswith(("select ", "select\n", "with ", "from ")):
-        return {"sql": given}
-    relation = find(given)
-    if relation is not None:
-        return {"relation": relation}
-    if given.startswith(("s3://", "http://", "https://", "gs://", "hf://")) or glob.glob(given):
-        return {"file": given}
-    raise InputError(f"{role}: there is no file and no table {given!r}")
+    text = str(given)
+    if isinstance(given, str) and _QUERY.match(text):
+        return {"sql": text}
+    relation = find(text) if isinstance(given, str) else None
+    return {"file": _existing(text, role)} if relation is None else {"relation": relation}
+
+
+def one_select(text: str) -> str:
+    """A user's text, if it is one query and nothing else.
+
+    Raises:
+        SpecError: If it is not.
+    """
+    import duckdb
+
+    try:
+        kinds = [statement.type for statement in duckdb.extract_statements(text)]
+    except duckdb.Error as error:
+        raise SpecError(f"a source's sql cannot be read: {str(error).strip()}") from None
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise SpecError("a source's sql must be one select statement, and nothing else")
+    return text.strip().rstrip(";")
+
+
+def _existing(path: str, role: str) -> str:
+    """A path as DuckDB globs it, once it is seen to lead to a file with something in it."""
+    if path.startswith(REMOTE):
+        return path
+    file = Path(path)
+    if file.is_dir():
+        raise InputError(f"{role}: {path!r} is a folder; name its files, like {path}/*.parquet")
+    if file.is_file():
+        if not file.stat().st_size:
+            raise InputError(f"{role}: the file {path!r} is empty")
+        return glob.escape(path)
+    if glob.glob(path):
+        return path
+    raise InputError(f"{role}: there is no file and no table {path!r}")
 
 
 def _format_of(path: str, role: str) -> Format:

@@ -13,6 +13,9 @@ from sqlmetrics.errors import SpecError, unknown
 
 Setting = Parameter | Value
 
+LARGEST_CUTOFF = 2**31 - 1
+"""What fits the fact table's column k."""
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -42,8 +45,7 @@ class Measure:
         """The name of its column: `ndcg_at_10`, `recall_rel2_at_50`, `rbp_p0p8`."""
         words = [self.metric.name]
         for key, value in self.settings:
-            text = re.sub(r"\W+", "_", _text(value).replace(".", "p").replace("-", "m"))
-            words.append(f"{key}_{text.strip('_')}" if _wordy(value) else f"{key}{text}")
+            words.append(f"{key}{word(value)}" if _number(value) else f"{key}_{word(value)}")
         return "_".join(words) + (f"_at_{self.k}" if self.k else "")
 
     def setting(self, name: str) -> Setting | None:
@@ -81,13 +83,25 @@ def parse(text: str) -> Measure:
             cutoff is wrong; it names the nearest known one.
     """
     name, given, k = _split(text)
-    metric = _named(name, k, text)
     settings = _translated(given)
+    metric = _named(name, settings, k, text)
     problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
     if problems:
         raise SpecError(problems)
     spelled = {key: value for key, value in settings.items() if metric.parameters.get(key) != value}
     return Measure(metric, _ordered(metric, spelled), k)
+
+
+def spelled_out(text: str) -> list[str]:
+    """The texts of a text with several cutoffs, as trec_eval writes them.
+
+    >>> spelled_out("P.5,10"), spelled_out("ndcg@10")
+    (['P_5', 'P_10'], ['ndcg@10'])
+    """
+    several = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d+(?:,\d+)+)\s*", text)
+    if several is None:
+        return [text]
+    return [f"{several[1]}_{cutoff}" for cutoff in several[2].split(",")]
 
 
 def _split(text: str) -> tuple[str, dict[str, object], int | None]:
@@ -97,7 +111,9 @@ def _split(text: str) -> tuple[str, dict[str, object], int | None]:
         return trec[1], {}, int(trec[2])
     body, at, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
     if at and not re.fullmatch(r"\s*\d+\s*", cutoff):
-        raise SpecError(f"metric {text!r}: the cutoff must be a whole number, 1 or more")
+        raise SpecError(
+            f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
+        )
     match = re.fullmatch(r"\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
     if match is None:
         raise SpecError(
@@ -134,12 +150,18 @@ def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
     return settings
 
 
+def _is_positive(value: object) -> bool:
+    return _number(value) and 0 < value < float("inf")  # type: ignore[operator]
+
+
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _named(name: str, k: int | None, text: str) -> Metric:
-    found = spellings().get(name.casefold())
+def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str) -> Metric:
+    """The metric of a name; a few aliases hold only with certain settings."""
+    whole = f"{name}({', '.join(settings)})"
+    found = spellings().get(whole.casefold()) or spellings().get(name.casefold())
     if found is None:
         known = [metric.name for metric in listed()]
         aliases = {alias.casefold(): metric.name for alias, metric in _known_aliases()}
@@ -169,7 +191,7 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
     problems = []
     for key, value in settings.items():
         if key in metric.parameters:
-            if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            if not _is_positive(value):
                 problems.append(f"metric {text!r}: {key} must be a number above 0, given {value!r}")
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
@@ -187,8 +209,8 @@ def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
         return [f"metric {text!r}: {metric.name} takes no cutoff"]
     if metric.cutoff == "required" and k is None:
         return [f"metric {text!r} needs a cutoff, like {metric.name}@10"]
-    if k == 0:
-        return [f"metric {text!r}: the cutoff must be a whole number, 1 or more"]
+    if k is not None and not 0 < k <= LARGEST_CUTOFF:
+        return [f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"]
     return []
 
 
@@ -196,8 +218,14 @@ def _ordered(metric: Metric, given: Mapping[str, Setting]) -> tuple[tuple[str, S
     return tuple((key, given[key]) for key in metric.settings if key in given)
 
 
-def _wordy(value: Setting) -> bool:
-    return not _number(value)
+def word(value: Setting) -> str:
+    """A value as a part of a name.
+
+    >>> word(0.5), word("exp"), word(Table({1: 3, 2: 4.5}))
+    ('0p5', 'exp', '1_3_2_4p5')
+    """
+    text = _text(value).replace(".", "p").replace("-", "m")
+    return re.sub(r"\W+", "_", text).strip("_")
 
 
 def _text(value: Setting) -> str:

@@ -6,18 +6,18 @@ However many metrics and cutoffs use a part, it is computed once: `ndcg@10`, `dc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlmetrics.catalog import Metric, catalog
 from sqlmetrics.conventions import OPTIONS, Table
-from sqlmetrics.measure import Measure
+from sqlmetrics.measure import Measure, word
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column
 from sqlmetrics.template import case, number
 
 SUMS = {"ranked": "retrieved", "labels": "wanted", "ideal": "wanted", "ideal_shown": "shown"}
+_FLAGS = {"is_labelled": "evaluated.is_labelled = 1", "is_ranked": "retrieved.is_ranked = 1"}
 
 
 @dataclass
@@ -143,15 +143,21 @@ class Needs:
         if metric.undefined == "no_relevant":
             policy = OPTIONS["no_relevant"].choice(self.spec.value(measure, "no_relevant"))
             value = policy.sql.format(value=value)
-        elif metric.undefined == "never" and (metric.ratio or metric.over == "labels"):
+        elif metric.undefined == "never" and (metric.ratio or metric.over in ("labels", "ideal")):
             value = f"coalesce({value}, 0e0)"
         over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
         if over.sql:
             hits = self._summed(measure.part(catalog()["num_rel_ret"]))
             value = over.sql.format(hits=hits, value=value)
-        if self.spec.options["missing"] == "drop":
-            value = f"case when retrieved.is_ranked = 1 then {value} end"
-        return value
+        flags = [_FLAGS[flag] for flag in self.population(measure)]
+        if self.spec.options["missing"] == "drop" and _FLAGS["is_ranked"] not in flags:
+            flags.append(_FLAGS["is_ranked"])
+        return f"case when {_all(*flags)} then {value} end" if flags else value
+
+    def population(self, measure: Measure) -> list[str]:
+        """The flags of the queries that a metric's mean runs over, where not all have them."""
+        over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
+        return [flag for flag in over.only if flag != "is_labelled" or self.counts_unlabelled]
 
     def _parts(self, measure: Measure) -> dict[str, str]:
         return {
@@ -192,7 +198,7 @@ class Needs:
         order, suffix = "grade", ""
         if isinstance(gain, Table):
             order = self._gain(measure, "")
-            suffix = "_by_gain_" + re.sub(r"\W+", "_", str(dict(gain))).strip("_")
+            suffix = f"_by_gain_{word(gain)}"
         return self._sums(choice.over, suffix, order), measure.k if choice.cut else None
 
     def _sums(self, over: str, suffix: str = "", order: str = "") -> Sums:
@@ -210,11 +216,7 @@ class Needs:
     def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
         rel = self.spec.parameter(measure, "rel")
         relevant = f"grade >= {number(rel)}"
-        suffix = (
-            ""
-            if rel == 1
-            else f"_rel{number(rel).removesuffix('e0').replace('.', 'p').replace('-', 'm')}"
-        )
+        suffix = "" if rel == 1 else f"_rel{word(rel)}"
         discount = OPTIONS["discount"].choice(self.spec.value(measure, "discount"))
         return View(
             k=k,

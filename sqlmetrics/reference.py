@@ -92,9 +92,9 @@ def num_q(grades: Grades, labels: Grades) -> Value:
     return 1.0
 
 
-def num_ret(grades: Grades, labels: Grades) -> Value:
-    """Length of the list."""
-    return float(len(grades))
+def num_ret(grades: Grades, labels: Grades, *, k: int | None) -> Value:
+    """Length of the list, or of its top k."""
+    return float(len(grades[:k]))
 
 
 def num_rel(grades: Grades, labels: Grades, *, rel: float) -> Value:
@@ -163,7 +163,7 @@ def rprec(grades: Grades, labels: Grades, *, rel: float) -> Value:
     return _ratio(num_rel_ret_r(grades, labels, rel=rel), _relevant(labels, rel))
 
 
-def judged(grades: Grades, labels: Grades, *, k: int) -> Value:
+def judged(grades: Grades, labels: Grades, *, k: int | None) -> Value:
     """Labelled items in the top k / items returned there, 0 for an empty list."""
     top = grades[:k]
     return sum(1 for grade in top if grade is not None) / len(top) if top else 0.0
@@ -404,7 +404,10 @@ def _population(world: World, asked: Sequence[Asked]) -> list[Key]:
 
 def _per_query(one: Asked, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
-    if key not in world.lists and world.missing == "drop":
+    is_ranked = key in world.lists
+    if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
+        return None
+    if not is_ranked and world.missing == "drop":
         return None
     grades, labels = world.grades(key)
     k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)

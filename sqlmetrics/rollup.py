@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.needs import Final, Needs
 from sqlmetrics.shape import Shape, segment
 from sqlmetrics.stage import Column, Stage
@@ -53,7 +52,10 @@ class Rollup:
     def _values_stage(self) -> Stage:
         shared = [*self._groups, *self.shape.facts, Column("1 - is_ranked", "is_missing")]
         metrics = [
-            ([*shared, *self._value_columns(final)], self._population(final))
+            (
+                [*shared, *self._value_columns(final)],
+                " and ".join(f"{flag} = 1" for flag in self.needs.population(final.measure)),
+            )
             for final in self.needs.finals
         ]
         return Stage("metric_values", "metric_values", {"metrics": metrics})
@@ -69,11 +71,6 @@ class Rollup:
             yield Column(f"{measure.column}_denominator" if ratio else "1e0", "denominator")
         if self._counts:
             yield Column("1" if measure.metric.count else "0", "is_count")
-
-    def _population(self, final: Final) -> str:
-        over = OPTIONS["average_over"].choice(self.shape.spec.value(final.measure, "average_over"))
-        flags = [f for f in over.only if f != "is_labelled" or self.needs.counts_unlabelled]
-        return " and ".join(f"{flag} = 1" for flag in flags)
 
     def _totals_stage(self) -> Stage:
         weight = " * weight" if "weight" in self.shape.facts else ""

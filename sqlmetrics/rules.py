@@ -41,7 +41,7 @@ class GroupCheck:
         table: The table it is about.
         template: The file under `templates/checks`.
         names: The columns that it returns after the count.
-        problem: What is wrong; {n} is the count.
+        problem: What is wrong; the count stands behind it.
         remedy: What to do.
         view: What the template prints.
     """
@@ -69,8 +69,14 @@ def _outside(role: str, condition: str, problem: str, remedy: str) -> RowCheck:
 
 _FINITE = f"not ({{number}} between {-LARGEST!r} and {LARGEST!r})"
 
+_TREC = "a file that is not .parquet, .csv or .tsv is read as TREC"
+_NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
+
 ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
     "rankings": (
+        RowCheck(
+            "run line", "{column} < 6", "is below 6", f"{_TREC}: query Q0 item rank score run"
+        ),
         _null("query"),
         _null("item"),
         _null("system"),
@@ -81,6 +87,7 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _outside("score", "isnan({number})", "is NaN", "score these rows or leave them out"),
         _null("rank"),
         _unreadable("rank"),
+        _outside("rank", _NOT_WHOLE, "is no whole number", "rank the items 1, 2, 3, ..."),
         _null("weight"),
         _unreadable("weight"),
         _outside(
@@ -91,6 +98,9 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         ),
     ),
     "labels": (
+        RowCheck(
+            "qrels line", "{column} < 4", "is below 4", f"{_TREC}: query iteration item grade"
+        ),
         _null("query"),
         _null("item"),
         _null("date"),
@@ -111,10 +121,18 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
 def row_checks(plan: Plan, table: str) -> list[RowCheck]:
     """The conditions for the columns that a table has."""
     rows = list(ROW_CHECKS[table])
-    gains = {plan.spec.value(m, "gain") for m in plan.measures if "gain" in m.metric.options}
+    measures = [measure for measure in plan.measures if "gain" in measure.metric.options]
+    gains = dict.fromkeys(plan.spec.value(measure, "gain") for measure in measures)
     if table == "labels" and "exp" in gains:
-        too_large = "2^grade is too large for gain=exp"
-        rows.append(_outside("grade", "{number} > 1000", too_large, "use gain=linear"))
+        too_large = "is too large for gain=exp"
+        rows.append(
+            _outside(
+                "grade",
+                f"{{number}} > 1000 and {{number}} <= {LARGEST!r}",
+                too_large,
+                "use gain=linear",
+            )
+        )
     if table == "rankings" and plan.spec.options["score_precision"] == "float32":
         too_wide = f"abs({{number}}) between {LARGEST_FLOAT32!r} and {LARGEST!r}"
         rows.append(
@@ -141,7 +159,7 @@ def group_checks(plan: Plan) -> Iterator[GroupCheck]:
             "rankings",
             "ranks",
             (*keys, "lowest", "highest", "rows"),
-            "{n} lists are not ranked 1, 2, ... n without a gap",
+            "lists that are not ranked 1, 2, ... n without a gap",
             "give a score instead, or renumber the ranks",
             {"keys": keys, **names},
         )
@@ -150,7 +168,7 @@ def group_checks(plan: Plan) -> Iterator[GroupCheck]:
             "rankings",
             "ties",
             (*keys, "score", "rows"),
-            "{n} groups of items of one list have equal scores",
+            "equal scores in one list",
             "choose their order: ties=id_asc, id_desc or input_order",
             {"keys": keys, **names},
         )
@@ -159,7 +177,7 @@ def group_checks(plan: Plan) -> Iterator[GroupCheck]:
             "rankings",
             "varying",
             (*plan.shape.query_keys, "one value", "another"),
-            f"{name} varies within {{n}} queries",
+            f"queries within which {name} varies",
             "it must belong to the query as a whole",
             {"keys": plan.shape.query_keys, "column": column, **names},
         )
@@ -167,7 +185,7 @@ def group_checks(plan: Plan) -> Iterator[GroupCheck]:
         "both tables",
         "common",
         ("query_id in rankings", "query_id in labels"),
-        "no query of the rankings has a label",
+        "queries with a ranking and a label",
         "compare the ids: type, case, spaces, leading zeros",
         {"on": equal(names["labels"], names["rankings"], label_keys), **names},
     )
@@ -178,7 +196,7 @@ def _repeated(table: str, names: Mapping[str, str], keys: Sequence[str], policy:
         table,
         "repeated",
         (*keys, "item_id", "rows"),
-        "{n} items stand more than once under the same query",
+        "items that stand more than once under the same query",
         f"remove the repeated rows, or choose {policy}",
         {"table": names[table], "keys": (*keys, "item_id")},
     )

@@ -6,96 +6,22 @@ import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError
 
 from sqlmetrics.conventions import OPTIONS, PRESETS, Value, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.measure import Measure, parse
+from sqlmetrics.measure import Measure, parse, spelled_out
+from sqlmetrics.source import Labels, Model, Rankings
 
 
-class _Model(BaseModel):
-    """Frozen, with unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-
-
-class RankingColumns(_Model):
-    """The columns of the rankings: exactly one of score and rank orders a list."""
-
-    query: str = "query_id"
-    item: str = "item_id"
-    score: str | None = None
-    rank: str | None = None
-    system: str | None = None
-    date: str | None = None
-    weight: str | None = None
-
-    @model_validator(mode="after")
-    def _one_order(self) -> RankingColumns:
-        if self.score and self.rank:
-            raise ValueError("give score or rank, not both")
-        return self
-
-    @property
-    def order(self) -> str:
-        """The column that orders a list."""
-        return self.rank or self.score or "score"
+def _as_tuple(value: object) -> object:
+    """A single text where a list of texts is meant."""
+    return (value,) if isinstance(value, str) else value
 
 
-class LabelColumns(_Model):
-    """The columns of the labels; without a date they hold for every day."""
-
-    query: str = "query_id"
-    item: str = "item_id"
-    grade: str = "grade"
-    date: str | None = None
-
-
-class Source(_Model):
-    """Where a table is: a relation of the database, a query, a file, or data in memory.
-
-    Attributes:
-        relation: The name of a table or view, with its schema where it has one.
-        sql: A `select` statement.
-        file: A path of Parquet, CSV or TREC text; .gz and globs are understood.
-        data: A pandas or polars DataFrame, or anything that speaks Arrow.
-    """
-
-    relation: str | None = None
-    sql: str | None = None
-    file: str | None = None
-    data: Any = Field(default=None, exclude=True, repr=False)
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Source:
-        places = (self.relation, self.sql, self.file, self.data)
-        if sum(place is not None for place in places) != 1:
-            raise ValueError("give exactly one of relation, sql and file")
-        return self
-
-    @property
-    def name(self) -> str:
-        """A short name for it: the file's or the relation's own, else `rankings`."""
-        if self.file:
-            return Path(self.file).name.split(".")[0] or "rankings"
-        return (self.relation or "rankings").strip('"').replace('""', '"')
-
-
-class Rankings(Source):
-    """Rows (query, item, score or rank [, system, date, weight, segments])."""
-
-    columns: RankingColumns = RankingColumns()
-
-
-class Labels(Source):
-    """Rows (query, item, grade [, date])."""
-
-    columns: LabelColumns = LabelColumns()
-
-
-class Spec(_Model):
+class Spec(Model):
     """An evaluation: what is ranked, what is relevant, which metrics, by which conventions.
 
     Attributes:
@@ -113,14 +39,14 @@ class Spec(_Model):
         SpecError: With everything that is wrong, in one message.
     """
 
-    version: int = 1
+    version: Literal[1] = 1
     name: str = ""
     rankings: Rankings
     labels: Labels
-    metrics: tuple[str, ...] = Field(min_length=1)
+    metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(min_length=1)
     preset: str = "house"
     conventions: Mapping[str, Any] = {}
-    by: tuple[str, ...] = ()
+    by: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
 
     def __init__(self, **given: Any) -> None:
         try:
@@ -141,7 +67,7 @@ class Spec(_Model):
         import yaml
 
         try:
-            given = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            given = yaml.load(Path(path).read_text(encoding="utf-8"), _loader())  # noqa: S506
         except OSError as error:
             raise SpecError(f"cannot read the spec {str(path)!r}: {error.strerror}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -167,13 +93,11 @@ class Spec(_Model):
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """The metrics, each once, without the settings that are the spec's anyway."""
-        measures = [parse(text) for text in self.metrics]
+        measures = [parse(text) for given in self.metrics for text in spelled_out(given)]
         for name, values in self._given.items():
             if _many(values):
                 measures = [
-                    measure.having(name, value) if name in measure.metric.settings else measure
-                    for measure in measures
-                    for value in values
+                    one for measure in measures for one in _once_each(measure, name, values)
                 ]
         return tuple(dict.fromkeys(measure.without(self.options) for measure in measures))
 
@@ -221,7 +145,7 @@ class Spec(_Model):
             problems += [p for name, value in self._given.items() for p in _option(name, value)]
         except SpecError as error:
             problems += error.problems
-        for text in self.metrics:
+        for text in (text for given in self.metrics for text in spelled_out(given)):
             try:
                 parse(text)
             except SpecError as error:
@@ -230,7 +154,7 @@ class Spec(_Model):
 
     def _misfits(self) -> list[str]:
         """Metrics, each right in itself, that do not fit the options or one another."""
-        problems = []
+        problems = ["a segment column cannot be called all"] if "all" in self.by else []
         columns: dict[str, Measure] = {}
         for measure in self.measures:
             if self.value(measure, "average") == "micro" and not measure.metric.micro:
@@ -260,12 +184,38 @@ def _many(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
+def _loader() -> Any:
+    """YAML's safe loader, which also refuses a key that is given twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+            twice = [key for key in keys if keys.count(key) > 1]
+            if twice:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {twice[0]!r} is given twice", node.start_mark
+                )
+            return super().construct_mapping(node, deep=deep)
+
+    return Loader
+
+
+def _once_each(measure: Measure, name: str, values: tuple[Value, ...]) -> list[Measure]:
+    """A measure with each value of an option, unless its own text sets that option."""
+    if name not in measure.metric.settings or measure.setting(name) is not None:
+        return [measure]
+    return [measure.having(name, value) for value in values]
+
+
 def _option(name: str, value: Any) -> list[str]:
     """What is wrong with one convention of a spec."""
     if not _many(value):
         return problems_of(name, value)
     if name in OPTIONS and OPTIONS[name].scope == "spec":
         return [f"{name} holds for all metrics: give one value, not a list"]
+    if not value:
+        return [f"{name}: the list of values is empty"]
     return [problem for one in value for problem in problems_of(name, one)]
 
 
@@ -274,11 +224,27 @@ def _sentence(problem: Any) -> str:
     *places, last = problem["loc"] or ("spec",)
     where = ".".join(str(place) for place in problem["loc"]) or "spec"
     if problem["type"] == "extra_forbidden":
-        model: Any = Spec
-        for place in places:
-            model = model.model_fields[place].annotation
-        inside = f" in {'.'.join(map(str, places))}" if places else ""
-        return unknown(f"key{inside}", last, model.model_fields)
-    if problem["type"] == "missing":
-        return f"{where} is missing"
-    return f"{where}: {problem['msg'].removeprefix('Value error, ')}, given {problem['input']!r}"
+        return _unknown_key(places, last)
+    said = _SENTENCES.get(problem["type"])
+    if said is None:
+        said = f"{problem['msg'].removeprefix('Value error, ')}, given {{given!r}}"
+    return f"{where} " + said.format(given=problem["input"])
+
+
+def _unknown_key(places: list[Any], key: object) -> str:
+    model: Any = Spec
+    for place in places:
+        model = model.model_fields[place].annotation
+    known = [name for name, field in model.model_fields.items() if not field.exclude]
+    inside = f" (in {'.'.join(map(str, places))})" if places else ""
+    return unknown("key", key, known) + inside
+
+
+_SENTENCES = {
+    "missing": "is missing",
+    "too_short": "is empty; name at least one, like ndcg@10",
+    "tuple_type": "must be a list, given {given!r}",
+    "string_type": "must be a text, given {given!r}",
+    "model_type": "must be keys and values, like {{file: runs.parquet}}, given {given!r}",
+    "literal_error": "must be 1, given {given!r}",
+}

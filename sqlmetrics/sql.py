@@ -87,7 +87,7 @@ def _cte(stage: Stage) -> str:
 
 def source_text(relation: Relation) -> str:
     """What stands behind FROM."""
-    return finished(print_template(f"inputs/{relation.template}", {"place": relation.place}))
+    return print_template(f"inputs/{relation.template}", {"place": relation.place})
 
 
 def print_template(name: str, view: Mapping[str, Any]) -> str:

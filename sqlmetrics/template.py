@@ -69,9 +69,17 @@ def relation(name: str) -> str:
     >>> relation('"a.b"')
     '"a.b"'
     """
-    parts = re.findall(r'"(?:[^"]|"")*"|[^.]+', name)
-    plain = [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in parts]
-    return ".".join(identifier(part) for part in plain)
+    return ".".join(map(identifier, parts(name)))
+
+
+def parts(name: str) -> list[str]:
+    """The parts of a dotted name, without their quotes.
+
+    >>> parts('analytics."a.b"')
+    ['analytics', 'a.b']
+    """
+    found = re.findall(r'"(?:[^"]|"")*"|[^.]+', name)
+    return [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in found]
 
 
 def literal(value: str) -> str:

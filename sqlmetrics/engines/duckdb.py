@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from sqlmetrics.errors import EngineError, InputError, SpecError
-from sqlmetrics.template import literal, relation
+from sqlmetrics.template import finished, literal, parts, relation
 
 _TABLES = "select table_name from duckdb_tables() union select view_name from duckdb_views()"
 
@@ -33,11 +33,19 @@ class DuckDB:
 
     Args:
         connection: The user's own; it is left open. Default: a new one in memory.
+
+    Raises:
+        SpecError: If it is no DuckDB connection.
     """
 
     dialect = "duckdb"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+        if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
+            raise SpecError(
+                "connection must be a DuckDB connection; for a file give "
+                f"duckdb.connect(path), given {connection!r}"
+            )
         self._own = connection is None
         self._connection = open_database() if connection is None else connection
         self._undo = ExitStack()
@@ -71,16 +79,15 @@ class DuckDB:
         """
         known = {table.casefold() for (table,) in self.rows(_TABLES)}
         whole = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
-        last = relation(name).rpartition(".")[2].strip('"').replace('""', '"')
-        for text, table in ((whole, name), (relation(name), last)):
-            if table.casefold() in known and self._is_readable(text):
+        for text in (whole, name):
+            if parts(text) and parts(text)[-1].casefold() in known and self._is_readable(text):
                 return text
         return None
 
     def _is_readable(self, source: str) -> bool:
         try:
-            self._connection.execute(f"describe select * from {source}").fetchall()
-        except duckdb.Error:
+            self.columns(relation(source))
+        except InputError:
             return False
         return True
 
@@ -117,24 +124,15 @@ class DuckDB:
             InputError: If it cannot be read.
         """
         try:
-            rows = self._connection.execute(f"describe select * from {source}").fetchall()
+            rows = self._connection.execute(finished(f"describe select * from {source}")).fetchall()
         except duckdb.Error as error:
-            raise InputError(f"cannot read {source.strip()}: {_first_line(error)}") from None
+            raise InputError(f"cannot be read: {_brief(error)}") from None
         return {name: kind for name, kind, *_ in rows}
-
-    def refuse_other_than_select(self, query: str) -> None:
-        """Raise SpecError unless a user's text is one query."""
-        try:
-            statements = duckdb.extract_statements(query)
-        except duckdb.Error as error:
-            raise SpecError(f"the query cannot be read: {_first_line(error)}") from None
-        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-            raise SpecError("a source's sql must be one select statement, and nothing else")
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         with _failing(sql):
-            return self._connection.execute(sql).fetchall()
+            return self._connection.execute(finished(sql)).fetchall()
 
     @contextmanager
     def made(self, create: str, drop: str) -> Iterator[None]:
@@ -151,12 +149,12 @@ class DuckDB:
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""
         with _failing(sql):
-            return self._connection.sql(sql).to_arrow_table()
+            return self._connection.sql(finished(sql)).to_arrow_table()
 
     def execute(self, sql: str) -> None:
         """Run a statement."""
         with _failing(sql):
-            self._connection.execute(sql)
+            self._connection.execute(finished(sql))
 
 
 def open_database(database: str | None = None) -> duckdb.DuckDBPyConnection:
@@ -172,16 +170,21 @@ def open_database(database: str | None = None) -> duckdb.DuckDBPyConnection:
     try:
         return duckdb.connect(database, read_only=True)
     except duckdb.Error as error:
-        raise EngineError(f"cannot open {database!r}: {_first_line(error)}") from None
+        raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
 
 
 @contextmanager
 def _failing(sql: str) -> Iterator[None]:
     try:
         yield
+    except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
+        raise InputError(f"the input cannot be read: {_brief(error)}") from error
     except duckdb.Error as error:
-        raise EngineError(f"DuckDB failed: {_first_line(error)}", sql) from error
+        raise EngineError(f"DuckDB failed: {_brief(error)}", sql) from error
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+def _brief(error: Exception) -> str:
+    """What went wrong, without DuckDB's advice on its own options."""
+    lines = str(error).strip().split("\n")
+    telling = [line.strip() for line in lines[:5] if line.strip()]
+    return " / ".join(telling[:4] if lines[0].startswith("Invalid Input") else telling[:1])
