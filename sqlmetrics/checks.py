@@ -6,7 +6,9 @@ query of its own. All problems are told at once, with counts and example rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, Protocol
@@ -42,8 +44,7 @@ def check(plan: Plan, engine: Engine) -> None:
         InputError: With every problem found: first missing columns, then bad rows, then
             bad groups of rows, since each kind can only be looked for without the former.
     """
-    shape = plan.shape
-    sources = {"rankings": source_text(shape.rankings), "labels": source_text(shape.labels)}
+    sources = {table: source_text(relation) for table, relation in plan.shape.tables.items()}
     look = _Look(plan, sources, engine)
     for kind in (look.missing_columns, look.merged_ids, look.bad_rows, look.bad_groups):
         problems = list(kind())
@@ -61,7 +62,9 @@ class _Look:
 
     def missing_columns(self) -> Iterator[str]:
         for table, source in self.sources.items():
-            there = self._columns(table, source)
+            with self._reading(table):
+                there = self.engine.columns(source)
+                renamed = self._renamed(table, there)
             folded = {name.casefold() for name in there}
             wanted = dict(self.plan.shape.columns[table])
             if table == "rankings":
@@ -69,19 +72,31 @@ class _Look:
             for role, name in wanted.items():
                 if name.casefold() not in folded:
                     yield f"{table}: {unknown('column', name, there)} (wanted as {role})"
+                elif name.casefold() in renamed:
+                    yield f"{table}: there are two columns {name!r}, or they differ in case alone"
 
-    def _columns(self, table: str, source: str) -> dict[str, str]:
-        shape = self.plan.shape
-        place = {"rankings": shape.rankings.place, "labels": shape.labels.place}[table]
+    def _renamed(self, table: str, there: Iterable[str]) -> set[str]:
+        """The names for which DuckDB had to rename a second column to `<name>_1`."""
+        relation = self.plan.shape.tables[table]
+        if not relation.named:
+            return set()
+        view = {"place": relation.place}
+        rows = self.engine.rows(print_template(f"inputs/{relation.template}_names", view))
+        own = {cell for row in rows for cell in row}
+        return {re.sub(r"_\d+$", "", name).casefold() for name in there if name not in own}
+
+    @contextmanager
+    def _reading(self, table: str) -> Iterator[None]:
+        """Say which table cannot be read."""
         try:
-            return self.engine.columns(source)
+            yield
         except InputError as error:
+            place = self.plan.shape.tables[table].place
             raise InputError(f"{table}: {place!r} {error}") from None
 
     def merged_ids(self) -> Iterator[str]:
         """Columns whose collation takes different ids for equal."""
-        relations = {"rankings": self.plan.shape.rankings, "labels": self.plan.shape.labels}
-        for table, relation in relations.items():
+        for table, relation in self.plan.shape.tables.items():
             for role in ("query", "item") if relation.is_sql else ():
                 column = self.plan.shape.columns[table][role]
                 view = {"column": column, "source": self.sources[table]}
@@ -97,7 +112,8 @@ class _Look:
             conditions = [self._condition(table, rule) for rule in rules]
             counted = [f"sum(case when {one} then 1 else 0 end)" for one in conditions]
             select = f"select {', '.join(['count(*)', *counted])} from {source}"
-            total, *counts = self.engine.rows(select)[0]
+            with self._reading(table):
+                total, *counts = self.engine.rows(select)[0]
             if not total:
                 yield f"{table}: there is no row in it"
                 continue

@@ -6,6 +6,7 @@ piece of SQL carries that piece: `plan.py` puts the columns in, no template deci
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,8 +14,16 @@ from types import MappingProxyType
 from sqlmetrics.errors import SpecError, unknown
 
 
+def plain(value: float) -> str:
+    """A number without a needless `.0`."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
 class Table(dict[float, float]):
     """A gain table, grade -> gain, that can be a part of a frozen value."""
+
+    def __str__(self) -> str:
+        return f"{{{', '.join(f'{plain(grade)}: {plain(gain)}' for grade, gain in self.items())}}}"
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))
@@ -265,10 +274,10 @@ def read(name: str, value: object) -> Value:
         return value.strip().casefold()
     if not isinstance(value, Mapping):
         return value  # type: ignore[return-value]  # a parameter, or told by problems_of
-    bad = [pair for pair in value.items() if not all(map(_is_number, pair))]
+    bad = [(g, v) for g, v in value.items() if not is_number(g) or not _is_gain(v)]
     if bad:
         raise SpecError(f"{name}: a table maps grades to gains, both numbers; given {bad}")
-    return Table(sorted(value.items()))
+    return Table(sorted((float(grade), float(gain)) for grade, gain in value.items()))
 
 
 def problems_of(name: str, value: object) -> list[str]:
@@ -286,8 +295,19 @@ def _table_problems(name: str, value: object) -> list[str]:
     if not isinstance(value, Table) or not value:
         return [f"{name}=table needs the table itself, like {name}={{1: 1, 2: 3}}"]
     bad = {grade: gain for grade, gain in value.items() if not 0 <= gain < float("inf")}
-    return [f"{name}: gains must be 0 or more and finite, given {bad}"] if bad else []
+    return [f"{name}: gains must be 0 or more and finite, given {Table(bad)}"] if bad else []
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_gain(value: object) -> bool:
+    """An infinite gain is a number too; what it is not is told with its value."""
+    return isinstance(value, float) or is_number(value)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number, as a DOUBLE holds it."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.source import Source
-
-REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
-
+from sqlmetrics.source import REMOTE, Source
 
 _QUERY = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
@@ -26,18 +23,21 @@ class Format:
     Attributes:
         suffixes: Endings of file names; empty for what no other format claims.
         template: The file under `templates/inputs`.
+        named: Whether `<template>_names` prints a query for the names as the file has
+            them, before DuckDB renames what differs in case alone.
         columns: The names its columns have, where the format itself fixes them.
     """
 
     suffixes: tuple[str, ...]
     template: str
+    named: bool = False
     columns: tuple[tuple[str, str], ...] = ()
 
 
 FORMATS = {
-    "parquet": Format((".parquet", ".pq"), "parquet"),
-    "csv": Format((".csv", ".csv.gz"), "csv"),
-    "tsv": Format((".tsv", ".tsv.gz"), "tsv"),
+    "parquet": Format((".parquet", ".pq"), "parquet", named=True),
+    "csv": Format((".csv", ".csv.gz"), "csv", named=True),
+    "tsv": Format((".tsv", ".tsv.gz"), "tsv", named=True),
 }
 TREC = {
     "rankings": Format(
@@ -73,12 +73,14 @@ class Relation:
         place: The path, the table's name or the query.
         ordered: Whether its rows have an order of their own.
         columns: The names its columns have, where the format itself fixes them.
+        named: Whether the names as the file has them can be asked for.
     """
 
     template: str
     place: str
     ordered: bool = False
     columns: tuple[tuple[str, str], ...] = ()
+    named: bool = False
 
     @property
     def is_sql(self) -> bool:
@@ -111,7 +113,7 @@ def relation_of(source: Source, role: str) -> Relation:
     if source.file is None:
         raise SpecError(f"{role}: data in memory can be evaluated, not compiled to text")
     form = _format_of(source.file, role)
-    return Relation(form.template, source.file, True, form.columns)
+    return Relation(form.template, source.file, True, form.columns, form.named)
 
 
 def source_of(given: object, role: str, find: Callable[[str], str | None]) -> dict[str, object]:
@@ -125,15 +127,17 @@ def source_of(given: object, role: str, find: Callable[[str], str | None]) -> di
     Raises:
         InputError: If a text is neither a table nor a file, or the file cannot be read.
     """
-    if given is None:
+    if given is None or (isinstance(given, str) and not given):
         raise InputError(f"{role}: nothing is given")
     if not isinstance(given, str | PurePath):
         return {"data": given}
     text = str(given)
+    relation = find(text) if isinstance(given, str) else None
+    if relation is not None:
+        return {"relation": relation}
     if isinstance(given, str) and _QUERY.match(text):
         return {"sql": text}
-    relation = find(text) if isinstance(given, str) else None
-    return {"file": _existing(text, role)} if relation is None else {"relation": relation}
+    return {"file": _existing(text, role)}
 
 
 def one_select(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlmetrics.catalog import Metric, Parameter, listed, spellings
-from sqlmetrics.conventions import OPTIONS, Value, problems_of, read
+from sqlmetrics.conventions import OPTIONS, Value, is_number, plain, problems_of, read
 from sqlmetrics.errors import SpecError, unknown
 
 Setting = Parameter | Value
@@ -45,7 +45,7 @@ class Measure:
         """The name of its column: `ndcg_at_10`, `recall_rel2_at_50`, `rbp_p0p8`."""
         words = [self.metric.name]
         for key, value in self.settings:
-            words.append(f"{key}{word(value)}" if _number(value) else f"{key}_{word(value)}")
+            words.append(f"{key}{word(value)}" if is_number(value) else f"{key}_{word(value)}")
         return "_".join(words) + (f"_at_{self.k}" if self.k else "")
 
     def setting(self, name: str) -> Setting | None:
@@ -106,11 +106,11 @@ def spelled_out(text: str) -> list[str]:
 
 def _split(text: str) -> tuple[str, dict[str, object], int | None]:
     """Name, settings as written, and cutoff."""
-    trec = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d+)\s*", text)
+    trec = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d{1,10})\s*", text)
     if trec and trec[1].casefold() in spellings() and text.casefold() not in spellings():
         return trec[1], {}, int(trec[2])
     body, at, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
-    if at and not re.fullmatch(r"\s*\d+\s*", cutoff):
+    if at and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
         raise SpecError(
             f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
         )
@@ -128,8 +128,11 @@ def _arguments(inside: str, text: str) -> dict[str, object]:
         call = ast.parse(f"_({inside})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args:
             raise ValueError
-        return {word.arg: _literal(word.value) for word in call.keywords if word.arg}
-    except (SyntaxError, ValueError):
+        given = [(str(word.arg).casefold(), _literal(word.value)) for word in call.keywords]
+        if len(dict(given)) < len(given) or any(word.arg is None for word in call.keywords):
+            raise ValueError
+        return dict(given)
+    except (SyntaxError, ValueError, TypeError):
         raise SpecError(
             f"metric {text!r}: {inside!r} cannot be read; write settings like (rel=2, gain=linear)"
         ) from None
@@ -142,20 +145,17 @@ def _literal(node: ast.expr) -> object:
 def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
     """ir_measures' spelling of settings in ours."""
     settings: dict[str, Setting] = {}
-    for written, value in given.items():
-        key = written.casefold()
+    for key, value in given.items():
         ours = {"dcg": "gain", "gains": "gain"}.get(key, key)
         gains = {"exp-log2": "exp", "log2": "linear"} if key == "dcg" else {}
         settings[ours] = read(ours, gains.get(str(value).casefold(), value))
+    if len(settings) < len(given):
+        raise SpecError(f"gain is given twice: {', '.join(given)}")
     return settings
 
 
 def _is_positive(value: object) -> bool:
-    return _number(value) and 0 < value < float("inf")  # type: ignore[operator]
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number(value) and value > 0  # type: ignore[operator]
 
 
 def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str) -> Metric:
@@ -221,17 +221,12 @@ def _ordered(metric: Metric, given: Mapping[str, Setting]) -> tuple[tuple[str, S
 def word(value: Setting) -> str:
     """A value as a part of a name.
 
-    >>> word(0.5), word("exp"), word(Table({1: 3, 2: 4.5}))
-    ('0p5', 'exp', '1_3_2_4p5')
+    >>> word(0.5), word("exp")
+    ('0p5', 'exp')
     """
     text = _text(value).replace(".", "p").replace("-", "m")
     return re.sub(r"\W+", "_", text).strip("_")
 
 
 def _text(value: Setting) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        pairs = ", ".join(f"{_text(grade)}: {_text(gain)}" for grade, gain in value.items())
-        return f"{{{pairs}}}"
-    return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return plain(value) if isinstance(value, int | float) else str(value)

@@ -69,7 +69,7 @@ def _outside(role: str, condition: str, problem: str, remedy: str) -> RowCheck:
 
 _FINITE = f"not ({{number}} between {-LARGEST!r} and {LARGEST!r})"
 
-_TREC = "a file that is not .parquet, .csv or .tsv is read as TREC"
+_TREC = "no .parquet, .csv, .tsv: read as TREC"
 _NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
 
 ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
@@ -141,7 +141,7 @@ def row_checks(plan: Plan, table: str) -> list[RowCheck]:
     for gain in gains:
         if table == "labels" and isinstance(gain, Table):
             known = ", ".join(number(grade) for grade in (0, *gain))
-            outside = f"has no gain in the table {dict(gain)}"
+            outside = f"has no gain in the table {gain}"
             rows.append(_outside("grade", f"{{number}} not in ({known})", outside, "add it"))
     return [row for row in rows if row.role in plan.shape.columns[table]]
 

@@ -36,6 +36,11 @@ class Shape:
     labels: Relation
 
     @cached_property
+    def tables(self) -> dict[str, Relation]:
+        """The two tables by name."""
+        return {"rankings": self.rankings, "labels": self.labels}
+
+    @cached_property
     def columns(self) -> dict[str, dict[str, str]]:
         """Table -> role -> the source's column, for the roles that the table has."""
         return {"rankings": self._ranking_columns(), "labels": self._label_columns()}
@@ -129,7 +134,7 @@ class Shape:
         for role in ("system", "date", "weight"):
             if getattr(columns, role):
                 named[role] = getattr(columns, role)
-        fixed = {r: name for r, name in self.rankings.columns if r in named or r == "system"}
+        fixed = {r: name for r, name in self.rankings.columns if r != "score" or r in named}
         return named | fixed
 
     def _label_columns(self) -> dict[str, str]:

@@ -7,6 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
+
+
+def beside(spec: str | Path, file: str) -> str:
+    """A file that a spec names, as seen from where we are: paths start beside the spec."""
+    return file if file.startswith(REMOTE) else str(Path(spec).parent / file)
+
 
 class Model(BaseModel):
     """Frozen, with unknown keys refused."""

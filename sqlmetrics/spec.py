@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from sqlmetrics.conventions import OPTIONS, PRESETS, Value, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
-from sqlmetrics.source import Labels, Model, Rankings
+from sqlmetrics.source import Labels, Model, Rankings, beside
 
 
 def _as_tuple(value: object) -> object:
@@ -52,7 +52,8 @@ class Spec(Model):
         try:
             super().__init__(**given)
         except ValidationError as error:
-            raise SpecError([_sentence(problem) for problem in error.errors()]) from None
+            sentences = dict.fromkeys(_sentence(problem) for problem in _telling(error.errors()))
+            raise SpecError(list(sentences)) from None
         problems = self._problems()
         if problems:
             raise SpecError(problems)
@@ -77,7 +78,8 @@ class Spec(Model):
         spec = {"name": Path(path).stem} | {str(key): value for key, value in given.items()}
         for table in ("rankings", "labels"):
             if isinstance(spec.get(table), dict) and isinstance(spec[table].get("file"), str):
-                spec[table] = spec[table] | {"file": str(Path(path).parent / spec[table]["file"])}
+                file = beside(path, spec[table]["file"])
+                spec[table] = spec[table] | {"file": file}
         return cls(**spec)
 
     @cached_property
@@ -121,7 +123,8 @@ class Spec(Model):
 
     def definition_hash(self, measure: Measure) -> str:
         """A short hash of all that decides a metric's numbers, the data apart."""
-        settings = {name: self.parameter(measure, name) for name in measure.metric.parameters}
+        names = measure.metric.parameters
+        settings: dict[str, object] = {n: float(self.parameter(measure, n)) for n in names}
         decided = settings | {
             name: self.value(measure, name)
             for name, option in OPTIONS.items()
@@ -217,6 +220,12 @@ def _option(name: str, value: Any) -> list[str]:
     if not value:
         return [f"{name}: the list of values is empty"]
     return [problem for one in value for problem in problems_of(name, one)]
+
+
+def _telling(problems: list[Any]) -> list[Any]:
+    """Without the emptiness that pydantic finds because all that was given is wrong."""
+    inside = {problem["loc"][0] for problem in problems if len(problem["loc"]) > 1}
+    return [p for p in problems if p["type"] != "too_short" or p["loc"][0] not in inside]
 
 
 def _sentence(problem: Any) -> str:

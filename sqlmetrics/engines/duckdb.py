@@ -105,9 +105,14 @@ class DuckDB:
             )
         free = self.free_name(name)
         try:
-            self._connection.register(free, pa.table(data))
-        except (pa.ArrowException, TypeError, duckdb.Error) as error:
+            table = pa.table(data)
+            self._connection.register(free, table)
+        except (pa.ArrowException, TypeError, ValueError, duckdb.Error) as error:
             raise InputError(f"the data in memory cannot be read as a table: {error}") from None
+        folded = [column.casefold() for column in table.column_names]
+        twice = [name for name in table.column_names if folded.count(name.casefold()) > 1]
+        if twice:
+            raise InputError(f"the data in memory has columns that differ in case alone: {twice}")
         self._undo.callback(self._connection.unregister, free)
         return free
 
@@ -178,13 +183,15 @@ def _failing(sql: str) -> Iterator[None]:
     try:
         yield
     except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
-        raise InputError(f"the input cannot be read: {_brief(error)}") from error
+        raise InputError(f"cannot be read: {_brief(error)}") from error
     except duckdb.Error as error:
         raise EngineError(f"DuckDB failed: {_brief(error)}", sql) from error
 
 
 def _brief(error: Exception) -> str:
     """What went wrong, without DuckDB's advice on its own options."""
-    lines = str(error).strip().split("\n")
-    telling = [line.strip() for line in lines[:5] if line.strip()]
+    if "sniffing file" in str(error):
+        return "it has no header line, or rows of different lengths, or an open quote"
+    lines = str(error).split("Possible ")[0].strip().split("\n")
+    telling = [line.strip() for line in lines[:5] if line.strip(" ^") and line[:5] != "LINE "]
     return " / ".join(telling[:4] if lines[0].startswith("Invalid Input") else telling[:1])

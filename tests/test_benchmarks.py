@@ -1,0 +1,90 @@
+"""The benchmark runs, its contenders agree, and it says so if they do not. No time is tested."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import agreement, contenders, report
+from benchmarks.contenders import CONTENDERS, METRICS
+from benchmarks.measure import Run
+
+ROOT = Path(__file__).resolve().parent.parent
+RUN = Run(CONTENDERS[1], dict.fromkeys(METRICS, 0.5), cpu=2.0, start=0.5, wall=1.0, peak=100.0)
+JOIN = Run(CONTENDERS[0], {}, cpu=1.0, start=0.1, wall=0.5, peak=50.0)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_all_contenders_agree_and_are_in_the_table() -> None:
+    done = run("--rows", "20000", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    present, absent = contenders.split(CONTENDERS)
+    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line[:1] == "|"]
+    assert rows[0] == "contender"
+    assert rows[2:] == [one.name for one in present]
+    assert "All agree within 1e-09: ndcg@10 0." in done.stdout
+    for one in absent:
+        assert f"Left out: {one.name}; pip install {' '.join(one.missing)}" in done.stdout
+
+
+def test_only_some_run() -> None:
+    done = run("--rows", "2000", "--runs", "1", "--only", "sqlmetrics-unchecked,bare-join")
+    assert done.returncode == 0, done.stderr
+    assert "| bare-join " in done.stdout
+    assert "| window-sql " not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--only", "bare-join,pola"), "unknown: pola; known: bare-join, "),
+        (("--rows", "50"), "give a multiple of 100"),
+        (("--runs", "0"), "give 1 or more"),
+    ],
+)
+def test_wrong_arguments_are_told(arguments: tuple[str, str], told: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize("wrong", [0.5 + 2e-9, float("nan"), None])
+def test_a_difference_ends_it(wrong: float | None) -> None:
+    means = {**RUN.means, "ap": wrong}
+    other = replace(RUN, contender=CONTENDERS[3], means=means)
+    with pytest.raises(agreement.Disagreement, match=r"ap: .* has 0\.5, window-sql has "):
+        agreement.check([JOIN, RUN, RUN, other])
+
+
+def test_rounding_is_no_difference() -> None:
+    other = replace(RUN, means=dict.fromkeys(METRICS, 0.5 + 1e-12))
+    agreement.check([JOIN, RUN, other])
+
+
+def test_the_table_has_medians_and_the_ratio_of_their_cpu() -> None:
+    runs = [JOIN, *(replace(RUN, cpu=cpu) for cpu in (2.0, 9.0, 3.0))]
+    text = report.text(1000, runs, [JOIN.contender, RUN.contender], [])
+    row = next(line for line in text.splitlines() if f"| {RUN.contender.name} " in line)
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == [
+        "3.00",
+        "0.50",
+        "1.00",
+        "100",
+        "3.00",
+    ]
+
+
+def test_a_missing_peer_is_left_out_by_name() -> None:
+    absent = replace(CONTENDERS[5], needs={"no_such_module": "no-such-package"})
+    present, left_out = contenders.split([CONTENDERS[0], absent])
+    assert (present, left_out) == ((CONTENDERS[0],), (absent,))
+    text = report.text(1000, [JOIN], present, left_out)
+    assert "Left out: pytrec_eval; pip install no-such-package" in text

@@ -1,0 +1,313 @@
+"""Rankings small enough to compute by hand: SQL = reference = the arithmetic written out.
+
+The tables are in `cases/*.toml`. A case has
+
+lists, labels
+    Lines of a table with bars. `items` holds `id` or `id:number`, best first: a score
+    (a rank if the case has `rank = true`, a grade for labels) that counts down from the
+    number of items, up from 1, or is 1. Odd characters of ids are percent-encoded,
+    `q1..9` are nine queries alike, columns of other names are segments, an empty cell is
+    NULL. A text without a bar is the items of one query, q. Or `data`, which names both.
+why
+    The case in words.
+expect
+    Metric -> what it must be. Arithmetic, `1/3 = .3333` where digits were published:
+    the left side is compared, once it rounds to the right one; `undefined` is NULL,
+    `absent` a row that must not be there. One text stands for the mean, and for q;
+    `[value, n_queries, n_skipped, n_missing]` for the mean; a table says each place:
+    `[date/][system/]` and a query, `mean`, or `segment=value`.
+refused
+    Instead of `expect`: what the error must say, for `metrics`.
+prints
+    Lines that the printed result must have.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import duckdb
+import pyarrow as pa
+import pytest
+from worlds import (
+    Found,
+    Numbers,
+    Place,
+    added,
+    by_reference,
+    by_sql,
+    differences,
+    proof_of,
+    same,
+)
+
+import sqlmetrics as sm
+from sqlmetrics.reference import Evaluation
+from sqlmetrics.verify import compare
+
+ABSENT = "absent"
+ROLES = ("query", "item", "score", "rank", "grade", "system", "date", "weight")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One case of a file, as it is written there."""
+
+    name: str
+    why: str
+    lists: str
+    labels: str
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    conventions: Mapping[str, Any] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    preset: str = "house"
+    rank: bool = False
+    refused: str = ""
+    prints: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The texts of the metrics to compute."""
+        return tuple(self.metrics or self.expect)
+
+    def evaluated(self) -> sm.Result:
+        """The case by SQL, from Arrow tables."""
+        order = "rank" if self.rank else "score"
+        rankings = _rows(self.lists, order, _countdown if order == "score" else _countup)
+        labels = _rows(self.labels, "grade", lambda place, length: 1.0)
+        given = {role: role for role in ROLES if role in rankings[0] and role != "score"}
+        return sm.evaluate(
+            pa.Table.from_pylist(rankings),
+            pa.Table.from_pylist(labels),
+            self.asked,
+            connection=_database(),
+            **({"score": "score", "item": "item", "query": "query"} | given),
+            preset=self.preset,
+            by=self.by,
+            **self.conventions,
+        )
+
+
+def _read(path: Path) -> Iterator[Case]:
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    for given in tables["case"]:
+        data = tables["data"][given.pop("data")] if "data" in given else {}
+        yield Case(**(data | given))
+
+
+CASES = [
+    case
+    for path in sorted((Path(__file__).parent / "cases").glob("*.toml"))
+    for case in _read(path)
+]
+ANSWERED = [case for case in CASES if case.expect]
+
+
+# -- the notation -----------------------------------------------------------------------
+
+
+def _rows(
+    text: str, number: str, default: Callable[[int, int], float]
+) -> list[dict[str, str | float | None]]:
+    """The rows of a table of lists: one row an item."""
+    return [
+        {
+            **{name: _cell(name, cell) for name, cell in line.items() if name != "items"},
+            "query": query,
+            "item": item,
+            number: value,
+        }
+        for line in _lines(text)
+        for query in _queries(line["query"])
+        for item, value in _items(line["items"], default)
+    ]
+
+
+def _lines(text: str) -> list[dict[str, str]]:
+    if "|" not in text:
+        return [{"query": "q", "items": text}]
+    header, *lines = [
+        [cell.strip() for cell in line.split("|")] for line in text.split("\n") if line
+    ]
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def _cell(name: str, cell: str) -> str | float | None:
+    return float(cell) if name == "weight" else cell or None
+
+
+def _queries(text: str) -> list[str]:
+    many = re.fullmatch(r"([a-z]*)(\d+)\.\.(\d+)", text)
+    if many is None:
+        return [unquote(text)]
+    return [f"{many[1]}{number}" for number in range(int(many[2]), int(many[3]) + 1)]
+
+
+def _items(text: str, default: Callable[[int, int], float]) -> Iterator[tuple[str, float]]:
+    words = text.split()
+    for place, word in enumerate(words):
+        item, colon, number = word.rpartition(":")
+        value = float(number) if colon else default(place, len(words))
+        yield unquote(item if colon else word), value
+
+
+def _countdown(place: int, length: int) -> float:
+    return length - place
+
+
+def _countup(place: int, length: int) -> float:
+    return place + 1
+
+
+def hand(text: str) -> float | None:
+    """What a piece of arithmetic comes to, sure that it rounds to the digits behind `=`.
+
+    >>> hand("1/log2(4) + 1/3 = .83")
+    0.8333333333333333
+    """
+    formula, equals, printed = text.partition("=")
+    if formula.strip() == "undefined":
+        return None
+    known = {"__builtins__": {}, "log2": math.log2, "log": math.log, "nan": math.nan}
+    value = float(eval(formula, known))  # our own files, no builtins
+    if equals:
+        digits = len(printed.strip().partition(".")[2])
+        assert f"{value:.{digits}f}" == f"{float(printed):.{digits}f}", text
+    return value
+
+
+# -- the two sides ----------------------------------------------------------------------
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+@cache
+def _both(case: Case) -> tuple[sm.Result, Evaluation]:
+    result = case.evaluated()
+    return result, proof_of(result, _database())
+
+
+def _misses(case: Case, numbers: Numbers) -> Iterator[str]:
+    """What differs from the hand, one line each."""
+    spec = _both(case)[0].spec
+    written = {(_written(place), measure): found for (place, measure), found in numbers.items()}
+    for text, expected in case.expect.items():
+        for place, wanted in _wanted(case, expected).items():
+            value, *counts = wanted if isinstance(wanted, list) else [wanted]
+            found = written.get((place, spec.measure(text)))
+            if not _is(found, value, tuple(counts)):
+                yield f"{text} at {place}: {found}, by hand {wanted}"
+
+
+def _written(place: Place) -> str:
+    """A place as the cases write it: `2024-05-01/new/q1`, `old/mean`, `country=de`."""
+    date, system, name, value = place
+    last = {"query": value, "all": "mean"}.get(name, f"{name}={value}")
+    return "/".join(part for part in (date, system, last) if part)
+
+
+def _wanted(case: Case, expected: Any) -> Mapping[str, Any]:
+    if isinstance(expected, Mapping):
+        return expected
+    is_one = isinstance(expected, str) and "|" not in case.labels
+    return {"mean": expected} | ({"q": expected} if is_one else {})
+
+
+def _is(found: Found | None, value: str, counts: tuple[int, ...]) -> bool:
+    if found is None or value == ABSENT:
+        return found is None and value == ABSENT
+    return same(found[0], hand(value)) and (not counts or found[1] == counts)
+
+
+# -- the tests --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=str)
+def test_the_sql_is_what_the_hand_computed(case: Case) -> None:
+    result, _ = _both(case)
+    assert list(_misses(case, by_sql(result))) == []
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=str)
+def test_the_reference_is_what_the_hand_computed(case: Case) -> None:
+    assert list(_misses(case, by_reference(*_both(case)))) == []
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=str)
+def test_the_sql_is_the_reference_in_every_number(case: Case) -> None:
+    result, proof = _both(case)
+    assert differences(by_sql(result), by_reference(result, proof)) == []
+    assert [one for one in compare(result, proof) if not one.largest <= 1e-12] == []
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.refused], ids=str)
+def test_the_input_is_refused(case: Case) -> None:
+    with pytest.raises(sm.InputError, match=case.refused):
+        case.evaluated()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.prints], ids=str)
+def test_the_printed_result_has_the_lines(case: Case) -> None:
+    lines = repr(_both(case)[0]).split("\n")
+    missing = [one for one in case.prints if not any(re.search(one, line) for line in lines)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("case", [case for case in ANSWERED if case.by], ids=str)
+def test_segments_add_up_to_all(case: Case) -> None:
+    rows = _both(case)[0].to_dicts()
+    for name in case.by:
+        assert added(rows, name) == pytest.approx(added(rows, "all"), rel=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_case_says_what_it_is_for(case: Case) -> None:
+    assert case.why
+    assert bool(case.expect) != bool(case.refused)
+
+
+def test_names_of_cases_are_unique() -> None:
+    names = [case.name for case in CASES]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "equal"),
+    [
+        (None, None, True),
+        (None, 0.0, False),
+        (0.0, None, False),
+        (math.nan, math.nan, True),
+        (math.nan, None, False),
+        (None, math.nan, False),
+        (math.nan, 0.0, False),
+        (1 / 3, 1 - 2 / 3, True),
+        (0.5, 0.5 + 1e-11, False),
+        (1e-300, 0.0, False),
+    ],
+)
+def test_null_never_passes_as_a_number(
+    got: float | None, wanted: float | None, equal: bool
+) -> None:
+    assert same(got, wanted) is equal
+
+
+@pytest.mark.parametrize("text", ["1/3 = .3334", "1/2 = .4", "2/3 = .66"])
+def test_published_digits_are_compared(text: str) -> None:
+    with pytest.raises(AssertionError):
+        hand(text)

@@ -1,0 +1,411 @@
+"""The catalogue of metrics and options: complete, proven, and readable in every spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from test_cases import ANSWERED, CASES, Case
+from test_properties import RANGES
+from worlds import metric_texts
+
+import sqlmetrics as sm
+from sqlmetrics import reference
+from sqlmetrics.catalog import Metric, catalog, spellings
+from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS, Table, problems_of, resolve
+from sqlmetrics.measure import parse
+
+METRICS = list(catalog().values())
+OPTION_CHOICES = [
+    (option.name, choice.name) for option in OPTIONS.values() for choice in option.choices
+]
+
+# -- every metric is described and proven -----------------------------------------------
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("key", ["title", "formula", "range", "empty", "source"])
+def test_the_header_says(metric: Metric, key: str) -> None:
+    assert getattr(metric, key).strip()
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
+    assert metric.range in RANGES
+    assert metric.cutoff in ("required", "optional", "none")
+    assert metric.over in ("ranked", "labels", "ideal", "query")
+    assert metric.undefined in ("never", "no_relevant", "skip")
+    assert {*metric.options} <= {*OPTIONS}
+    assert not metric.micro or metric.ratio
+
+
+@pytest.mark.parametrize("name", ["ndcg", "recall", "precision", "f1", "ap", "rprec", "judged"])
+def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
+    assert catalog()[name].range == "0 to 1"
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_the_reference_has_the_metric(metric: Metric) -> None:
+    function: Callable[..., object] = getattr(reference, metric.name)
+    takes = {"grades", "labels", "return", *metric.parameters, *metric.options}
+    assert {*function.__annotations__} == takes | (set() if metric.cutoff == "none" else {"k"})
+    assert function.__doc__
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_a_case_has_the_metric(metric: Metric) -> None:
+    assert metric in {parse(text).metric for case in ANSWERED for text in case.expect}
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_the_parts_are_sums_of_their_own(metric: Metric) -> None:
+    overs = {catalog()[part].over for part in metric.parts.values()}
+    assert "query" not in overs
+    assert bool(metric.parts) or metric.over != "query" or metric.name == "num_q"
+
+
+def test_the_spellings_belong_to_one_metric_each() -> None:
+    written = [alias.casefold() for metric in METRICS for alias in (metric.name, *metric.aliases)]
+    assert sorted(set(written)) == sorted(written)
+    assert len(spellings()) == len(written)
+
+
+# -- every option is proven ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("option", "choice"), OPTION_CHOICES)
+def test_a_case_spells_the_choice(option: str, choice: str) -> None:
+    assert (option, choice) in {spelled for case in CASES for spelled in _spelled(case)}
+
+
+def _spelled(case: Case) -> Iterator[tuple[str, str]]:
+    """The choices that a case spells out, in a metric's text or for all."""
+    settings = [pair for text in case.asked for pair in parse(text).settings]
+    for name, value in [*settings, *case.conventions.items()]:
+        for one in value if isinstance(value, list) else [value]:
+            yield name, "table" if isinstance(one, Table) else str(one)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_names_known_options_and_values(preset: str) -> None:
+    problems = [p for name, value in PRESETS[preset].items() for p in problems_of(name, value)]
+    assert problems == []
+    assert resolve(preset, {}).keys() == OPTIONS.keys()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_case_uses_the_preset(preset: str) -> None:
+    assert PRESET_NOTES[preset]
+    assert preset in {case.preset for case in ANSWERED}
+
+
+def test_the_house_takes_the_first_choice_of_every_option() -> None:
+    assert resolve("house", {}) == {
+        "gain": "exp",
+        "discount": "log2",
+        "ideal": "labels_at_k",
+        "ties": "id_asc",
+        "score_precision": "double",
+        "duplicate_rankings": "error",
+        "duplicate_labels": "error",
+        "missing": "zero",
+        "no_relevant": "skip",
+        "average": "macro",
+        "average_over": "labels",
+    }
+
+
+# -- every spelling is read -------------------------------------------------------------
+
+SPELLINGS = [
+    # ours: text, canonical text, column
+    ("ndcg@10", "ndcg@10", "ndcg_at_10"),
+    ("NDCG @ 10", "ndcg@10", "ndcg_at_10"),
+    ("ndcg()", "ndcg", "ndcg"),
+    ("ndcg(gain=linear)@20", "ndcg(gain=linear)@20", "ndcg_gain_linear_at_20"),
+    ("ndcg( GAIN = 'Linear', )@20", "ndcg(gain=linear)@20", "ndcg_gain_linear_at_20"),
+    ("recall(rel=2)@50", "recall(rel=2)@50", "recall_rel2_at_50"),
+    ("recall(rel=2.0)@50", "recall(rel=2)@50", "recall_rel2_at_50"),
+    ("recall(rel=1)@50", "recall@50", "recall_at_50"),
+    ("recall(rel=0.1)@50", "recall(rel=0.1)@50", "recall_rel0p1_at_50"),
+    ("recall(rel=1e-7)@50", "recall(rel=1e-07)@50", "recall_rel1em07_at_50"),
+    ("cg@3", "cg@3", "cg_at_3"),
+    ("dcg@3", "dcg@3", "dcg_at_3"),
+    ("idcg@3", "idcg@3", "idcg_at_3"),
+    ("f1@5", "f1@5", "f1_at_5"),
+    ("judged@5", "judged@5", "judged_at_5"),
+    ("first_rank", "first_rank", "first_rank"),
+    ("mean_rank@9", "mean_rank@9", "mean_rank_at_9"),
+    (
+        "dcg(discount=ln, gain=binary, rel=2)@3",
+        "dcg(rel=2, gain=binary, discount=ln)@3",
+        "dcg_rel2_gain_binary_discount_ln_at_3",
+    ),
+    (
+        "ndcg(gain={2: 9, 1: 3, 4: 4.5})@3",
+        "ndcg(gain={1: 3, 2: 9, 4: 4.5})@3",
+        "ndcg_gain_1_3_2_9_4_4p5_at_3",
+    ),
+    (
+        "mrr(average_over=hits)",
+        "mrr(average_over=hits)",
+        "mrr_average_over_hits",
+    ),
+    (
+        "recall(average=micro, no_relevant=zero)@5",
+        "recall(no_relevant=zero, average=micro)@5",
+        "recall_no_relevant_zero_average_micro_at_5",
+    ),
+    # ir_measures
+    ("nDCG@10", "ndcg@10", "ndcg_at_10"),
+    ("nDCG(dcg='exp-log2')@10", "ndcg(gain=exp)@10", "ndcg_gain_exp_at_10"),
+    ("nDCG(dcg='log2')@10", "ndcg(gain=linear)@10", "ndcg_gain_linear_at_10"),
+    ("nDCG(gains={1: 2, 2: 1})@10", "ndcg(gain={1: 2, 2: 1})@10", "ndcg_gain_1_2_2_1_at_10"),
+    ("R@100", "recall@100", "recall_at_100"),
+    ("R(rel=2)@100", "recall(rel=2)@100", "recall_rel2_at_100"),
+    ("P(rel=2)@5", "precision(rel=2)@5", "precision_rel2_at_5"),
+    ("RR", "mrr", "mrr"),
+    ("RR(rel=2)@10", "mrr(rel=2)@10", "mrr_rel2_at_10"),
+    ("AP", "ap", "ap"),
+    ("AP(rel=2)@100", "ap(rel=2)@100", "ap_rel2_at_100"),
+    ("MAP", "ap", "ap"),
+    ("Rprec", "rprec", "rprec"),
+    ("Rprec(rel=2)", "rprec(rel=2)", "rprec_rel2"),
+    ("Success@5", "hit@5", "hit_at_5"),
+    ("Judged@10", "judged@10", "judged_at_10"),
+    ("NumQ", "num_q", "num_q"),
+    ("NumRet", "num_ret", "num_ret"),
+    ("NumRel", "num_rel", "num_rel"),
+    ("NumRelRet", "num_rel_ret", "num_rel_ret"),
+    # trec_eval
+    ("map", "ap", "ap"),
+    ("map_cut_10", "ap@10", "ap_at_10"),
+    ("ndcg", "ndcg", "ndcg"),
+    ("ndcg_cut_10", "ndcg@10", "ndcg_at_10"),
+    ("ndcg_cut.10", "ndcg@10", "ndcg_at_10"),
+    ("recall_100", "recall@100", "recall_at_100"),
+    ("recall.100", "recall@100", "recall_at_100"),
+    ("recip_rank", "mrr", "mrr"),
+    ("P_10", "precision@10", "precision_at_10"),
+    ("P.10", "precision@10", "precision_at_10"),
+    ("success_1", "hit@1", "hit_at_1"),
+    ("num_q", "num_q", "num_q"),
+    ("num_ret", "num_ret", "num_ret"),
+    ("num_rel", "num_rel", "num_rel"),
+    ("num_rel_ret", "num_rel_ret", "num_rel_ret"),
+    # recommenders
+    ("hr@10", "hit@10", "hit_at_10"),
+    ("hit_rate@10", "hit@10", "hit_at_10"),
+    ("hit_rate_10", "hit@10", "hit_at_10"),
+]
+
+
+@pytest.mark.parametrize(("text", "canonical", "column"), SPELLINGS)
+def test_a_spelling_is_read(text: str, canonical: str, column: str) -> None:
+    measure = parse(text)
+    assert (str(measure), measure.column) == (canonical, column)
+    assert parse(text.upper()) == parse(text.lower()) == measure
+
+
+@pytest.mark.parametrize("canonical", sorted({canonical for _, canonical, _ in SPELLINGS}))
+def test_the_canonical_text_is_read_as_itself(canonical: str) -> None:
+    assert str(parse(canonical)) == canonical
+
+
+@given(text=metric_texts())
+def test_reading_the_canonical_text_changes_nothing(text: str) -> None:
+    measure = parse(text)
+    assert parse(str(measure)) == measure
+    assert str(parse(str(measure))) == str(measure)
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", measure.column)
+
+
+@given(text=metric_texts(), other=metric_texts())
+def test_metrics_share_a_column_only_if_they_are_one(text: str, other: str) -> None:
+    one, two = parse(text), parse(other)
+    assert (one.column == two.column) == (one == two)
+
+
+@pytest.mark.parametrize("spelling", sorted(spellings()))
+def test_every_alias_of_the_catalogue_can_be_written(spelling: str) -> None:
+    metric, _ = spellings()[spelling]
+    name, _, setting = spelling.partition("(")
+    inside = f"({setting.removesuffix(')')}=2)" if setting else ""
+    cutoff = "" if metric.cutoff == "none" else "@7"
+    assert parse(name + inside + cutoff).metric is metric
+
+
+def test_settings_that_hold_anyway_are_not_spelled() -> None:
+    spec = sm.Spec(
+        **TABLES,
+        metrics=("ndcg(gain=exp)@5", "ndcg(gain=linear)@5", "ndcg@5", "recall(average=macro)@5"),
+        conventions={"gain": "linear"},
+    )
+    assert list(map(str, spec.measures)) == ["ndcg(gain=exp)@5", "ndcg@5", "recall@5"]
+
+
+def test_a_list_of_values_gives_every_metric_that_has_the_option_once_for_each() -> None:
+    spec = sm.Spec(
+        **TABLES,
+        metrics=("ndcg@5", "mrr"),
+        conventions={"gain": ["exp", "linear", "binary"]},
+    )
+    texts = ["ndcg@5", "ndcg(gain=linear)@5", "ndcg(gain=binary)@5", "mrr"]
+    assert list(map(str, spec.measures)) == texts
+
+
+# -- what is wrong is told --------------------------------------------------------------
+
+LARGEST = 2**31 - 1
+
+NEAREST = [
+    ("ndgc@10", "ndcg"),
+    ("recal@10", "recall"),
+    ("presicion@5", "precision"),
+    ("mmr", "mrr"),
+    ("frist_rank", "first_rank"),
+    ("hitrate@5", "hit"),
+    ("sucess@5", "hit"),
+    ("recip_rnk", "mrr"),
+    ("num_rel_rte", "num_rel_ret"),
+]
+
+
+@pytest.mark.parametrize(("text", "nearest"), NEAREST)
+def test_an_unknown_metric_suggests_the_nearest(text: str, nearest: str) -> None:
+    with pytest.raises(sm.SpecError, match=rf"unknown metric .*did you mean '{nearest}'\?"):
+        parse(text)
+
+
+PROBLEMS = [
+    # the text as a whole
+    ("", "cannot be read; write it like ndcg@10"),
+    ("@10", "cannot be read; write it like ndcg@10"),
+    ("ndcg@10@20", "cannot be read; write it like ndcg@10"),
+    ("2ndcg", "cannot be read; write it like ndcg@10"),
+    ("ndcg; drop table x", "cannot be read; write it like ndcg@10"),
+    ("zzz@10", r"unknown metric 'zzz'; known: ap, cg, "),
+    # the cutoff
+    ("ndcg@ten", "the cutoff must be a whole number"),
+    ("ndcg@-1", "the cutoff must be a whole number"),
+    ("ndcg@1.5", "the cutoff must be a whole number"),
+    ("ndcg@", "the cutoff must be a whole number"),
+    ("ndcg@0", "the cutoff must be a whole number"),
+    ("P_0", "the cutoff must be a whole number"),
+    (f"ndcg@{LARGEST + 1}", f"the cutoff must be a whole number from 1 to {LARGEST}"),
+    ("recall", "metric 'recall' needs a cutoff, like recall@10"),
+    ("map_cut", "metric 'map_cut' needs a cutoff, like map_cut_10 or ap@10"),
+    ("rprec@5", "rprec takes no cutoff"),
+    ("num_q_5", "num_q takes no cutoff"),
+    # its settings
+    ("ndcg(linear)@5", r"'linear' cannot be read; write settings like \(rel=2, gain=linear\)"),
+    ("ndcg(gain=)@5", "'gain=' cannot be read"),
+    ("ndcg(gain=f(1))@5", "cannot be read"),
+    ("ndcg(gain=linear@5", "cannot be read"),
+    ("recall(rel=1)+(rel=2)@5", "cannot be read"),
+    ("recall(rell=2)@5", "unknown setting 'rell'; did you mean 'rel'?"),
+    ("recall(gain=exp)@5", "recall has no gain"),
+    ("mrr(average=micro)", "mrr has no average"),
+    ("precision(no_relevant=zero)@5", "precision has no no_relevant"),
+    ("recall(ties=id_desc)@5", "ties holds for all metrics; set it beside them"),
+    ("recall(rel=high)@5", "rel must be a number above 0, given 'high'"),
+    ("recall(rel=True)@5", "rel must be a number above 0, given True"),
+    ("recall(rel=0)@5", "rel must be a number above 0, given 0"),
+    ("recall(rel=-1)@5", "rel must be a number above 0, given -1"),
+    ("ndcg(gain=linaer)@5", "unknown value for gain 'linaer'; did you mean 'linear'?"),
+    ("ndcg(discount=log10)@5", "unknown value for discount 'log10'; did you mean 'log2'?"),
+    ("ndcg(average_over=hit)@5", "unknown value for average_over 'hit'; did you mean 'hits'?"),
+    # gain tables
+    ("ndcg(gain=table)@5", "gain=table needs the table itself, like gain={1: 1, 2: 3}"),
+    ("ndcg(gain={})@5", "gain=table needs the table itself"),
+    ("ndcg(gain={1: -1})@5", "gains must be 0 or more and finite, given {1: -1}"),
+    ("ndcg(gain={1: 1e999})@5", "gains must be 0 or more and finite, given {1: inf}"),
+    ("ndcg(gain={'high': 1})@5", r"a table maps grades to gains, both numbers"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), PROBLEMS)
+def test_what_is_wrong_with_a_metric_is_told(text: str, problem: str) -> None:
+    with pytest.raises(sm.SpecError, match=_escaped(problem)):
+        parse(text)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([{?])", r"\\\1", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "recall(rel=1, rel=2)@5",
+        "recall(rel=1, REL=2)@5",
+        "ndcg(gain=linear, dcg='exp-log2')@5",
+        "recall(**{'rel': 2})@5",
+    ],
+)
+def test_no_setting_is_dropped_in_silence(text: str) -> None:
+    with pytest.raises(sm.SpecError):
+        parse(text)
+
+
+@given(text=st.text("ndcg recall_rel@(){}[]=:,.*-'\"12e9x\0\n", max_size=40) | metric_texts())
+@example("ndcg(gain={[]: 1})@5")
+@example(f"recall(rel={'9' * 400})@5")
+@example(f"ndcg@{'9' * 5000}")
+@example(f"recall(rel={'(' * 300})@5")
+@example("recall(rel=1e999)@5")
+@example("ndcg(gain={1e999: 1})@5")
+def test_any_text_is_read_for_good_or_refused(text: str) -> None:
+    try:
+        measure = parse(text)
+    except sm.SpecError:
+        return
+    assert parse(str(measure)) == measure
+
+
+def test_all_problems_of_a_metric_are_told_at_once() -> None:
+    with pytest.raises(sm.SpecError) as told:
+        parse("ndcg(rell=2, gain=linaer)@0")
+    assert len(told.value.problems) == 3
+
+
+TABLES = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
+
+MISFITS = [
+    ({"average": "micro"}, "mrr has no micro average"),
+    ({"metrics": ["ndcg(rel=2)@5"]}, "rel does not touch the gains; it needs gain=binary"),
+    ({"gian": "exp"}, "unknown option 'gian'; did you mean 'gain'?"),
+    ({"gain": "lineer"}, "unknown value for gain 'lineer'; did you mean 'linear'?"),
+    ({"gain": ["exp", "lineer"]}, "unknown value for gain 'lineer'; did you mean 'linear'?"),
+    ({"gain": "table"}, "gain=table needs the table itself, like gain={1: 1, 2: 3}"),
+    ({"gain": {"a": 1}}, "a table maps grades to gains, both numbers"),
+    ({"ties": ["id_asc", "id_desc"]}, "ties holds for all metrics: give one value, not a list"),
+    ({"preset": "trec"}, "unknown preset 'trec'; did you mean 'trec_eval'?"),
+]
+
+
+@pytest.mark.parametrize(("given", "problem"), MISFITS)
+def test_what_does_not_fit_together_is_told(given: dict[str, object], problem: str) -> None:
+    own = {key: given[key] for key in ("metrics", "preset") if key in given}
+    conventions = {key: value for key, value in given.items() if key not in own}
+    with pytest.raises(sm.SpecError, match=_escaped(problem)):
+        sm.Spec(**TABLES | {"metrics": ["mrr"]} | own, conventions=conventions)
+
+
+def test_all_problems_of_a_spec_are_told_at_once() -> None:
+    with pytest.raises(sm.SpecError) as told:
+        sm.Spec(
+            **TABLES,
+            metrics=("ndgc@10", "recall"),
+            preset="trec",
+            conventions={"gian": "exp", "ties": "id"},
+        )
+    assert len(told.value.problems) == 5
+
+
+def test_one_metric_in_several_spellings_is_one() -> None:
+    texts = ("P@10", "P_10", "precision(rel=1)@10", "precision(rel=1.0)@10")
+    assert len(sm.Spec(**TABLES, metrics=texts).measures) == 1

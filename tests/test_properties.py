@@ -1,0 +1,135 @@
+"""The SQL is the reference, in every number, for whatever tables and options there are."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import (
+    CUTOFFS,
+    FEWER,
+    RELS,
+    Row,
+    World,
+    added,
+    by_reference,
+    by_sql,
+    differences,
+    proof_of,
+    same,
+    worlds,
+)
+
+import sqlmetrics as sm
+from sqlmetrics.measure import Measure
+from sqlmetrics.verify import compare
+
+ALMOST = 1e-12
+
+RANGES: Mapping[str, Callable[[float, int], bool]] = {
+    "0 to 1": lambda value, _: 0 <= value <= 1 + ALMOST,
+    "0 or 1": lambda value, _: value in (0, 1),
+    "0 to R": lambda value, relevant: value in range(relevant + 1),
+    "0 or more": lambda value, _: 0 <= value < math.inf,
+    "1 or more": lambda value, _: 1 <= value < math.inf,
+}
+"""What the metrics' headers say of their values, as conditions on a value and R."""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """One for all examples."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        yield connection
+
+
+@given(world=worlds())
+def test_the_sql_is_the_reference(database: duckdb.DuckDBPyConnection, world: World) -> None:
+    result = world.evaluated(database)
+    proof = proof_of(result, database)
+    assert differences(by_sql(result), by_reference(result, proof)) == []
+    assert [one for one in compare(result, proof) if not one.largest <= ALMOST] == []
+
+
+@FEWER
+@given(world=worlds())
+def test_values_are_in_the_range_that_the_header_says(
+    database: duckdb.DuckDBPyConnection, world: World
+) -> None:
+    result = world.evaluated(database)
+    outside = [
+        (str(measure), row)
+        for row in result.per_query().to_pylist()
+        for measure in result.measures
+        if not _in_range(measure, row, world)
+    ]
+    assert outside == []
+
+
+def _in_range(measure: Measure, row: Row, world: World) -> bool:
+    value = row[measure.column]
+    if value is None or math.isnan(value):
+        return True
+    rel = measure.setting("rel") or 1
+    relevant = world.relevant(row["query_id"], row.get("metric_date"), rel)
+    return RANGES[measure.metric.range](value, relevant)
+
+
+@FEWER
+@given(world=worlds())
+def test_a_mean_is_its_numerator_over_its_denominator(
+    database: duckdb.DuckDBPyConnection, world: World
+) -> None:
+    result = world.evaluated(database)
+    counts = {measure.name for measure in result.measures if measure.metric.count}
+    for row in result.to_dicts():
+        top, bottom = row["numerator"], row["denominator"]
+        if row["metric"] in counts:
+            assert (top, bottom) == (None, None)
+        else:
+            assert same(row["value"], top / bottom if bottom else None), row
+
+
+@FEWER
+@given(world=worlds())
+def test_segments_add_up_to_all(database: duckdb.DuckDBPyConnection, world: World) -> None:
+    rows = world.evaluated(database).to_dicts()
+    for name in world.given["by"]:
+        assert added(rows, name) == pytest.approx(added(rows, "all"), rel=1e-12, nan_ok=True)
+
+
+@FEWER
+@given(
+    world=st.sampled_from(["id_asc", "id_desc"]).flatmap(lambda ties: worlds(ties=ties)),
+    seed=st.integers(0, 9),
+)
+def test_the_order_of_the_rows_does_not_matter(
+    database: duckdb.DuckDBPyConnection, world: World, seed: int
+) -> None:
+    shuffle = random.Random(seed).sample
+    other = replace(
+        world,
+        rankings=shuffle(world.rankings, len(world.rankings)),
+        labels=shuffle(world.labels, len(world.labels)),
+    )
+    results = [by_sql(one.evaluated(database)) for one in (world, other)]
+    assert differences(*results) == []
+
+
+@FEWER
+@given(world=worlds(), k=st.sampled_from(CUTOFFS), rel=st.sampled_from(RELS))
+def test_with_one_relevant_item_hit_rate_is_recall(
+    database: duckdb.DuckDBPyConnection, world: World, k: int, rel: float
+) -> None:
+    asked = [f"hit(rel={rel})@{k}", f"recall(rel={rel})@{k}"]
+    result = replace(world, metrics=asked).evaluated(database)
+    hit, recall = (sm.parse(text).column for text in asked)
+    for row in result.per_query().to_pylist():
+        if world.relevant(row["query_id"], row.get("metric_date"), rel) == 1:
+            assert row[hit] == row[recall], row

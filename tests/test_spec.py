@@ -1,0 +1,506 @@
+"""A spec is checked as soon as it is made, read as YAML, and compiled to the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import sqlmetrics as sm
+from sqlmetrics.conventions import OPTIONS, PRESETS
+from sqlmetrics.measure import Measure
+from sqlmetrics.result import Result
+
+SMALL: dict[str, Any] = {
+    "rankings": {"relation": "rankings"},
+    "labels": {"relation": "labels"},
+    "metrics": ["ndcg@10", "mrr"],
+}
+
+
+def spec(**changed: Any) -> sm.Spec:
+    """A small good spec, but for what is changed."""
+    return sm.Spec(**SMALL | changed)
+
+
+def problems(**changed: Any) -> tuple[str, ...]:
+    """What is wrong with a spec."""
+    with pytest.raises(sm.SpecError) as caught:
+        spec(**changed)
+    assert caught.value.exit_code == 2
+    return caught.value.problems
+
+
+def names(one: sm.Spec) -> list[str]:
+    return [str(measure) for measure in one.measures]
+
+
+# What is refused
+
+RANKINGS = {"relation": "rankings"}
+LABELS = {"relation": "labels"}
+
+REFUSED = {
+    "key": ({"metrcs": ["mrr"]}, "unknown key 'metrcs'; did you mean 'metrics'?"),
+    "key of rankings": ({"rankings": {"relaton": "r"}}, "'relaton'; did you mean 'relation'?"),
+    "key of rankings, where": ({"rankings": {"relaton": "r"}}, "in rankings"),
+    "role": ({"rankings": RANKINGS | {"columns": {"qurey": "q"}}}, "did you mean 'query'?"),
+    "role, where": ({"rankings": RANKINGS | {"columns": {"qurey": "q"}}}, "rankings.columns"),
+    "role of the other": ({"labels": LABELS | {"columns": {"score": "s"}}}, "labels.columns"),
+    "no key for data": ({"rankings": {"relaton": "r"}}, "known: columns, file, relation, sql"),
+    "preset": ({"preset": "trec_evl"}, "unknown preset 'trec_evl'; did you mean 'trec_eval'?"),
+    "option": ({"conventions": {"gian": "exp"}}, "unknown option 'gian'; did you mean 'gain'?"),
+    "value": ({"conventions": {"gain": "expo"}}, "value for gain 'expo'; did you mean 'exp'?"),
+    "value of a list": ({"conventions": {"gain": ["exp", "lin"]}}, "unknown value for gain 'lin'"),
+    "list of all": ({"conventions": {"missing": ["zero", "drop"]}}, "give one value, not a list"),
+    "empty list": ({"conventions": {"gain": []}}, "gain: the list of values is empty"),
+    "metric": ({"metrics": ["ndgc@10"]}, "unknown metric 'ndgc'; did you mean 'ndcg'?"),
+    "no metric": ({"metrics": []}, "metrics is empty"),
+    "metrics as keys": ({"metrics": {"mrr": 10}}, "metrics must be a list, given {'mrr': 10}"),
+    "by a truth": ({"by": True}, "by must be a list, given True"),
+    "by a number": ({"by": [5]}, "by.0 must be a text, given 5"),
+    "by all": ({"by": ["all"]}, "all"),
+    "metric a number": ({"metrics": [5]}, "metrics.0 must be a text, given 5"),
+    "name a number": ({"name": 5}, "name must be a text, given 5"),
+    "version": ({"version": 2}, "version must be 1, given 2"),
+    "no source": ({"rankings": {}}, "give exactly one of relation, sql and file"),
+    "two sources": (
+        {"rankings": {"relation": "r", "file": "r.csv"}},
+        "give exactly one of relation, sql and file",
+    ),
+    "source as text": ({"labels": "labels.csv"}, "labels must be keys and values"),
+    "source missing": ({"labels": None}, "labels must be keys and values"),
+    "score and rank": (
+        {"rankings": RANKINGS | {"columns": {"score": "s", "rank": "r"}}},
+        "give score or rank, not both",
+    ),
+    "micro": ({"metrics": ["mrr(average=micro)"]}, "mrr has no average"),
+    "micro for all": (
+        {"conventions": {"average": "micro"}},
+        "mrr has no micro average; set average=micro on the metrics that have one",
+    ),
+    "rel without effect": (
+        {"metrics": ["ndcg(rel=2)@10"]},
+        "rel does not touch the gains; it needs gain=binary or average_over=hits",
+    ),
+    "rel without effect in dcg": ({"metrics": ["dcg(rel=2)"]}, "rel does not touch the gains"),
+    "setting of all": ({"metrics": ["mrr(ties=id_asc)"]}, "ties holds for all metrics"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case: str) -> None:
+    changed, message = REFUSED[case]
+    told = problems(**changed)
+    assert len(told) == 1
+    assert message in told[0]
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(sm.SpecError) as caught:
+        sm.Spec(metrics=["mrr"])
+    assert caught.value.problems == ("rankings is missing", "labels is missing")
+
+
+def test_all_problems_are_told_at_once() -> None:
+    wrong = {"preset": "hous", "conventions": {"gian": "exp", "ties": "id", "gain": [1]}}
+    told = problems(metrics=["ndgc@10", "mrr@0", "precision"], **wrong)
+    words = ["'hous'", "'gian'", "'id'", "gain 1", "'ndgc'", "'mrr@0'", "'precision'"]
+    assert len(told) == len(words)
+    assert all(word in problem for word, problem in zip(words, told, strict=True))
+
+
+def test_all_wrong_shapes_are_told_at_once() -> None:
+    told = problems(metrcs=[], rankings={"columns": {"qurey": "q"}, "relation": "r"}, by=5)
+    assert len(told) == 3
+
+
+def test_problems_are_numbered() -> None:
+    with pytest.raises(sm.SpecError) as caught:
+        spec(preset="hous", metrics=["ndgc"])
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "the spec has 2 problems"
+    assert [line[:3] for line in lines[1:]] == ["1. ", "2. "]
+
+
+def test_two_metrics_cannot_share_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No two metrics of today do; the guard is for those to come."""
+    monkeypatch.setattr(Measure, "column", property(lambda measure: measure.metric.name[:1]))
+    told = problems(metrics=["recall@10", "rprec", "mrr"])
+    assert told == ("recall@10 and rprec would share the column r",)
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        spec().preset = "trec_eval"
+
+
+# What is asked for
+
+MEASURES = {
+    "one, without a list": ({"metrics": "mrr"}, ["mrr"]),
+    "each once": ({"metrics": ["mrr", "rr", "recip_rank", "mrr"]}, ["mrr"]),
+    "without what holds anyway": (
+        {"metrics": ["ndcg(gain=exp)@10", "ndcg(gain=linear)@10"], "preset": "trec_eval"},
+        ["ndcg(gain=exp)@10", "ndcg@10"],
+    ),
+    "a list of populations": (
+        {"metrics": ["mrr"], "conventions": {"average_over": ["labels", "hits"]}},
+        ["mrr", "mrr(average_over=hits)"],
+    ),
+    "a list for those that take it": (
+        {"metrics": ["mrr", "ndcg@5"], "conventions": {"gain": ["linear", "binary"]}},
+        ["mrr", "ndcg(gain=linear)@5", "ndcg(gain=binary)@5"],
+    ),
+    "lists times lists": (
+        {
+            "metrics": ["ndcg"],
+            "conventions": {"gain": ["exp", "linear"], "average_over": ["labels", "hits"]},
+        },
+        [
+            "ndcg",
+            "ndcg(average_over=hits)",
+            "ndcg(gain=linear)",
+            "ndcg(gain=linear, average_over=hits)",
+        ],
+    ),
+    "a metric's own text wins over a list": (
+        {"metrics": ["ndcg(gain=binary)"], "conventions": {"gain": ["exp", "linear"]}},
+        ["ndcg(gain=binary)"],
+    ),
+    "a metric's own text wins over an option": (
+        {"metrics": ["ndcg(gain=exp)", "ndcg"], "conventions": {"gain": "linear"}},
+        ["ndcg(gain=exp)", "ndcg"],
+    ),
+    "gain tables": (
+        {"metrics": ["ndcg(gain={2: 3, 1: 1})@5"], "conventions": {"gain": {1: 1.0, 2: 3}}},
+        ["ndcg@5"],
+    ),
+    "rel where it counts": (
+        {"metrics": ["ndcg(rel=2)@5", "recall(rel=2)@5"], "conventions": {"gain": "binary"}},
+        ["ndcg(rel=2)@5", "recall(rel=2)@5"],
+    ),
+    "micro where there is one": (
+        {"metrics": ["recall@5", "f1@5", "ndcg"], "conventions": {"average": "micro"}},
+        ["recall@5", "f1@5", "ndcg"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MEASURES)
+def test_the_metrics_of_a_spec(case: str) -> None:
+    changed, expected = MEASURES[case]
+    assert names(spec(**changed)) == expected
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_options_are_the_presets_unless_given(preset: str) -> None:
+    options = spec(preset=preset, conventions={"missing": "error"}).options
+    assert options == {name: option.choices[0].name for name, option in OPTIONS.items()} | PRESETS[
+        preset
+    ] | {"missing": "error"}
+
+
+TITLES = [
+    ({"name": "search"}, "search"),
+    ({"rankings": {"relation": "analytics.runs"}}, "analytics.runs"),
+    ({"rankings": {"file": "data/new_model.v2.parquet"}}, "new_model"),
+    ({"rankings": {"sql": "select * from t"}}, "rankings"),
+]
+
+
+@pytest.mark.parametrize(("changed", "title"), TITLES)
+def test_the_title_is_the_name_or_that_of_the_rankings(changed: dict[str, Any], title: str) -> None:
+    assert spec(**changed).title == title
+
+
+def test_a_definition_hash_is_of_all_that_decides_a_number() -> None:
+    def hashes(**changed: Any) -> list[str]:
+        one = spec(**changed)
+        return [one.definition_hash(measure) for measure in one.measures]
+
+    ndcg, mrr = hashes()
+    assert hashes(name="other", by=["country"], rankings={"file": "r.csv"}) == [ndcg, mrr]
+    assert hashes(metrics=["mrr", "ndcg(gain=exp)@10"]) == [mrr, ndcg]
+    assert hashes(conventions={"gain": "linear"})[1] == mrr
+    whole, decimal = ({"gain": {1: 1, 2: 3}}, {"gain": {2: 3.0, 1.0: 1}})
+    assert hashes(conventions=whole) == hashes(conventions=decimal)
+    assert hashes(metrics=["mrr(rel=2)"]) == hashes(metrics=["mrr(rel=2.0)"])
+    other = [
+        hashes(conventions={"gain": "linear"})[0],
+        hashes(conventions={"missing": "drop"})[0],
+        hashes(preset="trec_eval")[0],
+        hashes(metrics=["ndcg@5"])[0],
+        hashes(metrics=["ndcg"])[0],
+    ]
+    assert len({ndcg, mrr, *other}) == 7
+
+
+# YAML
+
+YAML = """
+# a comment
+version: 1
+rankings:
+  relation: analytics.rankings
+  columns: {query: qid, item: sku, rank: pos, system: model, date: ds, weight: traffic}
+labels: {sql: "select * from judged", columns: {query: qid, item: sku, grade: rel}}
+metrics: [ndcg@10, "recall(rel=2)@100", mrr]
+preset: trec_eval
+conventions:
+  missing: drop
+  gain: {0: 0, 1: 1, 2: 3.5}
+by: [country, device]
+"""
+
+
+def test_a_spec_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "search_quality.yml"
+    path.write_text(YAML, encoding="utf-8")
+    read = sm.Spec.read(path)
+    assert read == sm.Spec.read(str(path))
+    assert read == sm.Spec(
+        name="search_quality",
+        rankings={
+            "relation": "analytics.rankings",
+            "columns": {
+                "query": "qid",
+                "item": "sku",
+                "rank": "pos",
+                "system": "model",
+                "date": "ds",
+                "weight": "traffic",
+            },
+        },
+        labels={
+            "sql": "select * from judged",
+            "columns": {"query": "qid", "item": "sku", "grade": "rel"},
+        },
+        metrics=["ndcg@10", "recall(rel=2)@100", "mrr"],
+        preset="trec_eval",
+        conventions={"missing": "drop", "gain": {0: 0, 1: 1, 2: 3.5}},
+        by=["country", "device"],
+    )
+
+
+def test_a_spec_file_may_have_a_name_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "x.yml"
+    path.write_text(YAML + "name: Ünïcode 😀\n", encoding="utf-8")
+    assert sm.Spec.read(path).title == "Ünïcode 😀"
+
+
+FILES = [
+    ("runs.csv", "{folder}/runs.csv"),
+    ("data/runs-*.parquet", "{folder}/data/runs-*.parquet"),
+    ("../runs.csv", "{folder}/../runs.csv"),
+    ("/data/runs.csv", "/data/runs.csv"),
+    ("s3://bucket/runs.parquet", "s3://bucket/runs.parquet"),
+    ("https://example.org/runs.parquet", "https://example.org/runs.parquet"),
+]
+
+
+@pytest.mark.parametrize(("written", "meant"), FILES)
+def test_paths_in_a_spec_file_start_from_its_folder(
+    written: str, meant: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "spec.yml"
+    path.write_text(f"rankings: {{file: '{written}'}}\nlabels: {{file: l.csv}}\nmetrics: [mrr]\n")
+    assert sm.Spec.read(path).rankings.file == meant.format(folder=tmp_path)
+
+
+BAD_YAML = {
+    "": "must be a mapping of keys to values",
+    "- mrr": "must be a mapping of keys to values",
+    "mrr": "must be a mapping of keys to values",
+    "a: [": "is not YAML",
+    "a: *b": "is not YAML",
+    "a: 1\n---\nb: 2": "is not YAML",
+    "a: !!python/object/apply:os.getcwd []": "is not YAML",
+    "metrics: [mrr]\nmetrics: [ap]": "given twice",
+    "rankings: {file: a, file: b}": "given twice",
+    "[a, b]: 1": "is not YAML",
+    "\xff": "is not YAML",
+}
+
+
+@pytest.mark.parametrize("text", BAD_YAML)
+def test_a_file_that_is_no_spec(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.yml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(sm.SpecError, match=BAD_YAML[text]) as caught:
+        sm.Spec.read("bad.yml")
+    assert "'bad.yml'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["nope.yml", "."])
+def test_a_spec_that_cannot_be_opened(name: str) -> None:
+    with pytest.raises(sm.SpecError, match="cannot read the spec"):
+        sm.Spec.read(name)
+
+
+def test_problems_of_a_spec_file_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yml"
+    path.write_text("rankings: {fil: a}\nmetrics: [mrr]\nby: country\nwhere: x = 1\n")
+    with pytest.raises(sm.SpecError) as caught:
+        sm.Spec.read(path)
+    assert len(caught.value.problems) == 3
+    assert all(word in str(caught.value) for word in ("'fil'", "labels is missing", "'where'"))
+
+
+# SQL
+
+
+def test_equal_specs_compile_to_the_same_bytes() -> None:
+    one = spec(preset="trec_eval", conventions={"gain": {1: 1, 2: 3}, "missing": "drop"})
+    other = sm.Spec(
+        conventions={"missing": "drop", "gain": {2: 3.0, 1: 1}},
+        preset="trec_eval",
+        labels=sm.Spec(**SMALL).labels,
+        metrics=("ndcg@10", "rr"),
+        rankings=sm.Spec(**SMALL).rankings,
+    )
+    for per_query in (False, True):
+        text = sm.compile(one, per_query=per_query)
+        assert text == sm.compile(one, per_query=per_query)
+        assert text == sm.compile(other, per_query=per_query)
+        assert text.endswith("\n")
+        assert text == "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def test_the_default_dialect_is_duckdb() -> None:
+    assert (
+        sm.compile(spec()) == sm.compile(spec(), "duckdb") == sm.compile(spec(), dialect="duckdb")
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "message"),
+    [
+        ("duckbd", "unknown dialect 'duckbd'; did you mean 'duckdb'? known: duckdb"),
+        ("oracle", "unknown dialect 'oracle'; known: duckdb"),
+    ],
+)
+def test_an_unknown_dialect_is_refused(dialect: str, message: str) -> None:
+    with pytest.raises(sm.SpecError) as caught:
+        sm.compile(spec(), dialect)
+    assert str(caught.value) == message
+
+
+def test_data_in_memory_has_no_text() -> None:
+    with pytest.raises(sm.SpecError, match="rankings: data in memory"):
+        sm.compile(spec(rankings={"data": pa.table({"query_id": ["q"]})}))
+
+
+@pytest.mark.parametrize("text", ["drop table t", "select 1; drop table t", "", "select 1) as x ("])
+def test_a_source_must_be_one_select_also_when_it_is_compiled(text: str) -> None:
+    with pytest.raises(sm.SpecError):
+        sm.compile(spec(labels={"sql": text}))
+
+
+def test_an_order_of_rows_cannot_be_asked_of_a_table() -> None:
+    with pytest.raises(sm.SpecError, match="ties=input_order needs rows in an order"):
+        sm.compile(spec(conventions={"ties": "input_order"}))
+    sm.compile(spec(conventions={"ties": "input_order"}, rankings={"file": "r.parquet"}))
+
+
+SETUP = """
+create table rankings as select * from (values
+    ('2026-03-01', 'new', 'q1', 'a', 3.0, 'de', 2.0, 1),
+    ('2026-03-01', 'new', 'q1', 'b', 2.0, 'de', 2.0, 2),
+    ('2026-03-01', 'new', 'q2', 'c', 1.0, 'fr', 1.0, 1),
+    ('2026-03-01', 'old', 'q1', 'b', 1.0, 'de', 2.0, 1),
+    ('2026-03-02', 'old', 'q2', 'a', 1.0, 'fr', 1.0, 1),
+    ('2026-03-02', 'old', 'q2', 'c', 1.0, 'fr', 1.0, 2)
+) as rows(ds, model, query_id, item_id, score, country, traffic, pos);
+create table labels as select * from (values
+    ('q1', 'a', 1), ('q1', 'b', 3), ('q2', 'c', 2), ('q2', 'a', 0)
+) as rows(query_id, item_id, grade);
+"""
+
+KEYS = {"system": "model", "date": "ds"}
+ALL = ["ndcg@2", "recall(rel=2)@1", "ap", "mrr", "judged@2", "num_rel", "f1(average=micro)@2"]
+
+SPECS = {
+    "plain": {"rankings": {"relation": "rankings", "columns": KEYS}},
+    "one system, by rank": {
+        "rankings": {
+            "sql": "select * from rankings where model = 'new'",
+            "columns": {"rank": "pos"},
+        },
+    },
+    "segments and weights": {
+        "rankings": {"relation": "rankings", "columns": KEYS | {"weight": "traffic"}},
+        "by": ["country"],
+        "metrics": ALL[:5],
+    },
+    "other conventions": {
+        "rankings": {"relation": "rankings", "columns": KEYS},
+        "preset": "trec_eval_9",
+        "conventions": {"average_over": ["labels", "hits", "rankings"]},
+        "metrics": ALL[:5],
+    },
+    "repeated rows": {
+        "rankings": {"sql": "from rankings union all from rankings", "columns": KEYS},
+        "labels": {"sql": "from labels union all from labels"},
+        "conventions": {"duplicate_rankings": "best_score", "duplicate_labels": "max_grade"},
+    },
+    "a name to quote": {"rankings": {"relation": "rankings", "columns": KEYS}, "name": "it's;\n--"},
+}
+
+
+@pytest.mark.parametrize("case", SPECS)
+def test_compiled_sql_gives_the_numbers_of_evaluate(case: str) -> None:
+    """In a plain DuckDB, as one query, and with nothing of ours around it."""
+    one = spec(**{"metrics": ALL} | SPECS[case])
+    with duckdb.connect() as connection:
+        connection.execute(SETUP)
+        before = connection.execute("from duckdb_tables()").fetchall()
+        summary = connection.sql(sm.compile(one)).to_arrow_table().to_pylist()
+        per_query = connection.sql(sm.compile(one, per_query=True)).to_arrow_table().to_pylist()
+        result = evaluated(one, connection)
+        assert connection.execute("from duckdb_tables()").fetchall() == before
+    expected = [
+        {name: value for name, value in row.items() if name != "definition_hash"}
+        for row in result.to_dicts()
+    ]
+    assert in_order(summary) == in_order(expected)
+    assert in_order(per_query) == in_order(result.per_query().to_pylist())
+    assert one.title in {row["spec"] for row in summary}
+
+
+def evaluated(one: sm.Spec, connection: duckdb.DuckDBPyConnection) -> Result:
+    """What `evaluate` gives for the question of a spec."""
+    from sqlmetrics.api import opened, run
+    from sqlmetrics.engines.duckdb import DuckDB
+
+    with DuckDB(connection) as engine:
+        return run(one, opened(one, engine), engine)
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    """The rows sorted, their numbers rounded to what two orders of adding may differ by."""
+    rounded = [
+        [round(value, 12) if isinstance(value, float) else value for value in row.values()]
+        for row in rows
+    ]
+    return sorted(rounded, key=str)
+
+
+def test_the_script_of_a_result_runs_by_itself() -> None:
+    """`result.sql` is what ran, statement by statement."""
+    with duckdb.connect() as connection:
+        connection.execute(SETUP)
+        keys = {"system": "model", "date": "ds"}
+        result = sm.evaluate("rankings", "labels", ALL, connection=connection, **keys)
+        statements = connection.extract_statements(result.sql)
+        counts = []
+        for statement in statements:
+            rows = connection.execute(statement)
+            counts.append(len(rows.fetchall()) if rows.description else 0)
+        tables = connection.execute("select table_name from duckdb_tables()").fetchall()
+    assert result.summary().num_rows in counts
+    assert result.per_query().num_rows in counts
+    assert sorted(tables) == [("labels",), ("rankings",)]

@@ -1,0 +1,365 @@
+"""Small random worlds: rankings, labels, options and metrics that any user could bring.
+
+Everything that the input checks would refuse is left out where a world is made, so a
+refusal is a failure. The number of examples is `SQLMETRICS_EXAMPLES`, 150 if not set.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import struct
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+import sqlmetrics as sm
+from sqlmetrics.api import opened
+from sqlmetrics.catalog import Metric, catalog
+from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.measure import Measure
+from sqlmetrics.plan import plan
+from sqlmetrics.reference import Evaluation
+from sqlmetrics.verify import evaluated_by_reference
+
+EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "150"))
+
+settings.register_profile(
+    "sqlmetrics",
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("sqlmetrics")
+FEWER = settings(max_examples=max(10, EXAMPLES // 5))
+
+IDS = ("a", "A", "a ", "á", "a\u0301", "10", "9", "", "😀", "\ufffd", "o'x", 'we"ird', "x" * 300)
+QUERIES = ("q", "Q", "q ", "é", "10", "9", "", "😀", "o'q", 'q"q')
+SYSTEMS = ("new", "New", "o'ld")
+DAYS = ("2024-02-29", "2024-03-01")
+SCORES = (3.0, 1.0, 0.0, -0.0, 1e-320, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, math.inf, -math.inf)
+GRADES = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
+GAINS = (0, 0.5, 1, 3, 4.5, 9)
+RELS = (0.1, 0.5, 1, 2, 3)
+CUTOFFS = (1, 2, 3, 5, 100)
+WEIGHTS = (0.0, 0.5, 1.0, 3.0)
+SEGMENTS: Mapping[str, Sequence[str | None]] = {
+    "country": ("de", "DE", "(unknown)", "", None),
+    'we"ird name': ("o'x", "all", None),
+}
+
+Row = dict[str, Any]
+Options = Mapping[str, Any]
+Place = tuple[str, str, str, str]
+"""Day and system, empty if there is none; then `query` and its id, or segment and value."""
+Found = tuple[float | None, tuple[int, int, int] | None]
+"""A value and, for a mean, how many queries were counted, skipped and missing."""
+Numbers = Mapping[tuple[Place, Measure], Found]
+
+
+@dataclass(frozen=True)
+class World:
+    """An evaluation, with all that `sm.evaluate` is given."""
+
+    rankings: Sequence[Row]
+    labels: Sequence[Row]
+    metrics: Sequence[str]
+    given: Options
+
+    def evaluated(self, connection: duckdb.DuckDBPyConnection) -> sm.Result:
+        """The world by SQL."""
+        rankings, labels = (_table(rows) for rows in (self.rankings, self.labels))
+        return sm.evaluate(rankings, labels, self.metrics, connection=connection, **self.given)
+
+    def relevant(self, query: str, date: object, rel: float) -> int:
+        """R: how many items are relevant for a query on a day."""
+        mine = [row for row in self.labels if row["query_id"] == query]
+        today = [row for row in mine if row.get("date", str(date)) == str(date)]
+        return len({row["item_id"] for row in today if row["grade"] >= rel})
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    texts = {name: pa.string() for name in ("query_id", "item_id", "system", "date", *SEGMENTS)}
+    fields = [pa.field(name, texts.get(name, pa.float64())) for name in rows[0]]
+    return pa.Table.from_pylist(list(rows), pa.schema(fields))
+
+
+def proof_of(result: sm.Result, connection: duckdb.DuckDBPyConnection | None = None) -> Evaluation:
+    """What the reference makes of the spec and the data of a result."""
+    with DuckDB(connection) as engine:
+        return evaluated_by_reference(plan(result.spec, opened(result.spec, engine)), engine)
+
+
+def by_sql(result: sm.Result) -> Numbers:
+    """Every number of a result, by its place and metric."""
+    found: dict[tuple[Place, Measure], Found] = {}
+    for row in result.per_query().to_pylist():
+        place = (*_run(row, result), "query", row["query_id"])
+        found |= {(place, measure): (row[measure.column], None) for measure in result.measures}
+    measures = {(measure.name, measure.k or 0): measure for measure in result.measures}
+    for row in result.to_dicts():
+        place = (*_run(row, result), row["segment_name"], row["segment_value"])
+        counts = row["n_queries"], row["n_skipped"], row["n_missing"]
+        found[place, measures[row["metric"], row["k"]]] = row["value"], counts
+    return found
+
+
+def by_reference(result: sm.Result, proof: Evaluation) -> Numbers:
+    """Every number that a result must have, likewise."""
+    found: dict[tuple[Place, Measure], Found] = {}
+    ranked, drops = _ranked(result.spec), result.spec.options["missing"] == "drop"
+    for (date, system, query), values in proof.per_query.items():
+        place = (str(date or ""), system, "query", query)
+        if place in ranked or not drops:
+            pairs = zip(result.measures, values, strict=True)
+            found |= {(place, measure): (value, None) for measure, value in pairs}
+    for (date, *rest), means in proof.summary.items():
+        for measure, mean in zip(result.measures, means, strict=True):
+            counts = mean.n_queries, mean.n_skipped, mean.n_missing
+            if any(counts):
+                found[(str(date or ""), *rest), measure] = mean.value, counts
+    return found
+
+
+def _run(row: Row, result: sm.Result) -> tuple[str, str]:
+    """Day and system, empty where the input has none."""
+    date = str(row["metric_date"]) if "metric_date" in result.keys else ""
+    return date, row["system"] if "system" in result.keys else ""
+
+
+def _ranked(spec: sm.Spec) -> set[Place]:
+    """The places of the queries that have a ranking, read from the data itself."""
+    columns = spec.rankings.columns
+    rows = spec.rankings.data.to_pylist()
+    return {
+        (row.get(columns.date, ""), row.get(columns.system, ""), "query", row[columns.query])
+        for row in rows
+    }
+
+
+def differences(numbers: Numbers, wanted: Numbers) -> list[str]:
+    """What is not the same, or on one side only, one line each."""
+    return [
+        f"{measure} at {place}: {numbers.get((place, measure))}, not {wanted.get((place, measure))}"
+        for place, measure in dict.fromkeys([*numbers, *wanted])
+        if not _agree(numbers.get((place, measure)), wanted.get((place, measure)))
+    ]
+
+
+def _agree(got: Found | None, wanted: Found | None) -> bool:
+    if got is None or wanted is None:
+        return False
+    return same(got[0], wanted[0]) and got[1] == wanted[1]
+
+
+def same(got: float | None, wanted: float | None) -> bool:
+    """Equal at 1e-12, relative; NULL equals NULL alone, NaN equals NaN alone."""
+    if got is None or wanted is None:
+        return got is wanted
+    if math.isnan(got) or math.isnan(wanted):
+        return math.isnan(got) and math.isnan(wanted)
+    return math.isclose(got, wanted, rel_tol=1e-12, abs_tol=0)
+
+
+def added(rows: Sequence[Row], segment: str) -> dict[tuple[str, ...], float]:
+    """The sums of what each mean is made of, over the values of a segment."""
+    sums: dict[tuple[str, ...], float] = defaultdict(float)
+    for row in (row for row in rows if row["segment_name"] == segment):
+        group = tuple(str(row[key]) for key in ("metric_date", "system", "metric", "k"))
+        for name in ("numerator", "denominator", "n_queries", "n_skipped", "n_missing"):
+            sums[*group, name] += row[name] or 0
+    return dict(sums)
+
+
+# -- metrics and options ----------------------------------------------------------------
+
+
+def tables() -> st.SearchStrategy[dict[float, float]]:
+    """Gain tables that have every grade; most do not grow with it."""
+    return st.fixed_dictionaries({grade: st.sampled_from(GAINS) for grade in GRADES if grade})
+
+
+@st.composite
+def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) -> str:
+    """Any metric with any settings that it has."""
+    metric = draw(st.sampled_from(list(catalog().values())))
+    names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
+    given = {name: draw(_setting(name, table)) for name in names}
+    if "gain" in metric.options and not _uses_rel(given):
+        given.pop("rel", None)
+    inside = ", ".join(f"{name}={value}" for name, value in given.items())
+    return f"{metric.name}({inside})" + draw(_cutoff(metric))
+
+
+def _setting(name: str, table: Mapping[float, float] | None) -> st.SearchStrategy[Any]:
+    if name not in OPTIONS:
+        return st.sampled_from(RELS)
+    names = [choice.name for choice in OPTIONS[name].choices if choice.name != "table"]
+    choices = st.sampled_from(names)
+    return choices | (st.just(table) if table else tables()) if name == "gain" else choices
+
+
+def _uses_rel(given: Options) -> bool:
+    return given.get("gain") == "binary" or given.get("average_over") == "hits"
+
+
+def _cutoff(metric: Metric) -> st.SearchStrategy[str]:
+    cutoffs = st.sampled_from([f"@{k}" for k in CUTOFFS])
+    if metric.cutoff == "required":
+        return cutoffs
+    return st.just("") if metric.cutoff == "none" else st.just("") | cutoffs
+
+
+def conventions(table: Mapping[float, float]) -> st.SearchStrategy[dict[str, Any]]:
+    """Any values of any options; a micro average is for the metrics that have one."""
+    values = {name: _setting(name, table) for name in OPTIONS if name != "average"}
+    return st.fixed_dictionaries({}, optional=values)
+
+
+# -- tables -----------------------------------------------------------------------------
+
+
+@st.composite
+def worlds(draw: st.DrawFn, **fixed: Any) -> World:
+    """Rankings of up to two systems on up to two days, and labels for some of the queries.
+
+    Args:
+        draw: Hypothesis' own.
+        **fixed: Options that the world must have.
+    """
+    table = draw(tables())
+    options = draw(conventions(table)) | fixed
+    shape = draw(_shapes(options))
+    by = draw(st.lists(st.sampled_from(list(SEGMENTS)), unique=True))
+    weight = {"weight": "weight"} if shape.weighted else {}
+    order = {"rank": "rank"} if shape.by_rank else {}
+    system = {"system": "system"} if shape.systems != (None,) else {}
+    date = {"date": "date"} if shape.days != (None,) else {}
+    return World(
+        draw(_rankings(shape)),
+        draw(_labels(shape)),
+        draw(st.lists(metric_texts(table), min_size=3, max_size=8)),
+        {"by": by, **weight, **order, **system, **date, **options},
+    )
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the tables of a world have; the first query is ranked and labelled."""
+
+    options: Options
+    systems: Sequence[str | None]
+    days: Sequence[str | None]
+    queries: Sequence[str]
+    labelled: Sequence[str]
+    labels_dated: bool
+    weighted: bool
+    by_rank: bool
+
+    def option(self, name: str) -> object:
+        return self.options.get(name, OPTIONS[name].choices[0].name)
+
+    def must_rank(self, day: str | None, system: str | None, query: str) -> bool:
+        """Whether the list may not be empty: the checks would refuse the world."""
+        if query not in self.labelled:
+            return False
+        if (day, system, query) == (self.days[0], self.systems[0], self.queries[0]):
+            return True
+        is_first = system == self.systems[0]
+        return self.option("missing") == "error" or (self.needs_a_list and is_first)
+
+    @property
+    def needs_a_list(self) -> bool:
+        """Whether a labelled query must be ranked by some system."""
+        if self.days != (None,):
+            return False  # on days on which no system has it, it is not asked for
+        missing = self.option("missing")
+        return missing == "error" or (self.weighted and missing != "drop")
+
+
+@st.composite
+def _shapes(draw: st.DrawFn, options: Options) -> _Shape:
+    systems = draw(
+        st.just([None]) | st.lists(st.sampled_from(SYSTEMS), min_size=1, max_size=2, unique=True)
+    )
+    days = draw(st.sampled_from([(None,), (None,), DAYS[:1], DAYS]))
+    queries = draw(st.lists(st.sampled_from(QUERIES), min_size=1, max_size=4, unique=True))
+    others = draw(st.lists(st.sampled_from(queries), unique=True))
+    return _Shape(
+        options,
+        tuple(systems),
+        days,
+        queries,
+        list(dict.fromkeys([queries[0], *others])),
+        labels_dated=days != (None,) and draw(st.booleans()),
+        weighted=draw(st.booleans()),
+        by_rank=draw(st.booleans()),
+    )
+
+
+@st.composite
+def _rankings(draw: st.DrawFn, shape: _Shape) -> list[Row]:
+    rows = []
+    for day in shape.days:
+        for query in shape.queries:
+            facts = {name: draw(st.sampled_from(values)) for name, values in SEGMENTS.items()}
+            weight = draw(st.sampled_from(WEIGHTS)) if shape.weighted else None
+            for system in shape.systems:
+                least = 1 if shape.must_rank(day, system, query) else 0
+                keys = {"date": day, "system": system, "query_id": query, "weight": weight}
+                known = {key: value for key, value in keys.items() if value is not None}
+                rows += [{**known, **facts, **row} for row in draw(_list(shape, least))]
+    random.Random(draw(st.integers(0, 9))).shuffle(rows)
+    return rows
+
+
+@st.composite
+def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
+    """One ranked list, in no order."""
+    twice = shape.option("duplicate_rankings") == "best_score"
+    unique_by: Any = [] if twice else [lambda pair: pair[0]]
+    if shape.option("ties") == "error" and not shape.by_rank:
+        unique_by.append(lambda pair: _float32(pair[1]))
+    pairs = draw(
+        st.lists(
+            st.tuples(st.sampled_from(IDS), st.sampled_from(SCORES)),
+            min_size=least,
+            max_size=8,
+            unique_by=tuple(unique_by) or None,
+        )
+    )
+    if not shape.by_rank:
+        return [{"item_id": item, "score": score} for item, score in pairs]
+    ranks = [1 + place // 2 for place in range(len(pairs))] if twice else range(1, len(pairs) + 1)
+    return [{"item_id": item, "rank": rank} for (item, _), rank in zip(pairs, ranks, strict=True)]
+
+
+def _float32(score: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", score))[0])
+
+
+@st.composite
+def _labels(draw: st.DrawFn, shape: _Shape) -> list[Row]:
+    twice = shape.option("duplicate_labels") == "max_grade"
+    graded = st.tuples(st.sampled_from(IDS), st.sampled_from(GRADES))
+    rows: list[Row] = []
+    for day in shape.days if shape.labels_dated else (None,):
+        date = {"date": day} if day else {}
+        others = [] if shape.needs_a_list else draw(st.sampled_from([[], ["only labelled"]]))
+        for query in [*shape.labelled, *others]:
+            unique_by = None if twice else lambda pair: pair[0]
+            pairs = draw(st.lists(graded, min_size=1, max_size=6, unique_by=unique_by))
+            rows += [
+                {**date, "query_id": query, "item_id": item, "grade": grade}
+                for item, grade in pairs
+            ]
+    return rows
