@@ -1,6 +1,6 @@
 """A pandas DataFrame, fractional labels with their own threshold, and several conventions.
 
-    python examples/frames.py
+Run it with `python examples/frames.py`.
 """
 
 import pandas as pd

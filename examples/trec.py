@@ -1,6 +1,6 @@
 """A TREC run and its judgments, as trec_eval would print them.
 
-    python examples/trec.py
+Run it with `python examples/trec.py`.
 """
 
 from pathlib import Path

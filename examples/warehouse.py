@@ -1,6 +1,6 @@
 """Tables of a DuckDB database: two systems, segments, and a roll-up that adds up.
 
-    python examples/warehouse.py
+Run it with `python examples/warehouse.py`.
 """
 
 import duckdb

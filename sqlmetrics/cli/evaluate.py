@@ -1,0 +1,120 @@
+"""`sqlmetrics evaluate`: ad hoc, on files or on the tables of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from sqlmetrics.cli.common import FORMATS, debug_option, emit
+from sqlmetrics.errors import SpecError
+
+COLUMNS = {
+    "query": "the query's column  [default: query_id]",
+    "item": "the item's column  [default: item_id]",
+    "score": "the column of scores  [default: score]",
+    "rank": "the column of ranks 1..n, instead of scores",
+    "grade": "the labels' column of grades  [default: grade]",
+    "system": "the column of the ranker, model or run",
+    "date": "the column of the day",
+    "weight": "the column of query weights",
+}
+
+
+def column_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`--query`, `--item` and so on, one option a role."""
+    for role, text in reversed(COLUMNS.items()):
+        command = click.option(f"--{role}", metavar="COLUMN", help=text)(command)
+    return command
+
+
+@click.command()
+@click.argument("rankings")
+@click.argument("labels")
+@click.option("-m", "--metric", "metrics", multiple=True, required=True, help="Like ndcg@10.")
+@click.option("--preset", metavar="NAME", help="A named set of conventions: list presets.")
+@click.option(
+    "-c",
+    "--convention",
+    "conventions",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="Overrides the preset: list options. VALUE,VALUE gives each metric once for each.",
+)
+@click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column of the rankings.")
+@column_options
+@click.option(
+    "--label-column",
+    "label_columns",
+    multiple=True,
+    metavar="ROLE=COLUMN",
+    help="A column that the labels name differently, like query=qid.",
+)
+@click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named.")
+@click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
+@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@debug_option
+def evaluate(
+    *,
+    rankings: str,
+    labels: str,
+    metrics: tuple[str, ...],
+    conventions: tuple[str, ...],
+    label_columns: tuple[str, ...],
+    db: str | None,
+    per_query: bool,
+    skip_input_checks: bool,
+    output: str,
+    out: str | None,
+    **named: Any,
+) -> None:
+    r"""Evaluate RANKINGS against LABELS: files, or tables of --db.
+
+    Files are Parquet, CSV, or TREC runs and qrels (.gz too).
+
+    \b
+    sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10 -m recall@100 -m mrr
+    sqlmetrics evaluate run.txt qrels.txt -m map -m ndcg_cut_10 --preset trec_eval
+    """
+    import duckdb
+
+    from sqlmetrics.api import evaluate as run
+    from sqlmetrics.engines.duckdb import open_database
+
+    connection: duckdb.DuckDBPyConnection = open_database(db)
+    given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
+    given |= {name: _value(text) for name, text in _pairs(conventions, "-c").items()}
+    with connection:
+        result = run(
+            rankings,
+            labels,
+            metrics,
+            connection=connection,
+            check=not skip_input_checks,
+            label_columns=_pairs(label_columns, "--label-column"),
+            **given,
+        )
+    emit(result, per_query, output, out)
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for (name, equal, _), text in zip(pairs, texts, strict=True):
+        if not equal or not name:
+            raise SpecError(f"{option} takes NAME=VALUE, given {text!r}")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _value(text: str) -> object:
+    """A convention's value: a name, several behind commas, or a table {1: 3}."""
+    import ast
+
+    if not text.startswith("{"):
+        return text.split(",") if "," in text else text
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        raise SpecError(f"{text!r} is no table; write it like {{1: 1, 2: 3}}") from None
