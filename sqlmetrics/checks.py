@@ -83,7 +83,8 @@ class _Look:
         view = {"place": relation.place}
         rows = self.engine.rows(print_template(f"inputs/{relation.template}_names", view))
         own = {cell for row in rows for cell in row}
-        return {re.sub(r"_\d+$", "", name).casefold() for name in there if name not in own}
+        made = (re.fullmatch(r"(.+)_\d+", name) for name in there if name not in own)
+        return {match[1].casefold() for match in made if match}
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[None]:

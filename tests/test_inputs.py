@@ -356,6 +356,22 @@ def test_lines_of_a_trec_file_may_end_differently(tmp_path: Path) -> None:
     assert sm.evaluate(tmp_path / "run", tmp_path / "qrels", "mrr")["mrr"] == 0.5
 
 
+def test_folders_of_a_hive_layout_are_a_column(tmp_path: Path) -> None:
+    rankings, labels = SIMPLE
+    for day in ("2026-03-01", "2026-03-02"):
+        (tmp_path / f"ds={day}").mkdir()
+        pq.write_table(rankings, tmp_path / f"ds={day}" / "part.parquet")
+    result = sm.evaluate(tmp_path / "*" / "*.parquet", labels[:-1], METRICS, date="ds")
+    days = {str(row["metric_date"]): row["n_queries"] for row in result.to_dicts()}
+    assert days == {"2026-03-01": 3, "2026-03-02": 3}
+
+
+def test_spaces_around_the_names_of_a_csv_file_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "run.csv").write_text("query_id , item_id, score\nq,a,2\nq,b,1\n")
+    labels = pa.table({"query_id": ["q"], "item_id": ["b"], "grade": [1]})
+    assert sm.evaluate(tmp_path / "run.csv", labels, "mrr")["mrr"] == 0.5
+
+
 # Types
 
 TYPES = (
@@ -513,9 +529,10 @@ def put(connection: Connection, kind: str, name: str, rows: pa.Table) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
     connection.register("given", rows)
     if kind == "view":
-        connection.execute("create table if not exists behind as select 1")
-        connection.execute(f'create temp table {quoted[:-1]} behind" as from given')
-        connection.execute(f'create temp view {quoted} as from {quoted[:-1]} behind"')
+        behind = f'"behind {quoted[1:]}'
+        connection.execute(
+            f"create table {behind} as from given; create view {quoted} as from {behind}"
+        )
     else:
         connection.execute(f"create {kind} {quoted} as from given")
     connection.unregister("given")
