@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from sqlmetrics import checks, inputs, sql
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.held import arrow_of
 from sqlmetrics.plan import plan
 from sqlmetrics.result import Result, in_order
 from sqlmetrics.spec import Spec
@@ -33,6 +34,9 @@ def evaluate(
     system: str | None = None,
     date: str | None = None,
     weight: str | None = None,
+    queries: Any = None,
+    where: str | None = None,
+    grades: Mapping[str, float] | None = None,
     label_columns: Mapping[str, str] | None = None,
     check: bool = True,
     **conventions: Any,
@@ -43,10 +47,12 @@ def evaluate(
         rankings: Rows (query, item, score or rank [, system, date, weight, segments]): a
             path (Parquet, CSV, TREC run, .gz, globs), a table's name or a `select` text
             (with `connection`), a pandas or polars DataFrame, or anything Arrow.
-        labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too).
+        labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too). None if
+            the rankings have the column `grade` themselves, NULL where there is no label.
         metrics: Texts like `ndcg@10`, `recall(rel=2)@50`, `mrr`; see `list metrics`.
         preset: A named set of conventions; default `house`.
-        by: Columns of the rankings to segment by; each is also rolled up to `all`.
+        by: Columns of the rankings, or of `queries`, to segment by; each is also rolled up
+            to `all`.
         connection: A DuckDB connection that holds tables; default: a new one in memory.
             SELECT rights are enough.
         query: The query's column, in both tables unless `label_columns` says otherwise.
@@ -57,7 +63,12 @@ def evaluate(
         system: The column of the ranker, model or run.
         date: The column of the day. The day is then a part of a query's identity; if the
             labels have the column too, they hold for that day, else for every day.
-        weight: A column of query weights; means are weighted by them.
+        weight: A column of query weights, of the rankings or of `queries`; means are
+            weighted by them.
+        queries: Rows (query [, date, weight, segments]), one a query, given likewise. With
+            dates, a query that it lists for a day is missing where a system has it not.
+        where: A condition; only the rows of the rankings that meet it are there.
+        grades: The numbers of grades that are texts, like {"high": 3, "none": 0}.
         label_columns: Names that the labels have for `query`, `item`, `grade`, `date`.
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
         **conventions: Options that override the preset's, like `gain="linear"`. A list
@@ -77,24 +88,40 @@ def evaluate(
     >>> evaluate(run, truth, ["mrr"])["mrr"]
     0.5
     """
-    columns = {"query": query, "item": item}
     with DuckDB(connection) as engine:
         spec = Spec(
             rankings=inputs.source_of(rankings, "rankings", engine.find)
             | {
-                "columns": columns
-                | {"rank" if rank else "score": rank or score}
-                | {"system": system, "date": date, "weight": weight}
+                "where": where,
+                "columns": {
+                    "query": query,
+                    "item": item,
+                    "rank" if rank else "score": rank or score,
+                    "system": system,
+                    "date": date,
+                    "weight": weight if queries is None else None,
+                    "grade": grade if labels is None else None,
+                },
             },
-            labels=inputs.source_of(labels, "labels", engine.find)
-            | {"columns": columns | {"grade": grade} | dict(label_columns or {})},
+            labels=None
+            if labels is None
+            else inputs.source_of(labels, "labels", engine.find)
+            | {
+                "grades": grades or {},
+                "columns": {"query": query, "item": item, "grade": grade}
+                | dict(label_columns or {}),
+            },
+            queries=None
+            if queries is None
+            else inputs.source_of(queries, "queries", engine.find) | {"columns": {"query": query}},
             metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
             preset=preset or "house",
             by=(by,) if isinstance(by, str) else tuple(by or ()),
             conventions=conventions,
         )
         tables = opened(spec, engine)
-        return run(_dated(spec, tables, engine), tables, engine, check=check)
+        spec = _dated(spec, tables, engine)
+        return run(_known(spec, tables, weight, engine), tables, engine, check=check)
 
 
 def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> str:
@@ -115,8 +142,11 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
 
 def opened(spec: Spec, engine: DuckDB) -> inputs.Tables:
     """The two tables of a spec, readable by the engine."""
+    rankings = _relation(spec.rankings, "rankings", engine)
     return inputs.Tables(
-        _relation(spec.rankings, "rankings", engine), _relation(spec.labels, "labels", engine)
+        rankings,
+        _relation(spec.labels, "labels", engine) if spec.labels else rankings,
+        _relation(spec.queries, "queries", engine) if spec.queries else None,
     )
 
 
@@ -146,21 +176,57 @@ def run(spec: Spec, tables: inputs.Tables, engine: DuckDB, *, check: bool = True
 def _dated(spec: Spec, tables: inputs.Tables, engine: DuckDB) -> Spec:
     """With a date for the rankings, the labels' own date column if they have one."""
     date = spec.rankings.columns.date
-    if date is None or spec.labels.columns.date is not None:
+    if date is None or spec.labels is None or spec.labels.columns.date is not None:
         return spec
-    there = engine.columns(sql.source_text(tables.labels))
-    if date.casefold() not in map(str.casefold, there):
+    if not _has(tables.labels, date, engine):
         return spec
-    columns = spec.labels.columns.model_copy(update={"date": date})
-    labels = spec.labels.model_copy(update={"columns": columns})
-    return spec.model_copy(update={"labels": labels})
+    return _with(spec, "labels", date=date)
+
+
+def _known(spec: Spec, tables: inputs.Tables, weight: str | None, engine: DuckDB) -> Spec:
+    """With a queries table, the columns that it has and the rankings have not."""
+    if spec.queries is None or tables.queries is None:
+        return spec
+    segments = [name for name in spec.by if not _has(tables.rankings, name, engine)]
+    own = {"segments": tuple(name for name in segments if _has(tables.queries, name, engine))}
+    date = spec.rankings.columns.date
+    if date is not None and _has(tables.queries, date, engine):
+        own["date"] = date  # type: ignore[assignment]
+    if weight is not None and _has(tables.rankings, weight, engine):
+        spec = _with(spec, "rankings", weight=weight)
+    elif weight is not None:
+        own["weight"] = weight  # type: ignore[assignment]
+    return _with(spec, "queries", **own)
+
+
+def _has(relation: inputs.Relation, column: str, engine: DuckDB) -> bool:
+    there = engine.columns(sql.source_text(relation))
+    return column.casefold() in map(str.casefold, there)
+
+
+def _with(spec: Spec, table: str, **columns: object) -> Spec:
+    """The spec with other columns for one of its tables."""
+    source = getattr(spec, table)
+    changed = source.columns.model_copy(update=columns)
+    return spec.having(**{table: source.model_copy(update={"columns": changed})})
 
 
 def _relation(source: Any, role: str, engine: DuckDB) -> inputs.Relation:
     if source.data is not None:
-        name = engine.register(f"sqlmetrics_{role}", source.data)
-        return inputs.Relation("table", name, ordered=True)
-    return inputs.relation_of(source, role)
+        data = arrow_of(source.data, role, source.columns)
+        name = engine.register(f"sqlmetrics_{role}", data)
+        relation = inputs.Relation("table", name, ordered=True)
+    else:
+        relation = inputs.relation_of(source, role)
+    return inputs.listed(relation, source.columns, _types(relation, engine))
+
+
+def _types(relation: inputs.Relation, engine: DuckDB) -> Mapping[str, str]:
+    """The types of a table's columns; none if it cannot be read, which the checks tell."""
+    try:
+        return engine.columns(sql.source_text(inputs.typed(relation)))
+    except InputError:
+        return {}
 
 
 def _with_hashes(summary: pa.Table, hashes: Mapping[tuple[str, int], str]) -> pa.Table:

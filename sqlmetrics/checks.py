@@ -7,20 +7,21 @@ query of its own. All problems are told at once, with counts and example rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from textwrap import indent
 from typing import Any, Protocol
 
 from sqlmetrics.errors import InputError, unknown
-from sqlmetrics.grid import aligned, printable
 from sqlmetrics.plan import Plan
+from sqlmetrics.problem import Problem
 from sqlmetrics.rules import RowCheck, group_checks, row_checks
-from sqlmetrics.sql import print_template, source_text, with_stages
+from sqlmetrics.sql import print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
 
 EXAMPLES = 3
+NUMBERS = {"score", "rank", "weight", "grade"}
+NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
 
 class Engine(Protocol):
@@ -44,12 +45,40 @@ def check(plan: Plan, engine: Engine) -> None:
         InputError: With every problem found: first missing columns, then bad rows, then
             bad groups of rows, since each kind can only be looked for without the former.
     """
-    sources = {table: source_text(relation) for table, relation in plan.shape.tables.items()}
-    look = _Look(plan, sources, engine)
-    for kind in (look.missing_columns, look.merged_ids, look.bad_rows, look.bad_groups):
+    look = _look(plan, engine)
+    kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
+        look.missing_columns,
+        look.merged_ids,
+        look.bad_rows,
+        look.bad_groups,
+    )
+    for kind in kinds:
         problems = list(kind())
         if problems:
             raise InputError(problems)
+
+
+def validate(plan: Plan, engine: Engine) -> None:
+    """Raise InputError unless the plan fits its tables: relations, columns and types.
+
+    Nothing is computed; the database only plans the query.
+
+    Raises:
+        InputError: With every column that is missing, or what the database says of types.
+    """
+    look = _look(plan, engine)
+    problems = [*look.missing_columns(), *look.wrong_types()]
+    if problems:
+        raise InputError(problems)
+    engine.rows(f"explain {query(plan)}")
+
+
+def _look(plan: Plan, engine: Engine) -> _Look:
+    shape = plan.shape
+    sources = {
+        table: source_text(relation, shape.where[table]) for table, relation in shape.tables.items()
+    }
+    return _Look(plan, sources, engine)
 
 
 @dataclass(frozen=True)
@@ -60,20 +89,43 @@ class _Look:
     sources: Mapping[str, str]
     engine: Engine
 
-    def missing_columns(self) -> Iterator[str]:
+    def missing_columns(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
             with self._reading(table):
                 there = self.engine.columns(source)
                 renamed = self._renamed(table, there)
+                gaps = self._gaps(table)
             folded = {name.casefold() for name in there}
-            wanted = dict(self.plan.shape.columns[table])
-            if table == "rankings":
-                wanted |= {f"by {name}": name for name in self.plan.spec.by}
+            segments = self.plan.shape.segments.get(table, ())
+            wanted = self.plan.shape.columns[table] | {f"by {name}": name for name in segments}
             for role, name in wanted.items():
                 if name.casefold() not in folded:
-                    yield f"{table}: {unknown('column', name, there)} (wanted as {role})"
+                    what = f"{unknown('column', name, there)} (wanted as {role})"
+                    yield Problem(table, what, 1)
+                elif name.casefold() in gaps:
+                    what = f"{gaps[name.casefold()]!r} has no column {name!r}, as other files have"
+                    yield Problem(table, what, 1)
                 elif name.casefold() in renamed:
-                    yield f"{table}: there are two columns {name!r}, or they differ in case alone"
+                    what = f"there are two columns {name!r}, or they differ in case alone"
+                    yield Problem(table, what, 1)
+
+    def wrong_types(self) -> Iterator[Problem]:
+        """Columns of a type that can never be what they should be."""
+        for table, source in self.sources.items():
+            there = {name.casefold(): kind for name, kind in self.engine.columns(source).items()}
+            for role, name in self.plan.shape.columns[table].items():
+                kind = there.get(name.casefold(), "")
+                if role in NUMBERS and kind.startswith(NO_NUMBERS):
+                    what = f"{name} has the type {kind}, and is wanted as {role}, a number"
+                    yield Problem(table, what, 1)
+
+    def _gaps(self, table: str) -> dict[str, str]:
+        """The columns that one of several files has not, with that file."""
+        relation = self.plan.shape.tables[table]
+        if "gaps" not in relation.asks:
+            return {}
+        view = {"place": relation.place}
+        return dict(self.engine.rows(print_template(f"inputs/{relation.template}_gaps", view)))
 
     def _renamed(self, table: str, there: Iterable[str]) -> set[str]:
         """The names for which DuckDB had to rename a second column to `<name>_1`."""
@@ -95,19 +147,20 @@ class _Look:
             place = self.plan.shape.tables[table].place
             raise InputError(f"{table}: {place!r} {error}") from None
 
-    def merged_ids(self) -> Iterator[str]:
+    def merged_ids(self) -> Iterator[Problem]:
         """Columns whose collation takes different ids for equal."""
         for table, relation in self.plan.shape.tables.items():
-            for role in ("query", "item") if relation.is_sql else ():
-                column = self.plan.shape.columns[table][role]
+            ids = ("query", "item") if relation.is_sql else ()
+            columns = self.plan.shape.columns[table]
+            for column in (columns[role] for role in ids if role in columns):
                 view = {"column": column, "source": self.sources[table]}
                 rows = self.engine.rows(print_template("checks/collation", view))
                 if rows:
-                    title = f"{table}: the collation of {column} takes different ids for equal"
+                    what = f"the collation of {column} takes different ids for equal"
                     remedy = f'select {column} collate "binary" as {column} instead'
-                    yield told(title, ("id", "equals"), rows, remedy)
+                    yield Problem(table, what, len(rows), ("id", "equals"), rows, remedy)
 
-    def bad_rows(self) -> Iterator[str]:
+    def bad_rows(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
             rules = row_checks(self.plan, table)
             conditions = [self._condition(table, rule) for rule in rules]
@@ -116,40 +169,42 @@ class _Look:
             with self._reading(table):
                 total, *counts = self.engine.rows(select)[0]
             if not total:
-                yield f"{table}: there is no row in it"
+                yield Problem(table, "there is no row in it", 0)
                 continue
-            for rule, condition, count in zip(rules, conditions, counts, strict=True):
+            for rule, count in zip(rules, counts, strict=True):
                 if count:
-                    yield self._bad_row(table, rule, condition, count)
+                    yield self._bad_row(table, rule, count)
 
-    def bad_groups(self) -> Iterator[str]:
+    def bad_groups(self) -> Iterator[Problem]:
         for rule in group_checks(self.plan):
             select = print_template(f"checks/{rule.template}", rule.view)
             rows = self.engine.rows(with_stages(self.plan.inputs, select))
             if rows:
-                title = f"{rule.table}: {rule.problem}: {rows[0][0]:,}"
-                yield told(title, rule.names, [row[1:] for row in rows], rule.remedy)
+                count = rows[0][0]
+                examples = [row[1:] for row in rows]
+                what = f"{rule.problem}: {count:,}"
+                yield Problem(rule.table, what, count, rule.names, examples, rule.remedy)
 
-    def _condition(self, table: str, rule: RowCheck) -> str:
+    def _condition(self, table: str, rule: RowCheck, read: str = "{column}") -> str:
+        """The condition of a rule; `read` is how the column is read before it is a number."""
         column = identifier(self.plan.shape.columns[table][rule.role])
+        value = read.format(column=column)
         return rule.condition.format(
             column=column,
-            number=f"try_cast({column} as double)",
-            date=f"try_cast({column} as date)",
+            number=f"try_cast({value} as double)",
+            date=f"try_cast({value} as date)",
+            text=f"cast({column} as varchar)",
         )
 
-    def _bad_row(self, table: str, rule: RowCheck, condition: str, count: int) -> str:
+    def _bad_row(self, table: str, rule: RowCheck, count: int) -> Problem:
+        # as text first: DuckDB drops NaN rows of Parquet files from a plain numeric filter
+        condition = self._condition(table, rule, "cast({column} as varchar)")
         columns = self.plan.shape.columns[table]
         shown = ", ".join(identifier(name) for name in columns.values())
         select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
-        title = f"{table}: {columns[rule.role]} {rule.problem} in {_many(count, 'row')}"
-        return told(title, tuple(columns.values()), self.engine.rows(select), rule.remedy)
-
-
-def told(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], remedy: str) -> str:
-    """A problem as people read it: what, some rows, what to do."""
-    table = aligned(names, [[printable(value, 24) for value in row] for row in rows])
-    return "\n".join([title, indent(table, "  "), f"  -> {remedy}"])
+        what = f"{columns[rule.role]} {rule.problem} in {_many(count, 'row')}"
+        rows = self.engine.rows(select)
+        return Problem(table, what, count, tuple(columns.values()), rows, rule.remedy)
 
 
 def check_kept(plan: Plan, kept: str, engine: Engine) -> None:
@@ -166,7 +221,7 @@ def check_kept(plan: Plan, kept: str, engine: Engine) -> None:
     unranked = f"from {kept} where is_ranked = 0"
     if plan.spec.options["missing"] == "error":
         _refuse(plan, engine, unranked, "without a ranking", "choose missing=zero or missing=drop")
-    if "weight" in plan.shape.columns["rankings"]:
+    if plan.shape.weighted:
         nowhere = f"{unranked} and weight is null"
         remedy = "its weight is unknown: choose missing=drop, or rank it in some system"
         if plan.spec.options["missing"] != "drop":
@@ -178,8 +233,8 @@ def _refuse(plan: Plan, engine: Engine, rows: str, problem: str, remedy: str) ->
     count = engine.rows(f"select count(*) {rows}")[0][0]
     if count:
         examples = engine.rows(f"select {keys} {rows} order by {keys} limit {EXAMPLES}")
-        title = f"labels: labelled queries {problem}: {count:,}"
-        raise InputError(told(title, plan.shape.keys, examples, remedy))
+        what = f"labelled queries {problem}: {count:,}"
+        raise InputError(Problem("labels", what, count, plan.shape.keys, examples, remedy))
 
 
 def notes(kept: str, engine: Engine) -> list[str]:

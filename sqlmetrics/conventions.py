@@ -29,7 +29,7 @@ class Table(dict[float, float]):
         return hash(tuple(self.items()))
 
 
-Value = str | Table
+Value = str | int | Table
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class Option:
             SpecError: If the value is unknown.
         """
         name = "table" if isinstance(value, Table) else value
+        name = "number" if is_number(value) else name
         for choice in self.choices:
             if choice.name == name:
                 return choice
@@ -149,6 +150,15 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 ),
             ),
             Option(
+                "depth",
+                "spec",
+                "how far a list is looked at",
+                (
+                    Choice("none", "to its end"),
+                    Choice("number", "to this rank; the rows below do not count"),
+                ),
+            ),
+            Option(
                 "duplicate_rankings",
                 "spec",
                 "an item that a ranking holds twice",
@@ -164,6 +174,34 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 (
                     Choice("error", "is refused"),
                     Choice("max_grade", "counts once, with its highest grade"),
+                ),
+            ),
+            Option(
+                "unjudged",
+                "spec",
+                "a ranked item without a label",
+                (
+                    Choice("nonrelevant", "counts as grade 0"),
+                    Choice("condensed", "is left out before ranking"),
+                    Choice("error", "is refused, in the list of a labelled query"),
+                ),
+            ),
+            Option(
+                "negative_grades",
+                "spec",
+                "a label with a grade below 0",
+                (
+                    Choice("error", "is refused", "{grade}"),
+                    Choice(
+                        "unjudged",
+                        "counts as no label of the item; its query stays labelled",
+                        "case when {grade} >= 0 then {grade} end",
+                    ),
+                    Choice(
+                        "zero",
+                        "counts as grade 0",
+                        "case when {grade} < 0 then 0e0 else {grade} end",
+                    ),
                 ),
             ),
             Option(
@@ -271,7 +309,8 @@ def read(name: str, value: object) -> Value:
         SpecError: If it is a gain table with anything but numbers in it.
     """
     if isinstance(value, str):
-        return value.strip().casefold()
+        text = value.strip().casefold()
+        return int(text) if text.isdecimal() else text
     if not isinstance(value, Mapping):
         return value  # type: ignore[return-value]  # a parameter, or told by problems_of
     bad = [(g, v) for g, v in value.items() if not is_number(g) or not _is_gain(v)]
@@ -288,12 +327,16 @@ def problems_of(name: str, value: object) -> list[str]:
         choice = OPTIONS[name].choice(value)
     except SpecError as error:
         return list(error.problems)
+    if choice.name == "number" and (not float(value).is_integer() or value < 1):  # type: ignore[arg-type, operator]
+        return [f"{name} must be a whole number, 1 or more, given {value!r}"]
     return _table_problems(name, value) if choice.name == "table" else []
 
 
 def _table_problems(name: str, value: object) -> list[str]:
     if not isinstance(value, Table) or not value:
         return [f"{name}=table needs the table itself, like {name}={{1: 1, 2: 3}}"]
+    if value.get(0, 0) != 0:
+        return [f"{name}: grade 0 must gain 0, since items without a label count as grade 0"]
     bad = {grade: gain for grade, gain in value.items() if not 0 <= gain < float("inf")}
     return [f"{name}: gains must be 0 or more and finite, given {Table(bad)}"] if bad else []
 

@@ -232,7 +232,7 @@ def _overall(result: Result) -> Result:
     """The result without its segments."""
     summary = result.summary()
     everything = summary.filter(pc.equal(summary["segment_name"], "all"))
-    return replace(result, spec=result.spec.model_copy(update={"by": ()}), _summary=everything)
+    return replace(result, spec=result.spec.having(by=()), _summary=everything)
 
 
 def _by_country(roll_up: pa.Table, paths: dict[str, Path]) -> str:

@@ -37,12 +37,14 @@ class InputError(SqlmetricsError):
 
     Attributes:
         problems: One text a problem, with counts, example rows and what to do.
+        details: The same as they were found: texts, or `Problem`s.
     """
 
     exit_code = 2
 
-    def __init__(self, problems: str | Sequence[str]) -> None:
-        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+    def __init__(self, problems: object) -> None:
+        self.details = tuple(problems) if isinstance(problems, list | tuple) else (problems,)
+        self.problems = tuple(map(str, self.details))
         super().__init__(numbered("the input has", self.problems))
 
 

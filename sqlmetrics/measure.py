@@ -13,6 +13,7 @@ from sqlmetrics.errors import SpecError, unknown
 
 Setting = Parameter | Value
 
+LONGEST = 1_000
 LARGEST_CUTOFF = 2**31 - 1
 """What fits the fact table's column k."""
 
@@ -82,6 +83,8 @@ def parse(text: str) -> Measure:
         SpecError: If the text cannot be read, or the metric, a setting, a value or the
             cutoff is wrong; it names the nearest known one.
     """
+    if len(text) > LONGEST:
+        raise SpecError(f"a metric's text has at most {LONGEST} characters, given {len(text):,}")
     name, given, k = _split(text)
     settings = _translated(given)
     metric = _named(name, settings, k, text)

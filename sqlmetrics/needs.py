@@ -14,10 +14,9 @@ from sqlmetrics.conventions import OPTIONS, Table
 from sqlmetrics.measure import Measure, word
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column
-from sqlmetrics.template import case, number
+from sqlmetrics.template import case, double, number
 
 SUMS = {"ranked": "retrieved", "labels": "wanted", "ideal": "wanted", "ideal_shown": "shown"}
-_FLAGS = {"is_labelled": "evaluated.is_labelled = 1", "is_ranked": "retrieved.is_ranked = 1"}
 
 
 @dataclass
@@ -119,6 +118,11 @@ class Needs:
         self.finals = tuple(self._final(measure) for measure in spec.measures)
 
     @property
+    def lists(self) -> str:
+        """The stage with one row a list: the sums, unless items are left out before them."""
+        return "answered" if self.spec.options["unjudged"] == "condensed" else "retrieved"
+
+    @property
     def counts_unlabelled(self) -> bool:
         """Whether queries without a label can be counted too."""
         over = (self.spec.value(measure, "average_over") for measure in self.spec.measures)
@@ -149,9 +153,11 @@ class Needs:
         if over.sql:
             hits = self._summed(measure.part(catalog()["num_rel_ret"]))
             value = over.sql.format(hits=hits, value=value)
-        flags = [_FLAGS[flag] for flag in self.population(measure)]
-        if self.spec.options["missing"] == "drop" and _FLAGS["is_ranked"] not in flags:
-            flags.append(_FLAGS["is_ranked"])
+        where = {"is_labelled": "evaluated", "is_ranked": self.lists}
+        only = self.population(measure)
+        if self.spec.options["missing"] == "drop":
+            only = [*dict.fromkeys([*only, "is_ranked"])]
+        flags = [f"{where[flag]}.{flag} = 1" for flag in only]
         return f"case when {_all(*flags)} then {value} end" if flags else value
 
     def population(self, measure: Measure) -> list[str]:
@@ -230,15 +236,10 @@ class Needs:
     def _gain(self, measure: Measure, relevant: str) -> str:
         gain = self.spec.value(measure, "gain")
         if isinstance(gain, Table):
-            pairs = [f"when {number(grade)} then {_double(gain[grade])}" for grade in gain]
+            pairs = [f"when {number(grade)} then {double(gain[grade])}" for grade in gain]
             return f"case grade {' '.join(pairs)} else 0e0 end"
         return OPTIONS["gain"].choice(gain).sql.format(grade="grade", relevant=relevant)
 
 
 def _all(*conditions: str) -> str:
     return " and ".join(filter(None, conditions))
-
-
-def _double(value: float) -> str:
-    text = number(value)
-    return text if "e" in text else f"{text}e0"

@@ -59,9 +59,8 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
         SpecError: If the spec asks for what its sources cannot give.
     """
     if tables is None:
-        rankings = relation_of(spec.rankings, "rankings")
-        tables = Tables(rankings, relation_of(spec.labels, "labels"))
-    shape = Shape(spec, tables.rankings, tables.labels).checked()
+        tables = _tables_of(spec)
+    shape = Shape(spec, tables).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
     return Plan(
@@ -76,6 +75,12 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
     )
 
 
+def _tables_of(spec: Spec) -> Tables:
+    rankings = relation_of(spec.rankings, "rankings")
+    labels = relation_of(spec.labels, "labels") if spec.labels else rankings
+    return Tables(rankings, labels, relation_of(spec.queries, "queries") if spec.queries else None)
+
+
 @dataclass(frozen=True)
 class _PerQuery:
     """The stages from the two tables to one row a query and system."""
@@ -88,11 +93,13 @@ class _PerQuery:
         rankings, labels = self._names()
         yield from self._unique_stages()
         yield self._ranked_stage(rankings, labels)
+        if self.needs.lists == "answered":
+            yield self._answered_stage(rankings)
         for sums in self._sums_in_order():
             if sums.order:
                 yield self._ideal_stage(sums, labels)
             yield self._sums_stage(sums, labels)
-        if self.shape.facts:
+        if self.shape.listed_facts:
             yield self._facts_stage()
         if self._evaluated == "evaluated":
             yield from self._evaluated_stages()
@@ -126,15 +133,15 @@ class _PerQuery:
         best = Column("min(given_rank)", "given_rank")
         if "rank" not in self.shape.columns["rankings"]:
             best = Column("max(score)", "score")
-        first = [n for n in (*self.shape.sorters[1:], *self.shape.facts) if n != "item_id"]
+        first = [n for n in (*self.shape.sorters[1:], *self.shape.listed_facts) if n != "item_id"]
         return [best] + [Column(f"min({name})", name) for name in first]
 
     def _ranked_stage(self, rankings: str, labels: str) -> Stage:
-        carried = (*self.shape.keys, *self.shape.facts)
+        carried = (*self.shape.keys, *self.shape.listed_facts)
         columns = [Column(f"{rankings}.{name}", name) for name in carried]
         columns.append(Column(f"coalesce({labels}.grade, 0e0)", "grade"))
         if self.needs.reads_judged:
-            flag = f"case when {labels}.query_id is null then 0e0 else 1e0 end"
+            flag = f"case when {labels}.grade is null then 0e0 else 1e0 end"
             columns.append(Column(flag, "judged"))
         over = Window(
             [f"{rankings}.{key}" for key in self.shape.keys],
@@ -146,8 +153,28 @@ class _PerQuery:
             flag = case(f"{labels}.{hit}", "1e0")
             columns.append(Column(f"sum({flag}) over {running}", name))
         on = equal(labels, rankings, (*self.shape.label_keys, "item_id"))
-        view = {"columns": columns, "rankings": rankings, "labels": labels, "on": on}
+        condensed = self.shape.spec.options["unjudged"] == "condensed"
+        view = {
+            "columns": columns,
+            "rankings": rankings,
+            "labels": labels,
+            "on": on,
+            "where": f"{labels}.grade is not null" if condensed else "",
+        }
         return Stage("ranked", "ranked", view)
+
+    def _answered_stage(self, rankings: str) -> Stage:
+        """The lists there are, also those of which no item is left."""
+        columns = [Column("1", "is_ranked")]
+        columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
+        view = {"keys": self.shape.keys, "columns": columns, "from": rankings}
+        return Stage("answered", "answered", view)
+
+    @property
+    def _depth(self) -> str:
+        """The condition that a ranked row is looked at, empty without a depth."""
+        depth = self.shape.spec.options["depth"]
+        return "" if depth == "none" else f"rnk <= {depth}"
 
     def _sums_in_order(self) -> list[Sums]:
         """The labels' sums first: the rankings' may be joined with them."""
@@ -160,13 +187,16 @@ class _PerQuery:
     def _ideal_stage(self, sums: Sums, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
         keys = self._sum_keys(sums)
+        unjudged = self.shape.spec.options["negative_grades"] == "unjudged" and over == labels
+        grade = "coalesce(grade, 0e0)" if unjudged else "grade"
         view = {
             "columns": [
                 *keys,
-                "grade",
+                Column(grade, "grade"),
                 Column(f"row_number() over {Window(keys, [f'{sums.order} desc'])}", "rnk"),
             ],
             "from": over,
+            "where": self._depth if over == "ranked" else "",
             "about": _ABOUT_IDEAL[sums.over],
         }
         return Stage(sums.rows, "ideal", view)
@@ -175,9 +205,9 @@ class _PerQuery:
         over = labels if sums.over == "labels" else sums.rows
         keys = self._sum_keys(sums)
         columns = list(sums.columns.values())
-        if sums.name == "retrieved":
+        if sums.name == self.needs.lists:
             columns = [Column("1", "is_ranked"), *columns]
-            columns += [Column(f"min({name})", name) for name in self.shape.facts]
+            columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
         joins = {name: equal(name, over, self.shape.label_keys) for name in sums.joined}
         return Stage(
             sums.name,
@@ -187,13 +217,15 @@ class _PerQuery:
                 "columns": columns,
                 "from": over,
                 "joins": joins,
+                "where": self._depth if sums.over == "ranked" else "",
                 "about": _ABOUT[sums.over],
             },
         )
 
     def _facts_stage(self) -> Stage:
-        columns = [Column(f"min({name})", name) for name in self.shape.facts]
-        return Stage("facts", "facts", {"keys": self.shape.query_keys, "columns": columns})
+        columns = [Column(f"min({name})", name) for name in self.shape.listed_facts]
+        view = {"keys": self.shape.query_keys, "columns": columns, "from": self.needs.lists}
+        return Stage("facts", "facts", view)
 
     @property
     def _evaluated(self) -> str:
@@ -203,10 +235,13 @@ class _PerQuery:
 
     def _evaluated_stages(self) -> Iterator[Stage]:
         shape = self.shape
+        lists = self.needs.lists
         if "system" in shape.keys:
-            yield Stage("systems", "systems", {})
+            yield Stage("systems", "systems", {"from": lists})
         if "metric_date" in shape.keys:
-            yield Stage("searched", "searched", {"keys": shape.query_keys})
+            dated = "metric_date" in shape.known_keys
+            tables = [lists, *([shape.names["queries"]] if dated else [])]
+            yield Stage("searched", "searched", {"keys": shape.query_keys, "tables": tables})
         origin = {"metric_date": "searched", "system": "systems", "query_id": "wanted"}
         searched = equal("searched", "wanted", shape.label_keys)
         view = {
@@ -214,8 +249,9 @@ class _PerQuery:
             "searched": searched if "metric_date" in shape.keys else [],
             "systems": "system" in shape.keys,
             "flag": ["1 as is_labelled"] if self.needs.counts_unlabelled else [],
-            "ranked_keys": [f"retrieved.{key}" for key in shape.keys],
-            "unlabelled": equal("wanted", "retrieved", shape.label_keys),
+            "lists": lists,
+            "ranked_keys": [f"{lists}.{key}" for key in shape.keys],
+            "unlabelled": equal("wanted", lists, shape.label_keys),
         }
         yield Stage("evaluated", "evaluated", view)
 
@@ -225,7 +261,7 @@ class _PerQuery:
         columns += [Column(self._fact(name), name) for name in self.shape.facts]
         if self.needs.counts_unlabelled:
             columns.append(Column("evaluated.is_labelled", "is_labelled"))
-        columns.append(Column("coalesce(retrieved.is_ranked, 0)", "is_ranked"))
+        columns.append(Column(f"coalesce({self.needs.lists}.is_ranked, 0)", "is_ranked"))
         for final in self.needs.finals:
             columns += _final_columns(final)
         joins = {
@@ -233,15 +269,20 @@ class _PerQuery:
             for sums in self._sums_in_order()
             if sums.name != evaluated
         }
-        if self.shape.facts:
+        if self.needs.lists == "answered":
+            joins["answered"] = equal("answered", evaluated, self.shape.keys)
+        if self.shape.listed_facts:
             joins["facts"] = equal("facts", evaluated, self.shape.query_keys)
+        if self.shape.known_facts:
+            queries = self.shape.names["queries"]
+            joins[queries] = equal(queries, evaluated, self.shape.known_keys)
         view = {"columns": columns, "from": evaluated, "joins": joins}
         return Stage("per_query", "per_query", view)
 
     def _fact(self, name: str) -> str:
-        if name == "weight":
-            return "facts.weight"
-        return f"coalesce(facts.{name}, {literal(UNKNOWN)})"
+        known = name in self.shape.known_facts
+        fact = f"{self.shape.names['queries'] if known else 'facts'}.{name}"
+        return fact if name == "weight" else f"coalesce({fact}, {literal(UNKNOWN)})"
 
 
 _ABOUT = {

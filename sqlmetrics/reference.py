@@ -236,6 +236,24 @@ class Label:
 
 
 @dataclass(frozen=True)
+class Known:
+    """One row of the queries table; without a date it holds for every day."""
+
+    query: str
+    date: Any = None
+    weight: float | None = None
+    segments: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass
+class Facts:
+    """What is known of a query: its weight, and its segments but for unknown ones."""
+
+    weight: float = 1.0
+    segments: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Asked:
     """A metric to compute.
 
@@ -282,8 +300,12 @@ def evaluate(
     *,
     ties: str = "id_asc",
     score_precision: str = "double",
+    depth: int | None = None,
+    unjudged: str = "nonrelevant",
+    negative_grades: str = "zero",
     missing: str = "zero",
     segments: Sequence[str] = (),
+    known: Sequence[Known] = (),
 ) -> Evaluation:
     """Evaluate every system on every day; duplicates count once, at their best.
 
@@ -293,14 +315,21 @@ def evaluate(
         asked: The metrics.
         ties: id_asc, id_desc or input_order.
         score_precision: double or float32.
+        depth: The rank below which nothing counts, None for no such rank.
+        unjudged: nonrelevant, or condensed to leave out items without a label.
+        negative_grades: zero, or unjudged to take such a label for none.
         missing: zero or drop.
-        segments: The names of the rankings' segments.
+        segments: The names of the segments, in the order in which the rankings have them.
+        known: The queries table.
     """
     world = World(
         _lists(rankings, ties, score_precision),
-        _graded(labels),
-        _facts(rankings, len(segments)),
+        _graded(labels, negative_grades),
+        _facts(rankings, known, segments),
+        frozenset((one.date, one.query) for one in known if one.date is not None),
         missing,
+        unjudged == "condensed",
+        depth,
     )
     result = Evaluation()
     groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
@@ -308,9 +337,9 @@ def evaluate(
         date, system, query = key
         result.per_query[key] = [_per_query(one, world, key) for one in asked]
         groups[date, system, "all", "all"].append(key)
-        values = world.facts.get((date, query), ((None,) * len(segments), 1.0))[0]
-        for name, value in zip(segments, values, strict=True):
-            groups[date, system, name, "(unknown)" if value is None else value].append(key)
+        fact = world.facts.get((date, query), Facts())
+        for name in segments:
+            groups[date, system, name, fact.segments.get(name, "(unknown)")].append(key)
     for group, keys in groups.items():
         result.summary[group] = [
             _mean(one, {key: result.per_query[key][i] for key in keys}, world)
@@ -330,16 +359,22 @@ class World:
     Attributes:
         lists: The items of every ranked list, best first.
         graded: The grades of every labelled query's items, by day and query.
-        facts: The segments and the weight of every ranked query, by day and query.
+        facts: What is known of a query, by day and query.
+        searched: The queries of a day that the queries table lists.
         missing: zero or drop.
+        condensed: Whether items without a label are left out of the lists.
+        depth: How many items of a list count, None for all.
     """
 
     lists: Mapping[Key, list[str]]
-    graded: Mapping[tuple[Any, str], dict[str, float]]
-    facts: Mapping[tuple[Any, str], tuple[tuple[str | None, ...], float]]
+    graded: Mapping[tuple[Any, str], Mapping[str, Value]]
+    facts: Mapping[tuple[Any, str], Facts]
+    searched: frozenset[tuple[Any, str]]
     missing: str
+    condensed: bool
+    depth: int | None
 
-    def labels(self, key: Key) -> dict[str, float] | None:
+    def labels(self, key: Key) -> Mapping[str, Value] | None:
         """The labels of a query on a day: dated ones, else those that hold for every day."""
         date, _, query = key
         return self.graded.get((date, query), self.graded.get((None, query)))
@@ -347,7 +382,10 @@ class World:
     def grades(self, key: Key) -> tuple[Grades, Grades]:
         """The grades of a list in rank order, and of all labels."""
         labels = self.labels(key) or {}
-        return [labels.get(item) for item in self.lists.get(key, [])], list(labels.values())
+        grades = [labels.get(item) for item in self.lists.get(key, [])]
+        if self.condensed:
+            grades = [grade for grade in grades if grade is not None]
+        return grades[: self.depth], list(labels.values())
 
 
 def _lists(
@@ -368,31 +406,44 @@ def _sorted(items: Mapping[str, float], ties: str) -> list[str]:
     return sorted(order, key=lambda item: items[item], reverse=True)
 
 
-def _graded(labels: Sequence[Label]) -> dict[tuple[Any, str], dict[str, float]]:
-    graded: dict[tuple[Any, str], dict[str, float]] = defaultdict(dict)
+def _graded(
+    labels: Sequence[Label], negative_grades: str
+) -> dict[tuple[Any, str], dict[str, Value]]:
+    """The grades by query; None for a label that counts as none, but makes its query labelled."""
+    graded: dict[tuple[Any, str], dict[str, Value]] = defaultdict(dict)
     for row in labels:
         items = graded[row.date, row.query]
-        items[row.item] = max(row.grade, items.get(row.item, row.grade))
+        grade: Value = row.grade
+        if row.grade < 0:
+            grade = None if negative_grades == "unjudged" else 0.0
+        best = items.get(row.item)
+        items[row.item] = best if grade is None else max(grade, grade if best is None else best)
     return graded
 
 
 def _facts(
-    rankings: Sequence[Ranked], width: int
-) -> dict[tuple[Any, str], tuple[tuple[str | None, ...], float]]:
-    facts: dict[tuple[Any, str], tuple[tuple[str | None, ...], float]] = {}
+    rankings: Sequence[Ranked], known: Sequence[Known], segments: Sequence[str]
+) -> dict[tuple[Any, str], Facts]:
+    """What the rankings and the queries table say of each query, by day and query."""
+    facts: dict[tuple[Any, str], Facts] = defaultdict(Facts)
     for row in rankings:
-        before = facts.get((row.date, row.query), ((None,) * width, row.weight))
-        known = tuple(
-            old if new is None else new for old, new in zip(before[0], row.segments, strict=True)
-        )
-        facts[row.date, row.query] = (known, row.weight)
+        fact = facts[row.date, row.query]
+        fact.weight = row.weight
+        pairs = zip(segments, row.segments, strict=True)
+        fact.segments |= {name: value for name, value in pairs if value is not None}
+    for one in known:
+        days = {date for date, _ in facts} if one.date is None else {one.date}
+        for date in days | {one.date}:
+            fact = facts[date, one.query]
+            fact.weight = fact.weight if one.weight is None else one.weight
+            fact.segments |= {n: value for n, value in one.segments.items() if value is not None}
     return facts
 
 
 def _population(world: World, asked: Sequence[Asked]) -> list[Key]:
     """Every (day, system, query) that some metric's mean runs over."""
     systems = {system for _, system, _ in world.lists}
-    days = {(date, query) for date, _, query in world.lists}
+    days = {(date, query) for date, _, query in world.lists} | world.searched
     if all(date is None for date, _ in days):
         days |= set(world.graded)
     keys = {(date, system, query) for date, query in days for system in systems}
@@ -431,7 +482,7 @@ def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
         if value is None:
             skipped += is_ranked or world.missing != "drop"
             continue
-        weight = world.facts.get((key[0], key[2]), ((), 1.0))[1]
+        weight = world.facts.get((key[0], key[2]), Facts()).weight
         micro = one.average == "micro"
         parts = micro_parts(one, *world.grades(key)) if micro else (value, 1.0)
         top.append(parts[0] * (1.0 if one.count else weight))

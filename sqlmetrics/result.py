@@ -57,8 +57,8 @@ class Result:
             pc.equal(self._summary["k"], measure.k or 0),
         )
         rows = self._summary.filter(mine)
-        if rows.num_rows == 1:
-            return rows["value"][0].as_py()  # type: ignore[no-any-return]
+        if self._is_one:
+            return rows["value"][0].as_py() if rows.num_rows else None
         others = [one.column for one in self.measures if one != measure]
         return replace(
             self,
@@ -66,6 +66,14 @@ class Result:
             _summary=rows,
             _per_query=self._per_query.drop_columns(others),
         )
+
+    @property
+    def _is_one(self) -> bool:
+        """Whether there is one system, one day and no segment, so that a value says it all."""
+        distinct = (
+            pc.count_distinct(self._summary[key]).as_py() for key in ("system", "metric_date")
+        )
+        return not self.spec.by and all(count <= 1 for count in distinct)
 
     def summary(self) -> pa.Table:
         """One row a metric, day, system and segment: the fact table's columns.

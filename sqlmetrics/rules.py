@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlmetrics.conventions import Table
 from sqlmetrics.plan import Plan
 from sqlmetrics.shape import segment
 from sqlmetrics.stage import equal
-from sqlmetrics.template import number
+from sqlmetrics.template import literal, number
 
 LARGEST = 1.7976931348623157e308
 LARGEST_FLOAT32 = 3.4028234e38
@@ -67,16 +67,38 @@ def _outside(role: str, condition: str, problem: str, remedy: str) -> RowCheck:
     return RowCheck(role, "{number} is not null and " + condition, problem, remedy)
 
 
-_FINITE = f"not ({{number}} between {-LARGEST!r} and {LARGEST!r})"
+_NAN = "not isfinite({number}) and not isinf({number})"
+_FINITE = "not isfinite({number})"  # no range test: Parquet's statistics leave NaN out
 
-_TREC = "no .parquet, .csv, .tsv: read as TREC"
+_TREC = "no known suffix: read as TREC"
 _NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
+
+_UNEQUAL = RowCheck("lists", "{column} > 0", "is above 0", "make the lists of a row equally long")
+_WEIGHTS = (
+    _outside(
+        "weight",
+        f"({_FINITE} or {{number}} < 0)",
+        "is negative or not finite",
+        "weights are 0 or more",
+    ),
+)
+_GRADES = (
+    _unreadable("grade"),
+    _outside("grade", _FINITE, "is NaN or infinite", "give it a finite grade"),
+)
+_NEGATIVE = _outside(
+    "grade",
+    f"{{number}} < 0 and {{number}} >= {-LARGEST!r}",
+    "is negative",
+    "choose negative_grades=unjudged or negative_grades=zero, or mend them",
+)
 
 ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
     "rankings": (
         RowCheck(
             "run line", "{column} < 6", "is below 6", f"{_TREC}: query Q0 item rank score run"
         ),
+        _UNEQUAL,
         _null("query"),
         _null("item"),
         _null("system"),
@@ -84,66 +106,84 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _unreadable("date", "date"),
         _null("score"),
         _unreadable("score"),
-        _outside("score", "isnan({number})", "is NaN", "score these rows or leave them out"),
+        _outside("score", _NAN, "is NaN", "score these rows or leave them out"),
         _null("rank"),
         _unreadable("rank"),
         _outside("rank", _NOT_WHOLE, "is no whole number", "rank the items 1, 2, 3, ..."),
+        _outside("rank", "{number} < 1", "is below 1", "rank the items 1, 2, 3, ..."),
         _null("weight"),
         _unreadable("weight"),
-        _outside(
-            "weight",
-            f"({_FINITE} or {{number}} < 0)",
-            "is negative or not finite",
-            "weights are 0 or more",
-        ),
+        *_WEIGHTS,
     ),
     "labels": (
         RowCheck(
             "qrels line", "{column} < 4", "is below 4", f"{_TREC}: query iteration item grade"
         ),
+        _UNEQUAL,
         _null("query"),
         _null("item"),
         _null("date"),
         _unreadable("date", "date"),
         _null("grade"),
-        _unreadable("grade"),
-        _outside("grade", _FINITE, "is NaN or infinite", "give it a finite grade"),
-        _outside(
-            "grade",
-            "{number} < 0 and {number} >= " + repr(-LARGEST),
-            "is negative",
-            "make bad items 0, and leave out rows that mean 'judged, but unknown'",
-        ),
+    ),
+    "queries": (
+        _null("query"),
+        _null("date"),
+        _unreadable("date", "date"),
+        _null("weight"),
+        _unreadable("weight"),
+        *_WEIGHTS,
     ),
 }
 
 
 def row_checks(plan: Plan, table: str) -> list[RowCheck]:
     """The conditions for the columns that a table has."""
-    rows = list(ROW_CHECKS[table])
+    rows = [*ROW_CHECKS[table], *_SPECIAL[table](plan)]
+    return [row for row in rows if row.role in plan.shape.columns[table]]
+
+
+def _score_checks(plan: Plan) -> Iterator[RowCheck]:
+    if plan.spec.options["score_precision"] == "float32":
+        too_wide = f"abs({{number}}) between {LARGEST_FLOAT32!r} and {LARGEST!r}"
+        remedy = "use score_precision=double"
+        yield _outside("score", too_wide, "does not fit 32 bits", remedy)
+
+
+def _grade_checks(plan: Plan) -> Iterator[RowCheck]:
+    grades = plan.spec.truth.grades
+    if grades:
+        known = ", ".join(literal(text) for text in grades)
+        has_none = f"{{column}} is not null and {{text}} not in ({known})"
+        yield RowCheck("grade", has_none, "has no number in grades", "add it to grades")
+        return
+    yield from _GRADES
+    if plan.spec.options["negative_grades"] == "error":
+        yield _NEGATIVE
+    yield from _gain_checks(plan)
+
+
+def _gain_checks(plan: Plan) -> Iterator[RowCheck]:
     measures = [measure for measure in plan.measures if "gain" in measure.metric.options]
     gains = dict.fromkeys(plan.spec.value(measure, "gain") for measure in measures)
-    if table == "labels" and "exp" in gains:
-        too_large = "is too large for gain=exp"
-        rows.append(
-            _outside(
-                "grade",
-                f"{{number}} > 1000 and {{number}} <= {LARGEST!r}",
-                too_large,
-                "use gain=linear",
-            )
-        )
-    if table == "rankings" and plan.spec.options["score_precision"] == "float32":
-        too_wide = f"abs({{number}}) between {LARGEST_FLOAT32!r} and {LARGEST!r}"
-        rows.append(
-            _outside("score", too_wide, "does not fit 32 bits", "use score_precision=double")
-        )
-    for gain in gains:
-        if table == "labels" and isinstance(gain, Table):
-            known = ", ".join(number(grade) for grade in (0, *gain))
-            outside = f"has no gain in the table {gain}"
-            rows.append(_outside("grade", f"{{number}} not in ({known})", outside, "add it"))
-    return [row for row in rows if row.role in plan.shape.columns[table]]
+    if "exp" in gains:
+        too_large = f"{{number}} > 1000 and {{number}} <= {LARGEST!r}"
+        yield _outside("grade", too_large, "is too large for gain=exp", "use gain=linear")
+    for gain in (gain for gain in gains if isinstance(gain, Table)):
+        known = ", ".join(number(grade) for grade in (0, *gain))
+        outside = f"{{number}} >= 0 and {{number}} not in ({known})"
+        yield _outside("grade", outside, f"has no gain in the table {gain}", "add it to the table")
+
+
+def _no_checks(_: Plan) -> Iterator[RowCheck]:
+    return iter(())
+
+
+_SPECIAL: Mapping[str, Callable[[Plan], Iterator[RowCheck]]] = {
+    "rankings": _score_checks,
+    "labels": _grade_checks,
+    "queries": _no_checks,
+}
 
 
 def group_checks(plan: Plan) -> Iterator[GroupCheck]:
@@ -163,14 +203,45 @@ def group_checks(plan: Plan) -> Iterator[GroupCheck]:
             "give a score instead, or renumber the ranks",
             {"keys": keys, **names},
         )
-    if options["ties"] == "error" and "score" in plan.shape.columns["rankings"]:
+    if options["ties"] == "error":
+        order = plan.shape.sorters[0]
         yield GroupCheck(
             "rankings",
             "ties",
-            (*keys, "score", "rows"),
-            "equal scores in one list",
+            (*keys, order, "rows"),
+            "equal scores in one list" if order == "score" else "equal ranks in one list",
             "choose their order: ties=id_asc, id_desc or input_order",
-            {"keys": keys, **names},
+            {
+                "keys": keys,
+                "order": order,
+                "best": "max" if order == "score" else "min",
+                "merges": options["duplicate_rankings"] == "best_score",
+                **names,
+            },
+        )
+    if options["unjudged"] == "error":
+        yield GroupCheck(
+            "rankings",
+            "unjudged",
+            (*keys, "item_id"),
+            "ranked items of labelled queries that have no label",
+            "choose unjudged=nonrelevant or unjudged=condensed, or label them",
+            {
+                "keys": keys,
+                "label_keys": label_keys,
+                "query": equal("labelled", names["rankings"], label_keys),
+                "item": equal(names["labels"], names["rankings"], (*label_keys, "item_id")),
+                **names,
+            },
+        )
+    if "queries" in names:
+        yield GroupCheck(
+            "queries",
+            "repeated",
+            (*plan.shape.known_keys, "rows"),
+            "queries that stand more than once in the queries table",
+            "keep one row a query",
+            {"table": names["queries"], "keys": plan.shape.known_keys},
         )
     for name, column in _facts(plan):
         yield GroupCheck(
@@ -203,7 +274,8 @@ def _repeated(table: str, names: Mapping[str, str], keys: Sequence[str], policy:
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    for name in plan.spec.by:
+    """The facts that stand in the rankings: what users call them, and their columns."""
+    for name in plan.shape.segments["rankings"]:
         yield name, segment(name)
-    if "weight" in plan.shape.columns["rankings"]:
+    if plan.shape.weighted == "rankings":
         yield plan.shape.columns["rankings"]["weight"], "weight"

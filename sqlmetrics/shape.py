@@ -1,4 +1,4 @@
-"""What the two tables of a spec hold: their columns, what identifies a list, what sorts it."""
+"""What the tables of a spec hold: their columns, what identifies a list, what sorts it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from itertools import chain, count
 
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
-from sqlmetrics.inputs import Relation
+from sqlmetrics.inputs import Relation, Tables
+from sqlmetrics.source import QueryColumns
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import identifier
+from sqlmetrics.template import double, identifier, literal
+
+_ABOUT = {
+    "rankings": "one row a ranked item",
+    "labels": "one row a labelled item",
+    "queries": "one row a query: what is known of it",
+}
 
 
 def segment(name: str) -> str:
@@ -27,23 +34,52 @@ class Shape:
 
     Attributes:
         spec: What was asked.
-        rankings: Where the rankings are.
-        labels: Where the labels are.
+        at: Where the tables are.
     """
 
     spec: Spec
-    rankings: Relation
-    labels: Relation
+    at: Tables
 
     @cached_property
     def tables(self) -> dict[str, Relation]:
-        """The two tables by name."""
-        return {"rankings": self.rankings, "labels": self.labels}
+        """The tables by name."""
+        queries = {} if self.at.queries is None else {"queries": self.at.queries}
+        return {"rankings": self.at.rankings, "labels": self.at.labels} | queries
+
+    @cached_property
+    def where(self) -> dict[str, str]:
+        """Table -> the condition that its rows must meet, empty without one."""
+        labels = self.spec.truth.where or ""
+        if self.joined:
+            has_label = f"{identifier(self.columns['labels']['grade'])} is not null"
+            labels = f"({labels}) and {has_label}" if labels else has_label
+        queries = self.spec.queries.where if self.spec.queries else None
+        return {
+            "rankings": self.spec.rankings.where or "",
+            "labels": labels,
+            "queries": queries or "",
+        }
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:
         """Table -> role -> the source's column, for the roles that the table has."""
-        return {"rankings": self._ranking_columns(), "labels": self._label_columns()}
+        columns = {"rankings": self._ranking_columns(), "labels": self._label_columns()}
+        return columns | ({"queries": self._query_columns()} if self.at.queries else {})
+
+    @cached_property
+    def segments(self) -> dict[str, tuple[str, ...]]:
+        """Table -> the columns of `by` that it has."""
+        queries = self.spec.queries.columns.segments if self.spec.queries else ()
+        return {
+            "rankings": tuple(name for name in self.spec.by if name not in queries),
+            "queries": tuple(name for name in self.spec.by if name in queries),
+        }
+
+    @cached_property
+    def weighted(self) -> str:
+        """The table that has the weights, empty without weights."""
+        tables = (table for table, roles in self.columns.items() if "weight" in roles)
+        return next(tables, "")
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -65,8 +101,26 @@ class Shape:
     @cached_property
     def facts(self) -> tuple[str, ...]:
         """Columns that belong to a query as a whole: its segments and its weight."""
-        weight = ("weight",) if "weight" in self.columns["rankings"] else ()
-        return tuple(segment(name) for name in self.spec.by) + weight
+        return tuple(map(segment, self.spec.by)) + (("weight",) if self.weighted else ())
+
+    @cached_property
+    def listed_facts(self) -> tuple[str, ...]:
+        """The facts that stand in the rankings."""
+        weight = ("weight",) if self.weighted == "rankings" else ()
+        return tuple(map(segment, self.segments["rankings"])) + weight
+
+    @cached_property
+    def known_facts(self) -> tuple[str, ...]:
+        """The facts that stand in the queries table."""
+        weight = ("weight",) if self.weighted == "queries" else ()
+        return tuple(map(segment, self.segments["queries"])) + weight
+
+    @cached_property
+    def known_keys(self) -> tuple[str, ...]:
+        """What a row of the queries table is identified by."""
+        return (("metric_date",) if "date" in self.columns.get("queries", {}) else ()) + (
+            "query_id",
+        )
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -86,20 +140,19 @@ class Shape:
         A CTE hides a table of its own name, so that `labels: {relation: rankings}` would
         read our stage instead of the user's table.
         """
-        return {
-            "rankings": self._unmentioned("rankings"),
-            "labels": self._unmentioned("labels"),
-        }
+        return {table: self._unmentioned(table) for table in self.tables}
 
-    def stages(self) -> tuple[Stage, Stage]:
-        """The two tables, as the other stages and the input checks read them."""
-        return (
-            self._stage("rankings", self._select_rankings(), self.rankings),
-            self._stage("labels", self._select_labels(), self.labels),
-        )
+    def stages(self) -> tuple[Stage, ...]:
+        """The tables, as the other stages and the input checks read them."""
+        select = {
+            "rankings": self._select_rankings,
+            "labels": self._select_labels,
+            "queries": self._select_queries,
+        }
+        return tuple(self._stage(table, select[table]()) for table in self.tables)
 
     def _unmentioned(self, name: str) -> str:
-        texts = [one.place for one in (self.rankings, self.labels) if one.is_sql]
+        texts = [one.place for one in self.tables.values() if one.is_sql]
         names = chain([name], (f"{name}_{number}" for number in count(2)))
         mentions = re.compile(r"\w+").findall(" ".join(texts).casefold())
         return next(free for free in names if free not in mentions)
@@ -107,14 +160,17 @@ class Shape:
     def problems(self) -> Iterator[str]:
         """What the spec asks for that its tables cannot give."""
         has = self.columns
-        ordered = self.rankings.ordered or "rank" in has["rankings"]
+        ordered = self.at.rankings.ordered or "rank" in has["rankings"]
         if self.spec.options["ties"] == "input_order" and not ordered:
             yield (
                 "ties=input_order needs rows in an order: a rank column, a file or a "
                 "DataFrame; a table or query of a database has none"
             )
-        if "date" in has["labels"] and "date" not in has["rankings"]:
-            yield "the labels have a date column, the rankings have none"
+        for table in ("labels", "queries"):
+            if "date" in has.get(table, {}) and "date" not in has["rankings"]:
+                yield f"the {table} have a date column, the rankings have none"
+        if "weight" in has["rankings"] and "weight" in has.get("queries", {}):
+            yield "the rankings and the queries both have a weight; name one"
 
     def checked(self) -> Shape:
         """The shape itself, if nothing is wrong with it.
@@ -129,22 +185,44 @@ class Shape:
 
     def _ranking_columns(self) -> dict[str, str]:
         columns = self.spec.rankings.columns
-        order = "rank" if columns.rank else "score"
+        own = dict(self.at.rankings.columns)
+        order = "rank" if columns.rank or "rank" in own else "score"
         named = {"query": columns.query, "item": columns.item, order: columns.order}
         for role in ("system", "date", "weight"):
             if getattr(columns, role):
                 named[role] = getattr(columns, role)
-        fixed = {r: name for r, name in self.rankings.columns if r != "score" or r in named}
+        fixed = {role: name for role, name in own.items() if role != "score" or role in named}
         return named | fixed
 
     def _label_columns(self) -> dict[str, str]:
-        columns = self.spec.labels.columns
+        columns = self.spec.truth.columns
         named = {"query": columns.query, "item": columns.item, "grade": columns.grade}
         date = {"date": columns.date} if columns.date else {}
-        return named | date | dict(self.labels.columns)
+        fixed = {} if self.joined else dict(self.at.labels.columns)
+        return named | date | fixed
 
-    def _stage(self, name: str, columns: Iterator[Column], relation: Relation) -> Stage:
-        return Stage(self.names[name], name, {"columns": list(columns), "relation": relation})
+    def _query_columns(self) -> dict[str, str]:
+        columns = self.spec.queries.columns if self.spec.queries else QueryColumns()
+        named = {"query": columns.query}
+        for role in ("date", "weight"):
+            if getattr(columns, role):
+                named[role] = getattr(columns, role)
+        return named
+
+    @property
+    def joined(self) -> bool:
+        """Whether the labels stand in the rankings."""
+        return self.spec.labels is None
+
+    def _stage(self, table: str, columns: Iterator[Column]) -> Stage:
+        view = {
+            "about": _ABOUT[table],
+            "distinct": table == "labels" and self.joined,
+            "columns": list(columns),
+            "relation": self.tables[table],
+            "where": self.where[table],
+        }
+        return Stage(self.names[table], "table", view)
 
     def _select_rankings(self) -> Iterator[Column]:
         has = {role: identifier(name) for role, name in self.columns["rankings"].items()}
@@ -156,11 +234,14 @@ class Shape:
         yield Column(f"cast({has['item']} as varchar)", "item_id")
         yield self._sorting(has)
         if "input_order" in self.sorters:
-            yield Column("row_number() over ()" if self.rankings.ordered else "1", "input_order")
-        for name in self.spec.by:
+            yield Column("row_number() over ()" if self.at.rankings.ordered else "1", "input_order")
+        yield from self._select_facts("rankings")
+
+    def _select_facts(self, table: str) -> Iterator[Column]:
+        for name in self.segments[table]:
             yield Column(f"cast({identifier(name)} as varchar)", segment(name))
-        if "weight" in has:
-            yield Column(f"cast({has['weight']} as double)", "weight")
+        if self.weighted == table:
+            yield Column(f"cast({identifier(self.columns[table]['weight'])} as double)", "weight")
 
     def _sorting(self, has: dict[str, str]) -> Column:
         if "rank" in has:
@@ -174,4 +255,23 @@ class Shape:
             yield Column(f"cast({has['date']} as date)", "metric_date")
         yield Column(f"cast({has['query']} as varchar)", "query_id")
         yield Column(f"cast({has['item']} as varchar)", "item_id")
-        yield Column(f"cast({has['grade']} as double)", "grade")
+        yield Column(self._grade(has["grade"]), "grade")
+
+    def _grade(self, column: str) -> str:
+        """A grade as a number: texts by their map, negative ones by their policy."""
+        grade = f"cast({column} as double)"
+        if self.spec.truth.grades:
+            pairs = self.spec.truth.grades.items()
+            whens = " ".join(f"when {literal(text)} then {double(n)}" for text, n in pairs)
+            grade = f"case cast({column} as varchar) {whens} end"
+        return self._policy("negative_grades").format(grade=grade)
+
+    def _policy(self, option: str) -> str:
+        return OPTIONS[option].choice(self.spec.options[option]).sql
+
+    def _select_queries(self) -> Iterator[Column]:
+        has = {role: identifier(name) for role, name in self.columns["queries"].items()}
+        if "date" in has:
+            yield Column(f"cast({has['date']} as date)", "metric_date")
+        yield Column(f"cast({has['query']} as varchar)", "query_id")
+        yield from self._select_facts("queries")

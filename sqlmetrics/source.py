@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
 
@@ -22,7 +23,11 @@ class Model(BaseModel):
 
 
 class RankingColumns(Model):
-    """The columns of the rankings: exactly one of score and rank orders a list."""
+    """The columns of the rankings: exactly one of score and rank orders a list.
+
+    Attributes:
+        grade: The labels' grade, if the rankings are joined with their labels already.
+    """
 
     query: str = "query_id"
     item: str = "item_id"
@@ -31,6 +36,7 @@ class RankingColumns(Model):
     system: str | None = None
     date: str | None = None
     weight: str | None = None
+    grade: str | None = None
 
     @model_validator(mode="after")
     def _one_order(self) -> RankingColumns:
@@ -53,6 +59,24 @@ class LabelColumns(Model):
     date: str | None = None
 
 
+class QueryColumns(Model):
+    """The columns of the queries table; its segments can be named in `by`."""
+
+    query: str = "query_id"
+    text: str | None = None
+    weight: str | None = None
+    date: str | None = None
+    segments: tuple[str, ...] = ()
+
+
+class ItemColumns(Model):
+    """The columns of the items table."""
+
+    item: str = "item_id"
+    title: str | None = None
+    category: str | None = None
+
+
 class Source(Model):
     """Where a table is: a relation of the database, a query, a file, or data in memory.
 
@@ -61,12 +85,19 @@ class Source(Model):
         sql: A `select` statement.
         file: A path of Parquet, CSV or TREC text; .gz and globs are understood.
         data: A pandas or polars DataFrame, or anything that speaks Arrow.
+        where: A condition; only the rows that meet it are there.
     """
 
     relation: str | None = None
     sql: str | None = None
     file: str | None = None
     data: Any = Field(default=None, exclude=True, repr=False)
+    where: str | None = None
+
+    @field_validator("where")
+    @classmethod
+    def _condition(cls, text: str | None) -> str | None:
+        return text if text is None else condition(text)
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:
@@ -84,12 +115,67 @@ class Source(Model):
 
 
 class Rankings(Source):
-    """Rows (query, item, score or rank [, system, date, weight, segments])."""
+    """Rows (query, item, score or rank [, system, date, weight, segments]).
+
+    Attributes:
+        lists: Whether a row holds a list of items, for SQL that is made without a look at
+            the table; `evaluate` sees it by the type of the item column.
+    """
 
     columns: RankingColumns = RankingColumns()
+    lists: bool = False
 
 
 class Labels(Source):
-    """Rows (query, item, grade [, date])."""
+    """Rows (query, item, grade [, date]).
+
+    Attributes:
+        grades: The numbers of grades that are texts, like {high: 3, none: 0}.
+        lists: Whether a row holds a list of items; see `Rankings`.
+    """
 
     columns: LabelColumns = LabelColumns()
+    grades: Mapping[str, float] = {}
+    lists: bool = False
+
+
+class Queries(Source):
+    """Rows (query [, text, weight, date, segments]), one a query (and day)."""
+
+    columns: QueryColumns = QueryColumns()
+
+
+class Output(Model):
+    """Where `run` writes.
+
+    Attributes:
+        relation: The fact table.
+        per_query: The table of one row a query; none if it is not given.
+    """
+
+    relation: str
+    per_query: str | None = None
+
+
+class Items(Source):
+    """Rows (item [, title, category]), one an item."""
+
+    columns: ItemColumns = ItemColumns()
+
+
+def condition(text: str) -> str:
+    """A user's condition, if it is one condition on the table's own columns.
+
+    Raises:
+        ValueError: If it is anything else: several statements, a query, a comment.
+    """
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tree = parse_one(text, read="duckdb", into=exp.Condition)
+    except SqlglotError:
+        raise ValueError("must be one condition, like: is_bot = 0") from None
+    if tree.find(exp.Query, exp.Subquery, exp.DDL, exp.DML, exp.Command) or tree.comments:
+        raise ValueError("must be a condition on the table's own columns, without a query in it")
+    return text.strip()

@@ -6,14 +6,23 @@ import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from sqlmetrics.conventions import OPTIONS, PRESETS, Value, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
-from sqlmetrics.source import Labels, Model, Rankings, beside
+from sqlmetrics.source import (
+    Items,
+    LabelColumns,
+    Labels,
+    Model,
+    Output,
+    Queries,
+    Rankings,
+    beside,
+)
 
 
 def _as_tuple(value: object) -> object:
@@ -26,12 +35,16 @@ class Spec(Model):
 
     Attributes:
         rankings: The ranked items.
-        labels: The graded items.
+        labels: The graded items. Without them the rankings have a column of grades.
+        queries: What is known of queries: text, weight, segments.
+        items: What is known of items: title, category.
         metrics: Their texts, like `ndcg@10`.
         preset: A named set of conventions.
         conventions: Options that override the preset's. An option of single metrics may
             have a list of values: every metric is then computed once for each.
-        by: Columns of the rankings to segment by, each also rolled up to `all`.
+        by: Columns of the rankings, or segments of `queries`, to segment by; each is also
+            rolled up to `all`.
+        output: The tables that `run` writes to.
         name: What the fact table calls the spec; also the system's name if the rankings
             have no system column. Default: the rankings' own name.
 
@@ -42,11 +55,14 @@ class Spec(Model):
     version: Literal[1] = 1
     name: str = ""
     rankings: Rankings
-    labels: Labels
+    labels: Labels | None = None
+    queries: Queries | None = None
+    items: Items | None = None
     metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(min_length=1)
     preset: str = "house"
     conventions: Mapping[str, Any] = {}
     by: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
+    output: Output | None = None
 
     def __init__(self, **given: Any) -> None:
         try:
@@ -76,16 +92,30 @@ class Spec(Model):
         if not isinstance(given, dict):
             raise SpecError(f"the spec {str(path)!r} must be a mapping of keys to values")
         spec = {"name": Path(path).stem} | {str(key): value for key, value in given.items()}
-        for table in ("rankings", "labels"):
+        for table in ("rankings", "labels", "queries", "items"):
             if isinstance(spec.get(table), dict) and isinstance(spec[table].get("file"), str):
                 file = beside(path, spec[table]["file"])
                 spec[table] = spec[table] | {"file": file}
         return cls(**spec)
 
+    def having(self, **changed: object) -> Spec:
+        """The same with other values for some keys, checked anew."""
+        return Spec(**({name: getattr(self, name) for name in Spec.model_fields} | changed))
+
     @cached_property
     def title(self) -> str:
         """The spec's name, given or taken from the rankings."""
         return self.name or self.rankings.name
+
+    @cached_property
+    def truth(self) -> Labels:
+        """The labels, also where they stand in the rankings themselves."""
+        if self.labels is not None:
+            return self.labels
+        own = self.rankings
+        columns = own.columns.model_dump(include={"query", "item", "grade", "date"})
+        place = {key: getattr(own, key) for key in ("relation", "sql", "file", "data", "where")}
+        return Labels(columns=LabelColumns(**columns), **place)
 
     @cached_property
     def options(self) -> Mapping[str, Value]:
@@ -157,7 +187,14 @@ class Spec(Model):
 
     def _misfits(self) -> list[str]:
         """Metrics, each right in itself, that do not fit the options or one another."""
-        problems = ["a segment column cannot be called all"] if "all" in self.by else []
+        folded = [name.casefold() for name in self.by]
+        problems = ["a segment column cannot be called all"] if "all" in folded else []
+        if len(set(folded)) < len(folded):
+            problems.append(f"by names a column twice: {', '.join(self.by)}")
+        if (self.labels is None) != (self.rankings.columns.grade is not None):
+            problems.append(
+                "give labels, or the column of grades that the rankings have; one of both"
+            )
         columns: dict[str, Measure] = {}
         for measure in self.measures:
             if self.value(measure, "average") == "micro" and not measure.metric.micro:
@@ -244,6 +281,7 @@ def _unknown_key(places: list[Any], key: object) -> str:
     model: Any = Spec
     for place in places:
         model = model.model_fields[place].annotation
+        model = next((kind for kind in get_args(model) if kind is not type(None)), model)
     known = [name for name, field in model.model_fields.items() if not field.exclude]
     inside = f" (in {'.'.join(map(str, places))})" if places else ""
     return unknown("key", key, known) + inside

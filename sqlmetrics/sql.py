@@ -85,9 +85,10 @@ def _cte(stage: Stage) -> str:
     return f"{head}{stage.name} as (\n{indent(select, ' ' * 4)}\n)"
 
 
-def source_text(relation: Relation) -> str:
-    """What stands behind FROM."""
-    return print_template(f"inputs/{relation.template}", {"place": relation.place})
+def source_text(relation: Relation, where: str = "") -> str:
+    """What stands behind FROM, with the rows that meet a condition."""
+    text = print_template("inputs/relation", {"relation": relation})
+    return f"(select * from {text} where {where}) as chosen" if where else text
 
 
 def print_template(name: str, view: Mapping[str, Any]) -> str:

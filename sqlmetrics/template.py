@@ -109,6 +109,16 @@ def conditions(terms: Iterable[str]) -> str:
     return "\n        and ".join(terms)
 
 
+def double(value: float) -> str:
+    """A number as an SQL DOUBLE, also a whole one.
+
+    >>> double(2.0)
+    '2e0'
+    """
+    text = number(value)
+    return text if "e" in text else f"{text}e0"
+
+
 def case(condition: str, then: str, otherwise: str = "0e0") -> str:
     """`case when ... then ... else ... end`, on one line where it is short."""
     line = f"case when {condition} then {then} else {otherwise} end"

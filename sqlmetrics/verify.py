@@ -13,7 +13,11 @@ from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.measure import Measure
 from sqlmetrics.plan import Plan, plan
 from sqlmetrics.result import Result
+from sqlmetrics.source import Source
 from sqlmetrics.spec import Spec
+from sqlmetrics.template import identifier, literal
+
+SAMPLE = 10_000
 
 
 @dataclass(frozen=True)
@@ -51,22 +55,77 @@ def verify(spec: Spec, engine: DuckDB) -> tuple[Result, list[Agreement]]:
     return result, list(compare(result, evaluated_by_reference(plan(spec, tables), engine)))
 
 
+def sampled(spec: Spec, engine: DuckDB, most: int = SAMPLE) -> tuple[Spec, int]:
+    """The spec on a sample of its queries that is always the same.
+
+    Args:
+        spec: What is asked.
+        engine: Where its tables are.
+        most: How many queries at the most; a spec with fewer is left as it is.
+
+    Returns:
+        The spec, and how many queries it now has.
+    """
+    column = identifier(spec.rankings.columns.query)
+    tables = opened(spec, engine)
+    source = sql.source_text(tables.rankings, spec.rankings.where or "")
+    hashed = f"md5(cast({column} as varchar))"
+    ids = f"select distinct {hashed} as hash from {source}"
+    counted = engine.rows(f"select count(*) from ({ids}) as ids")[0][0]
+    if counted <= most:
+        return spec, counted
+    last = engine.rows(f"select hash from ({ids}) as ids order by hash limit 1 offset {most - 1}")
+    condition = f"{hashed} <= {literal(last[0][0])}"
+    return _restricted(spec, condition), most
+
+
+def _restricted(spec: Spec, condition: str) -> Spec:
+    """The spec with one more condition on the rankings, and on the labels' own query column."""
+    own = spec.rankings.columns.query
+    changed: dict[str, object] = {"rankings": _where(spec.rankings, condition)}
+    if spec.labels is not None:
+        theirs = condition.replace(identifier(own), identifier(spec.labels.columns.query))
+        changed["labels"] = _where(spec.labels, theirs)
+    return spec.having(**changed)
+
+
+def _where(source: Source, condition: str) -> Source:
+    both = f"({source.where}) and {condition}" if source.where else condition
+    return source.model_copy(update={"where": both})
+
+
 def evaluated_by_reference(the_plan: Plan, engine: DuckDB) -> reference.Evaluation:
-    """The reference's numbers for the input of a the_plan."""
-    spec = the_plan.spec
-    rankings, labels = (
-        engine.table(sql.with_stages(the_plan.inputs, f"select *\nfrom {stage.name}")).to_pylist()
-        for stage in the_plan.inputs
-    )
+    """The reference's numbers for the input of a plan."""
+    spec, options = the_plan.spec, the_plan.spec.options
+    rows = _rows(the_plan, engine)
     return reference.evaluate(
-        [_ranked(row, the_plan.spec.by) for row in rankings],
-        [_label(row) for row in labels],
+        [_ranked(row, spec.by) for row in rows["rankings"]],
+        [_label(row) for row in rows["labels"]],
         [asked(spec, measure) for measure in the_plan.measures],
-        ties=str(spec.options["ties"]).replace("error", "id_asc"),
-        score_precision=str(spec.options["score_precision"]),
-        missing=str(spec.options["missing"]).replace("error", "zero"),
+        ties=str(options["ties"]).replace("error", "id_asc"),
+        score_precision=str(options["score_precision"]),
+        depth=None if options["depth"] == "none" else int(str(options["depth"])),
+        unjudged=str(options["unjudged"]),
+        negative_grades=str(options["negative_grades"]),
+        missing=str(options["missing"]).replace("error", "zero"),
         segments=spec.by,
+        known=[_known(row) for row in rows.get("queries", [])],
     )
+
+
+def _rows(the_plan: Plan, engine: DuckDB) -> dict[str, list[dict[str, Any]]]:
+    """The tables as they are, before any policy for negative grades."""
+    raw = the_plan.spec.having(
+        conventions=dict(the_plan.spec.conventions) | {"negative_grades": "error"}
+    )
+    shape = plan(raw, the_plan.shape.at).shape
+    stages = dict(zip(shape.tables, shape.stages(), strict=True))
+    return {
+        table: engine.table(
+            sql.with_stages(stages.values(), f"select *\nfrom {stage.name}")
+        ).to_pylist()
+        for table, stage in stages.items()
+    }
 
 
 def asked(spec: Spec, measure: Measure) -> reference.Asked:
@@ -89,24 +148,29 @@ def asked(spec: Spec, measure: Measure) -> reference.Asked:
 
 
 def compare(result: Result, proof: reference.Evaluation) -> Iterator[Agreement]:
-    """One `Agreement` a metric, over all queries and all means."""
+    """One `Agreement` a metric, over all queries and all means; rows must match too."""
     rows = {_row_key(row, result): row for row in result.per_query().to_pylist()}
     means = {_mean_key(row, result): row for row in result.to_dicts()}
+    kept = {
+        key: values for key, values in proof.per_query.items() if not _left_out(result, rows, key)
+    }
+    extra = [("a row too many", math.inf, 0.0)] * _superfluous(result, rows, kept)
     for i, measure in enumerate(result.measures):
         pairs = [
-            (
-                f"query {query!r} of {system!r}",
-                _got(rows, (date, system, query), measure),
-                values[i],
-            )
-            for (date, system, query), values in proof.per_query.items()
-            if not _left_out(result, rows, (date, system, query))
+            (f"query {key[2]!r} of {key[1]!r}", _got(rows, key, measure), values[i])
+            for key, values in kept.items()
         ]
         for group, lines in proof.summary.items():
             row = means.get((*group, measure.name, measure.k or 0), {})
             pairs += _mean_pairs(group, row, lines[i])
-        worst, where = max(((_apart(a, b), place) for place, a, b in pairs), default=(0.0, ""))
+        apart = ((_apart(a, b), place) for place, a, b in pairs + extra)
+        worst, where = max(apart, default=(0.0, ""))
         yield Agreement(measure, len(pairs), worst, where if worst else "")
+
+
+def _superfluous(result: Result, rows: Any, kept: Any) -> int:
+    """How many per-query rows the SQL has that the reference has not, doubled ones too."""
+    return int(result.per_query().num_rows) - len(rows) + len(rows.keys() - kept.keys())
 
 
 def _mean_pairs(group: Any, row: dict[str, Any], line: reference.Mean) -> Iterator[Any]:
@@ -123,7 +187,7 @@ def _left_out(result: Result, rows: Any, key: Any) -> bool:
 
 
 def _got(rows: Any, key: Any, measure: Measure) -> float | None:
-    return rows[key][measure.column] if key in rows else math.nan
+    return rows[key][measure.column] if key in rows else -math.inf
 
 
 def _apart(got: float | None, proof: float | None) -> float:
@@ -158,9 +222,14 @@ def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference.Ranked:
         system=row.get("system", ""),
         date=row.get("metric_date"),
         weight=row.get("weight", 1.0),
-        segments=tuple(row[f"by_{name}"] for name in by),
+        segments=tuple(row.get(f"by_{name}") for name in by),
     )
 
 
 def _label(row: dict[str, Any]) -> reference.Label:
     return reference.Label(row["query_id"], row["item_id"], row["grade"], row.get("metric_date"))
+
+
+def _known(row: dict[str, Any]) -> reference.Known:
+    segments = {n.removeprefix("by_"): value for n, value in row.items() if n.startswith("by_")}
+    return reference.Known(row["query_id"], row.get("metric_date"), row.get("weight"), segments)

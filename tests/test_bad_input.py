@@ -74,6 +74,7 @@ ROWS = {
     "grade_outside_tables": Bad(metrics=("ndcg(gain={1: 1, 2: 3})@3", "dcg(gain={1: 1, 2: 5})@3")),
     "no_common_query": Bad("numbers.csv", "leading_zeros.csv"),
     "ranks": Bad("ranks.csv", options={"rank": "place"}),
+    "ranks_below_1": Bad("ranks_below_1.csv", options={"rank": "place"}),
     "rank_fraction": Bad("rank_fraction.csv", options={"rank": "place"}),
     "rank_not_finite": Bad("rank_not_finite.csv", options={"rank": "place"}),
     "rank_text": Bad("rank_text.csv", options={"rank": "place"}),
@@ -241,7 +242,7 @@ def table_of(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -
     return name
 
 
-@pytest.mark.parametrize("given", [5, None, b"rankings.csv", {"q": {"a": 1}}, [1, 2], object()])
+@pytest.mark.parametrize("given", [5, None, b"rankings.csv", {"q": 3}, [1, 2], object()])
 def test_what_is_no_table(given: object) -> None:
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
     with pytest.raises((sm.InputError, sm.SpecError), match=r"rankings|data in memory"):
@@ -390,3 +391,29 @@ def test_no_metric_above_1(rankings: str, labels: str) -> None:
     )
     for row in result.per_query().drop_columns(["system", "query_id"]).to_pylist():
         assert [name for name, value in row.items() if not 0 <= value <= 1 + 1e-12] == []
+
+
+@pytest.mark.parametrize("writer", ["pyarrow", "polars"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("column", ["score", "grade", "weight"])
+def test_parquet_statistics_do_not_hide_bad_numbers(
+    tmp_path: Path, writer: str, bad: float, column: str
+) -> None:
+    """Statistics leave NaN out, so that a filter may be answered without reading a row."""
+    import polars as pl
+    import pyarrow.parquet as pq
+
+    values = {"score": [3.0, 2.0, 1.0], "grade": [1.0, 0.0, 2.0], "weight": [1.0, 1.0, 1.0]}
+    values[column] = [*values[column][:2], bad]
+    ids = {"query_id": ["q", "q", "q"], "item_id": ["a", "b", "c"]}
+    for name, columns in (("runs", ("score", "weight")), ("truth", ("grade",))):
+        table = pa.table(ids | {one: values[one] for one in columns})
+        path = tmp_path / f"{name}.parquet"
+        if writer == "polars":
+            pl.from_arrow(table).write_parquet(path)
+        else:
+            pq.write_table(table, path)
+    if column == "score" and bad == float("inf"):
+        return  # an infinite score is a score: it sorts
+    with pytest.raises(sm.InputError, match=rf"{column} is .*in 1 row\n.*\n  q .*(nan|inf)"):
+        sm.evaluate(tmp_path / "runs.parquet", tmp_path / "truth.parquet", "ndcg", weight="weight")

@@ -86,7 +86,8 @@ def _spelled(case: Case) -> Iterator[tuple[str, str]]:
     settings = [pair for text in case.asked for pair in parse(text).settings]
     for name, value in [*settings, *case.conventions.items()]:
         for one in value if isinstance(value, list) else [value]:
-            yield name, "table" if isinstance(one, Table) else str(one)
+            kinds = ((Table, "table"), (int, "number"))
+            yield name, next((word for kind, word in kinds if isinstance(one, kind)), str(one))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -109,8 +110,11 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "ideal": "labels_at_k",
         "ties": "id_asc",
         "score_precision": "double",
+        "depth": "none",
         "duplicate_rankings": "error",
         "duplicate_labels": "error",
+        "unjudged": "nonrelevant",
+        "negative_grades": "error",
         "missing": "zero",
         "no_relevant": "skip",
         "average": "macro",

@@ -203,8 +203,11 @@ def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) ->
 def _setting(name: str, table: Mapping[float, float] | None) -> st.SearchStrategy[Any]:
     if name not in OPTIONS:
         return st.sampled_from(RELS)
-    names = [choice.name for choice in OPTIONS[name].choices if choice.name != "table"]
-    choices = st.sampled_from(names)
+    if name == "depth":
+        return st.sampled_from(["none", 1, 2, 5])
+    # unjudged=error refuses most worlds; test_cases and test_bad_input have it
+    names = [c.name for c in OPTIONS[name].choices if c.name != "table"]
+    choices = st.sampled_from([one for one in names if (name, one) != ("unjudged", "error")])
     return choices | (st.just(table) if table else tables()) if name == "gain" else choices
 
 
@@ -339,7 +342,8 @@ def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
     )
     if not shape.by_rank:
         return [{"item_id": item, "score": score} for item, score in pairs]
-    ranks = [1 + place // 2 for place in range(len(pairs))] if twice else range(1, len(pairs) + 1)
+    tied = twice and shape.option("ties") != "error"
+    ranks = [1 + place // 2 for place in range(len(pairs))] if tied else range(1, len(pairs) + 1)
     return [{"item_id": item, "rank": rank} for (item, _), rank in zip(pairs, ranks, strict=True)]
 
 

@@ -8,16 +8,30 @@ from typing import Any
 import click
 
 from sqlmetrics import __version__
-from sqlmetrics.cli import evaluate, learn, spec
-from sqlmetrics.cli.common import debug_option
+from sqlmetrics.cli import evaluate, learn, sample, sheet, spec
+from sqlmetrics.cli.common import error_options
 from sqlmetrics.errors import SqlmetricsError
 
-COMMANDS = (evaluate.evaluate, spec.compile_spec, learn.list_names, learn.demo)
+COMMANDS = (
+    evaluate.evaluate,
+    spec.compile_spec,
+    spec.validate,
+    spec.verify,
+    spec.run,
+    sheet.sheet,
+    sheet.sheet_import,
+    sample.sample,
+    sample.estimate,
+    learn.explain,
+    learn.list_names,
+    learn.init,
+    learn.demo,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sqlmetrics")
-@debug_option
+@error_options
 def cli() -> None:
     """Ranking, search and recommendation metrics computed inside the warehouse."""
 
@@ -28,32 +42,43 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command line; one clear message and an exit code by kind of error."""
-    context: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     try:
         with cli.make_context("sqlmetrics", sys.argv[1:]) as root:
-            context = root.meta
+            told = root.meta
             cli.invoke(root)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (SqlmetricsError, BrokenPipeError, KeyboardInterrupt) as error:
-        sys.exit(_failed(error, debug=bool(context.get("debug"))))
-
-
-def _failed(error: BaseException, *, debug: bool) -> int:
-    """Tell an error, and its exit code."""
-    if isinstance(error, BrokenPipeError):
-        sys.stderr.close()
-        return 0
-    if isinstance(error, KeyboardInterrupt):
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read us has gone: that is no failure of ours
+    except KeyboardInterrupt:
         click.echo("stopped", err=True)
-        return 130
-    if debug:
-        import traceback
+        sys.exit(130)
+    except SqlmetricsError as error:
+        if told.get("debug"):
+            _explain(error)
+        as_json = told.get("errors") == "json"
+        click.echo(_json(error) if as_json else f"error: {error}", err=True)
+        sys.exit(error.exit_code)
 
-        click.echo("".join(traceback.format_exception(error)), err=True)
-        click.echo(getattr(error, "sql", ""), err=True)
-    click.echo(f"error: {error}", err=True)
-    return getattr(error, "exit_code", 3)
+
+def _explain(error: SqlmetricsError) -> None:
+    import traceback
+
+    click.echo("".join(traceback.format_exception(error)), err=True)
+    click.echo(getattr(error, "sql", ""), err=True)
+
+
+def _json(error: SqlmetricsError) -> str:
+    import json
+
+    details = getattr(error, "details", getattr(error, "problems", (str(error),)))
+    problems = [
+        detail.to_dict() if hasattr(detail, "to_dict") else {"problem": str(detail)}
+        for detail in details
+    ]
+    told = {"error": type(error).__name__, "exit_code": error.exit_code, "problems": problems}
+    return json.dumps(told, ensure_ascii=False, indent=2)

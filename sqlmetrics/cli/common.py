@@ -18,18 +18,28 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv", "markdown", "parquet")
 
 
-def _debug(context: click.Context, _: click.Parameter, value: bool) -> None:
+def _remembered(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Keep how errors are told where the one place that tells them finds it."""
     if value:
-        context.find_root().meta["debug"] = True
+        context.find_root().meta[str(parameter.name)] = value
 
 
-debug_option = click.option(
-    "--debug",
-    is_flag=True,
-    expose_value=False,
-    callback=_debug,
-    help="Show the traceback, and the SQL that failed.",
-)
+def error_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`--debug` and `--errors`, before the command's name or behind it."""
+    command = click.option(
+        "--errors",
+        type=click.Choice(("text", "json")),
+        expose_value=False,
+        callback=_remembered,
+        help="Tell errors as text or, for programs, as JSON.",
+    )(command)
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=_remembered,
+        help="Show the traceback, and the SQL that failed.",
+    )(command)
 
 
 def emit(result: Result, per_query: bool, output: str, out: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import FORMATS, debug_option, emit
+from sqlmetrics.cli.common import FORMATS, emit, error_options
 from sqlmetrics.errors import SpecError
 
 COLUMNS = {
@@ -56,7 +56,7 @@ def column_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
-@debug_option
+@error_options
 def evaluate(
     *,
     rankings: str,
@@ -71,14 +71,14 @@ def evaluate(
     out: str | None,
     **named: Any,
 ) -> None:
-    r"""Evaluate RANKINGS against LABELS: files, or tables of --db.
+    """Evaluate RANKINGS against LABELS: files, or tables of --db.
 
-    Files are Parquet, CSV, or TREC runs and qrels (.gz too).
+    Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too).
 
     \b
     sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10 -m recall@100 -m mrr
     sqlmetrics evaluate run.txt qrels.txt -m map -m ndcg_cut_10 --preset trec_eval
-    """
+    """  # noqa: D301  # click wants the \b itself
     import duckdb
 
     from sqlmetrics.api import evaluate as run

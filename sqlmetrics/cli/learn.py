@@ -1,4 +1,4 @@
-"""Commands to learn from: what there is, and a whole evaluation to look at."""
+"""Commands to learn from: what there is, what it means, and a whole evaluation to look at."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from sqlmetrics.cli.common import debug_option
+from sqlmetrics.cli.common import error_options
 
 
 @click.command("list")
 @click.argument("what", type=click.Choice(("metrics", "presets", "options", "dialects")))
-@debug_option
+@error_options
 def list_names(what: str) -> None:
     """List the metrics, presets, options or dialects there are."""
     from sqlmetrics import listing
@@ -21,8 +21,40 @@ def list_names(what: str) -> None:
 
 
 @click.command()
+@click.argument("name", metavar="METRIC|OPTION")
+@click.option("--preset", default="house", show_default=True, metavar="NAME", help="list presets")
+@error_options
+def explain(name: str, preset: str) -> None:
+    r"""Explain a metric or an option: formula, choices, SQL, a worked example.
+
+    \b
+    sqlmetrics explain ndcg@10
+    sqlmetrics explain "recall(rel=2)@50" --preset trec_eval
+    sqlmetrics explain ties
+    """
+    from sqlmetrics.explain import explain as explained
+
+    click.echo(explained(name, preset))
+
+
+@click.command()
+@click.argument("file", default="sqlmetrics.yml")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of spec files instead.")
+@error_options
+def init(file: str, force: bool, schema: bool) -> None:
+    """Write an example spec to FILE, with every key explained."""
+    from sqlmetrics import starter
+
+    if schema:
+        click.echo(starter.schema(), nl=False)
+        return
+    click.echo(starter.write(Path(file), force=force))
+
+
+@click.command()
 @click.option("--out", default="sqlmetrics_demo", show_default=True, metavar="FOLDER")
-@debug_option
+@error_options
 def demo(out: str) -> None:
     """Make a search log, evaluate two rankers on it, and show what to try next."""
     from sqlmetrics.demo import show

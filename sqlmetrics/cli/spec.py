@@ -2,19 +2,100 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from sqlmetrics.cli.common import debug_option
+from sqlmetrics.cli.common import error_options
+
+db_option = click.option(
+    "--db", metavar="FILE", help="The DuckDB file that holds the spec's relations."
+)
 
 
 @click.command("compile")
 @click.argument("spec")
 @click.option("--dialect", default="duckdb", show_default=True, help="list dialects")
 @click.option("--per-query", is_flag=True, help="The per-query table instead of the summary.")
-@debug_option
+@error_options
 def compile_spec(spec: str, dialect: str, per_query: bool) -> None:
     """Print the SQL of SPEC, a YAML file; nothing is opened but the spec."""
     from sqlmetrics.api import compile
     from sqlmetrics.spec import Spec
 
     click.echo(compile(Spec.read(spec), dialect, per_query=per_query), nl=False)
+
+
+@click.command()
+@click.argument("spec")
+@db_option
+@error_options
+def validate(spec: str, db: str | None) -> None:
+    """Tell whether SPEC fits its tables: relations, columns, types. Nothing is computed."""
+    from sqlmetrics.api import opened
+    from sqlmetrics.checks import validate as check_spec
+    from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.plan import plan
+    from sqlmetrics.spec import Spec
+
+    the_spec = Spec.read(spec)
+    with open_database(db) as connection, DuckDB(connection) as engine:
+        check_spec(plan(the_spec, opened(the_spec, engine)), engine)
+    click.echo(f"{spec} fits its tables: {len(the_spec.measures)} metrics", err=True)
+
+
+@click.command()
+@click.argument("spec")
+@db_option
+@click.option("--tolerance", default=1e-9, show_default=True, help="Of |a - b| / max(1, |b|).")
+@error_options
+def verify(spec: str, db: str | None, tolerance: float) -> None:
+    """Compare the SQL of SPEC with the plain-Python reference, on its own data.
+
+    All queries up to 10,000, else a sample of 10,000 that is always the same. The exit
+    code is 1 if any number differs by more than the tolerance.
+    """
+    from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.grid import aligned
+    from sqlmetrics.spec import Spec
+    from sqlmetrics.verify import sampled
+    from sqlmetrics.verify import verify as compare
+
+    the_spec = Spec.read(spec)
+    with open_database(db) as connection, DuckDB(connection) as engine:
+        part, queries = sampled(the_spec, engine)
+        _, agreements = compare(part, engine)
+    rows = [
+        [str(one.measure), f"{one.compared:,}", f"{one.largest:.1e}", one.where or "-"]
+        for one in agreements
+    ]
+    click.echo(aligned(["metric", "compared", "largest difference", "where"], rows))
+    click.echo(f"{queries:,} queries compared with the reference", err=True)
+    if any(not one.largest <= tolerance for one in agreements):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("spec")
+@click.option("--db", required=True, metavar="FILE", help="The DuckDB file to read and write.")
+@click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
+@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@error_options
+def run(spec: str, db: str, dry_run: bool, skip_input_checks: bool) -> None:
+    """Evaluate SPEC and write its output tables, all of them or none."""
+    from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.jobs import statements, targets, write
+    from sqlmetrics.plan import plan
+    from sqlmetrics.spec import Spec
+    from sqlmetrics.sql import script
+
+    the_spec = Spec.read(spec)
+    targets(the_spec)
+    if dry_run:
+        click.echo(script(plan(the_spec)))
+        click.echo("".join(f"{text};\n\n" for text in statements(the_spec)), nl=False)
+        return
+    with open_database(db, writing=True) as connection, DuckDB(connection) as engine:
+        written = write(the_spec, engine, check=not skip_input_checks)
+    for table, rows in written.rows.items():
+        click.echo(f"{table}: {rows:,} rows of {the_spec.title}", err=True)

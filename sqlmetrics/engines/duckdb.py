@@ -97,20 +97,14 @@ class DuckDB:
         Raises:
             InputError: If it is not tabular data.
         """
-        if hasattr(data, "collect"):  # a polars LazyFrame
-            data = data.collect()
-        if not hasattr(data, "__arrow_c_stream__"):
-            raise InputError(
-                f"data in memory must be a DataFrame or speak Arrow, given {type(data).__name__}"
-            )
         free = self.free_name(name)
         try:
-            table = pa.table(data)
+            table = _arrow(data)
             self._connection.register(free, table)
         except (pa.ArrowException, TypeError, ValueError, duckdb.Error) as error:
             raise InputError(f"the data in memory cannot be read as a table: {error}") from None
-        folded = [column.casefold() for column in table.column_names]
-        twice = [name for name in table.column_names if folded.count(name.casefold()) > 1]
+        folded = [column.casefold() for column in table.schema.names]
+        twice = [name for name in table.schema.names if folded.count(name.casefold()) > 1]
         if twice:
             raise InputError(f"the data in memory has columns that differ in case alone: {twice}")
         self._undo.callback(self._connection.unregister, free)
@@ -151,6 +145,18 @@ class DuckDB:
             raise
         self.execute(drop)
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that the block does, or nothing of it."""
+        self.execute("begin transaction")
+        try:
+            yield
+        except BaseException:
+            with suppress(EngineError):  # the first error is the one to tell
+                self.execute("rollback")
+            raise
+        self.execute("commit")
+
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""
         with _failing(sql):
@@ -162,20 +168,42 @@ class DuckDB:
             self._connection.execute(finished(sql))
 
 
-def open_database(database: str | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection to a database file, for reading, or to a new database in memory.
+def open_database(
+    database: str | None = None, *, writing: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """A connection to a database file, or to a new database in memory.
+
+    Args:
+        database: The file; None for memory.
+        writing: Whether to write to it; the file is then made if it is not there.
 
     Raises:
         EngineError: If it cannot be opened.
     """
     if database is None:
         return duckdb.connect(config={"python_enable_replacements": False})
-    if not Path(database).exists():
+    if not writing and not Path(database).exists():
         raise EngineError(f"there is no database file {database!r}")
     try:
-        return duckdb.connect(database, read_only=True)
+        return duckdb.connect(database, read_only=not writing)
     except duckdb.Error as error:
         raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
+
+
+def _arrow(data: Any) -> Any:
+    """Data in memory as an Arrow table, or as a dataset, of which only columns are read."""
+    if hasattr(data, "scanner"):  # a pyarrow Dataset
+        return data
+    if hasattr(data, "collect"):  # a polars LazyFrame
+        data = data.collect()
+    elif hasattr(data, "to_reader"):  # a pyarrow Scanner
+        data = data.to_reader()
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise InputError(
+            "data in memory must be a DataFrame, speak Arrow, or be rows or a dict of lists, "
+            f"given {type(data).__name__}"
+        )
+    return pa.table(data)
 
 
 @contextmanager

@@ -1,0 +1,62 @@
+"""The command line: make the data, run the contenders in turn, compare, print the table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from benchmarks import agreement, contenders, data, measure, report
+from benchmarks.contenders import CONTENDERS, Contender
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark; a disagreement between contenders ends it without a table."""
+    given = _parser().parse_args(arguments)
+    present, absent = contenders.split(given.only)
+    files = data.made(given.rows)
+    runs: list[measure.Run] = []
+    for number in range(given.runs):
+        _tell(f"run {number + 1} of {given.runs}: {', '.join(one.name for one in present)}")
+        runs += [measure.measured(one, files) for one in present]
+        agreement.check(runs)
+    print(report.text(given.rows, runs, present, absent))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rows", type=_rows, default=10_000_000, help="rankings rows")
+    parser.add_argument("--runs", type=_runs, default=3, help="runs of each contender")
+    known = ", ".join(one.name for one in CONTENDERS)
+    parser.add_argument("--only", type=_names, default=CONTENDERS, help=f"some of: {known}")
+    return parser
+
+
+def _rows(text: str) -> int:
+    rows = int(text)
+    if rows < data.RESULTS or rows % data.RESULTS:
+        raise argparse.ArgumentTypeError(f"give a multiple of {data.RESULTS}")
+    return rows
+
+
+def _runs(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("give 1 or more")
+    return int(text)
+
+
+def _names(text: str) -> tuple[Contender, ...]:
+    names = [name.strip() for name in text.split(",")]
+    unknown = sorted(set(names) - {one.name for one in CONTENDERS})
+    if unknown:
+        known = ", ".join(one.name for one in CONTENDERS)
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {known}")
+    return tuple(one for one in CONTENDERS if one.name in names)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

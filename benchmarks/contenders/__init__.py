@@ -1,0 +1,87 @@
+"""Who is compared. A contender is a row here and a module beside this one.
+
+The module has one function, `means(rankings, labels)`: from two Parquet files to the mean
+of each metric. It runs in a process of its own, so a module imports what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+METRICS = ("ndcg@10", "ndcg@100", "recall@100", "precision@10", "mrr", "ap")
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to the numbers.
+
+    Attributes:
+        name: What `--only` and the table call it.
+        module: The module beside this one.
+        about: What it does, in the table's legend.
+        needs: What must be importable -> the package that has it.
+        options: Arguments of its `means` besides the files.
+        has_metrics: Whether it computes the metrics; the bare join only reads and joins.
+    """
+
+    name: str
+    module: str
+    about: str
+    needs: Mapping[str, str]
+    options: Mapping[str, bool] = field(default_factory=dict)
+    has_metrics: bool = True
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The packages that have to be installed first."""
+        return tuple(package for name, package in self.needs.items() if not find_spec(name))
+
+
+_DUCKDB = {"duckdb": "duckdb"}
+_OURS = {"sqlmetrics": "sqlmetrics", "duckdb": "duckdb"}
+_PYTREC = {"pytrec_eval": "pytrec-eval-terrier", "polars": "polars"}
+
+CONTENDERS = (
+    Contender(
+        "bare-join",
+        "bare_join",
+        "DuckDB: rankings LEFT JOIN labels, two sums; the least that any answer costs",
+        _DUCKDB,
+        has_metrics=False,
+    ),
+    Contender(
+        "sqlmetrics-unchecked",
+        "ours",
+        "evaluate(..., check=False)",
+        _OURS,
+        {"check": False},
+    ),
+    Contender("sqlmetrics", "ours", "evaluate(...), input checks and all", _OURS, {"check": True}),
+    Contender(
+        "window-sql",
+        "window_sql",
+        "DuckDB, textbook SQL by hand: window over all columns, join, aggregate",
+        _DUCKDB,
+    ),
+    Contender(
+        "polars",
+        "polars_lazy",
+        "lazy scan, rank over, join, group_by; streaming engine",
+        {"polars": "polars"},
+    ),
+    Contender(
+        "pytrec_eval",
+        "pytrec",
+        "one thread; files to dicts (polars), then trec_eval in C",
+        _PYTREC,
+    ),
+)
+
+
+def split(chosen: Sequence[Contender]) -> tuple[tuple[Contender, ...], tuple[Contender, ...]]:
+    """Those that can run here, and those that cannot."""
+    present = tuple(one for one in chosen if not one.missing)
+    return present, tuple(one for one in chosen if one.missing)

@@ -1,0 +1,86 @@
+"""One run of one contender: a process of its own, and what the system says it took.
+
+The system counts the CPU time of all threads and the peak of memory, from the start of
+Python to the end of the process; the process itself tells how much of that was its start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.contenders import CONTENDERS, THREADS, Contender
+from benchmarks.data import Files
+
+# The system's unit of peak memory: kilobytes on Linux, bytes on macOS.
+PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one process gave and took.
+
+    Attributes:
+        contender: Whose it was.
+        means: The numbers that it gave.
+        cpu: Seconds of user and system time.
+        start: How many of these Python and the imports took.
+        wall: Seconds on the clock.
+        peak: The most memory that it held, in MB.
+    """
+
+    contender: Contender
+    means: Mapping[str, float]
+    cpu: float
+    start: float
+    wall: float
+    peak: float
+
+
+def measured(contender: Contender, files: Files) -> Run:
+    """Run a contender once.
+
+    Raises:
+        CalledProcessError: If it fails; what it said went to standard error.
+    """
+    with TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        command = [sys.executable, "-m", "benchmarks.measure", contender.name]
+        command += [str(files.rankings), str(files.labels), str(answer)]
+        environment = os.environ | {"POLARS_MAX_THREADS": str(THREADS)}
+        begin = time.perf_counter()
+        process = subprocess.Popen(command, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        told = json.loads(answer.read_text())
+    peak = usage.ru_maxrss * PEAK_UNIT / 1e6
+    return Run(contender, told["means"], _cpu(usage), told["start"], wall, peak)
+
+
+def _cpu(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
+
+
+def run(name: str, rankings: str, labels: str, answer: str) -> None:
+    """Inside the process: compute the means and write them down."""
+    contender = next(one for one in CONTENDERS if one.name == name)
+    module = import_module(f"benchmarks.contenders.{contender.module}")
+    start = _cpu(resource.getrusage(resource.RUSAGE_SELF))
+    means = module.means(rankings, labels, **contender.options)
+    Path(answer).write_text(json.dumps({"means": means, "start": start}))
+
+
+if __name__ == "__main__":
+    run(*sys.argv[1:])

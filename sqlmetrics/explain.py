@@ -1,0 +1,235 @@
+"""What a metric or an option is, as text: its definition, its SQL and an example."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from textwrap import wrap
+
+from sqlmetrics import sql
+from sqlmetrics.arithmetic import number, parts
+from sqlmetrics.catalog import listed, spellings
+from sqlmetrics.choices import Tried, tried, value_of
+from sqlmetrics.conventions import OPTIONS, PRESETS, Option, Value
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.grid import aligned
+from sqlmetrics.measure import Measure, parse
+from sqlmetrics.plan import plan
+from sqlmetrics.spec import Spec
+from sqlmetrics.worked import Worked, worked
+
+WIDTH = 80
+SAME = 1e-12
+CUTOFF = 5
+"""The cutoff of the example for a metric that needs one and was named without."""
+
+
+def explain(name: str, preset: str = "house") -> str:
+    """All about a metric or an option, to read at 80 columns.
+
+    Args:
+        name: A metric's text, like `ndcg(gain=linear)@10`, or its name alone; or the name
+            of an option, like `ties`.
+        preset: The conventions that hold where the metric's text says nothing else.
+
+    Raises:
+        SpecError: If there is no such metric or option, the metric's text is wrong, or
+            the preset is unknown; the nearest name is told.
+    """
+    if preset not in PRESETS:
+        raise SpecError(unknown("preset", preset, PRESETS))
+    option = OPTIONS.get(name.strip().casefold())
+    sections = _option(option, preset) if option else _metric(_measure(name), preset)
+    return "\n\n".join(sections)
+
+
+def sql_of(measure: Measure, preset: str = "house") -> str:
+    """What `compile` prints for one metric, per query, without its comment of conventions.
+
+    The stages that give columns their names and types are left out where that is all they
+    do: the text then reads the tables `rankings` (query_id, item_id, score) and `labels`
+    (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns.
+
+    Raises:
+        SpecError: If the metric does not fit the preset's conventions.
+    """
+    plain, inputs = (
+        sql.with_stages(plan(_spec(measure, name)).inputs, "").rstrip()
+        for name in ("house", preset)
+    )
+    text = sql.query(plan(_spec(measure, preset)), per_query=True).rstrip()
+    _, _, rest = text.partition(inputs)
+    return "with" + rest.removeprefix(",") if inputs == plain else inputs + rest
+
+
+def _spec(measure: Measure, preset: str) -> Spec:
+    return Spec(
+        name="rankings",
+        rankings={"relation": "my_rankings"},
+        labels={"relation": "my_labels"},
+        metrics=[str(measure)],
+        preset=preset,
+    )
+
+
+def _measure(text: str) -> Measure:
+    """The metric of a text; one that needs a cutoff and has none takes that of the example."""
+    try:
+        return parse(text)
+    except SpecError:
+        with suppress(SpecError):
+            return parse(f"{text}@{CUTOFF}")
+        name = re.split(r"[(@]", text)[0].strip()
+        if name.casefold() in spellings() or not name.isidentifier():
+            raise
+        known = [*(metric.name for metric in listed()), *OPTIONS]
+        raise SpecError(unknown("metric or option", name, known)) from None
+
+
+# -- a metric -------------------------------------------------------------------------
+
+
+def _metric(measure: Measure, preset: str) -> Iterator[str]:
+    spec = _spec(measure, preset)
+    measure = spec.measures[0]
+    yield f"{measure}: {measure.metric.title}"
+    yield "\n".join(_hung(*fact) for fact in _facts(spec, measure))
+    yield f"Options, * marks what holds under the preset {preset}"
+    yield "\n".join(_options(spec, measure))
+    yield _paragraph("For all metrics: ", _common(spec), "; see sqlmetrics explain OPTION")
+    yield "SQL, one row a query"
+    yield sql_of(measure, preset)
+    yield from _worked(measure, worked(measure, preset))
+
+
+def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
+    metric = measure.metric
+    yield "formula", metric.formula
+    yield "range", metric.range
+    yield "empty", metric.empty
+    yield "cutoff", {"required": "needed", "optional": "optional"}.get(metric.cutoff, "has none")
+    yield "aliases", ", ".join(metric.aliases) or "-"
+    defaults = metric.parameters.items()
+    own = [f"{n}={number(spec.parameter(measure, n))} (default {number(d)})" for n, d in defaults]
+    yield "parameters", ", ".join(own) or "-"
+    for part in dict.fromkeys(parts(measure)):
+        if part != measure:
+            yield "made of", f"{part.metric.name}: {part.metric.formula}"
+    yield "column", measure.column
+    yield "source", metric.source
+
+
+def _options(spec: Spec, measure: Measure) -> Iterator[str]:
+    for name in (name for name in measure.metric.settings if name in OPTIONS):
+        yield f"{name}: {OPTIONS[name].meaning}"
+        yield from _choices(OPTIONS[name], spec.value(measure, name))
+
+
+def _choices(option: Option, holds: Value) -> Iterator[str]:
+    """One line a choice, with a star before the one that holds."""
+    for choice in option.choices:
+        star = "*" if option.choice(holds) == choice else " "
+        yield _hung(f"  {star} {choice.name}", choice.meaning, 18)
+
+
+def _common(spec: Spec) -> list[str]:
+    return [f"{name}={spec.options[name]}" for name in OPTIONS if OPTIONS[name].scope == "spec"]
+
+
+def _worked(measure: Measure, example: Worked) -> Iterator[str]:
+    yield "Example: one query"
+    yield aligned(example.columns, example.rows, numbers_from=2)
+    yield "\n".join(_legend(measure))
+    if example.ideal:
+        yield "The ideal order"
+        names = ["rank", "item", "grade", "gain", "discount", "gain x discount"]
+        yield aligned(names, example.ideal, numbers_from=2)
+    yield "\n".join(_hung(name, how, 18) for name, how in example.steps)
+    if example.remark:
+        yield _paragraph("", [example.remark])
+    yield "\n".join(_compared(example))
+
+
+def _compared(example: Worked) -> Iterator[str]:
+    """The two values, and whether they are the same as far as numbers are."""
+    yield f"reference         {_exact(example.value)}"
+    same = example.difference <= SAME
+    apart = f"the same to {SAME:g}" if same else f"NOT the same: {example.difference:g} apart"
+    yield f"SQL on DuckDB     {_exact(example.sql_value)}, {apart}"
+
+
+def _legend(measure: Measure) -> Iterator[str]:
+    yield "rank -: not retrieved, or left out; grade -: no label"
+    if measure.k:
+        yield f"below rank {measure.k} nothing counts"
+
+
+def _exact(value: float | None) -> str:
+    return "left out of the mean" if value is None else f"{value:.12g}"
+
+
+# -- an option ------------------------------------------------------------------------
+
+
+def _option(option: Option, preset: str) -> Iterator[str]:
+    spec = Spec(
+        rankings={"relation": "r"}, labels={"relation": "l"}, metrics=["num_q"], preset=preset
+    )
+    example = tried(option, preset)
+    yield f"{option.name}: {option.meaning}"
+    yield f"Choices, * marks what holds under the preset {preset}"
+    yield "\n".join(_choices(option, spec.options[option.name]))
+    yield "\n".join(_hung(*fact, 13) for fact in _places(option, example.measure))
+    yield "Example: a small log; what has no score is not ranked, no grade is no label"
+    rows = [
+        [q, i, "" if s is None else repr(s), number(g) if g is not None else ""]
+        for q, i, s, g in example.log
+    ]
+    yield aligned(["query", "item", "score", "grade"], rows, numbers_from=2)
+    yield f"{example.measure} with each choice: the mean, and every query; - is left out"
+    yield _tried(option, example)
+
+
+def _places(option: Option, measure: Measure) -> Iterator[tuple[str, str]]:
+    """Where the option is set, and who sets it otherwise."""
+    value = value_of(option, option.choices[1])
+    yield "in a spec", f"conventions: {{{option.name}: {value}}}"
+    yield "in a shell", f"sqlmetrics evaluate ... -c {_quoted(f'{option.name}={value}')}"
+    if option.scope == "metric":
+        yield "in a metric", str(measure.having(option.name, value))
+        names = [metric.name for metric in listed() if option.name in metric.settings]
+        yield "metrics", ", ".join(names)
+    presets = [
+        f"{name}: {values[option.name]}"
+        for name, values in PRESETS.items()
+        if option.name in values
+    ]
+    yield "presets", ", ".join(presets) + "; " * bool(presets) + f"others: {option.choices[0].name}"
+
+
+def _tried(option: Option, example: Tried) -> str:
+    values = {name: row for name, row in example.rows.items() if not isinstance(row, str)}
+    refused = {name: row for name, row in example.rows.items() if isinstance(row, str)}
+    rows = [(name, *row) for name, row in values.items()]
+    table = aligned([option.name, "mean", *example.queries], rows, numbers_from=1)
+    return "\n".join([table, *(_hung(name, why, 18) for name, why in refused.items())])
+
+
+# -- lines ----------------------------------------------------------------------------
+
+
+def _hung(label: str, text: str, indent: int = 12) -> str:
+    """A label, and beside it a text that is wrapped under itself."""
+    lines = wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
+    head = label.ljust(indent - 1) + " "
+    return "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
+
+
+def _paragraph(head: str, words: Sequence[str], tail: str = "") -> str:
+    text = head + ", ".join(words) + tail
+    return "\n".join(wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if " " in text else text

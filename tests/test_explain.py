@@ -1,0 +1,198 @@
+"""`explain`: every metric and option, at 80 columns, with numbers that are what the SQL gives."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+from test_cli import sqlmetrics
+
+import sqlmetrics as sm
+from sqlmetrics.catalog import Metric, catalog, listed
+from sqlmetrics.choices import tried
+from sqlmetrics.conventions import OPTIONS, PRESETS
+from sqlmetrics.explain import explain, sql_of
+from sqlmetrics.measure import parse
+from sqlmetrics.worked import LIST, NOT_RETRIEVED, worked
+
+SETTINGS = [
+    "ndcg(gain=linear, ideal=shown_at_k)@3",
+    "ndcg(gain={1: 1, 2: 3, 3: 7})@5",
+    "ndcg(gain={5: 1})@5",
+    "ndcg(gain=binary, rel=2)@4",
+    "ndcg(discount=log2_max2, ideal=labels)@2",
+    "idcg(ideal=shown_at_k, gain=linear)@100",
+    "dcg(discount=ln)@1",
+    "recall(rel=2, average=micro)@50",
+    "recall(rel=9)@3",
+    "recall(rel=9, no_relevant=one)@3",
+    "recall(rel=9, no_relevant=nan)@3",
+    "mrr(rel=9, average_over=hits)",
+    "nDCG(dcg='exp-log2')@10",
+    "ndcg_cut_10",
+    "P.5",
+    "map",
+]
+
+
+def all_texts() -> list[str]:
+    """A text of every metric of the catalogue, and some with settings."""
+    return [f"{m.name}@3" if m.cutoff == "required" else m.name for m in catalog().values()]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("text", all_texts() + SETTINGS)
+def test_the_reference_and_the_sql_agree(text: str, preset: str) -> None:
+    try:
+        example = worked(parse(text), preset)
+    except sm.SpecError:
+        assert preset != "house"
+        return
+    assert example.difference <= 1e-12
+
+
+@pytest.mark.parametrize("text", all_texts() + SETTINGS)
+def test_the_arithmetic_gives_the_value(text: str) -> None:
+    """The numbers shown, put together as shown, are the value shown."""
+    for name, how in worked(parse(text), "house").steps:
+        arithmetic, equal, shown = how.rpartition(" = ")
+        if equal and re.fullmatch(r"[\d.e+*/() -]+", arithmetic) and shown != "undefined":
+            assert eval(arithmetic) == pytest.approx(float(shown), abs=2e-3), name
+
+
+@pytest.mark.parametrize("text", all_texts() + SETTINGS)
+def test_the_sql_is_the_compiler_s_and_runs(text: str) -> None:
+    measure = parse(text)
+    shown = sql_of(measure)
+    spec = sm.Spec(
+        name="rankings",
+        rankings={"relation": "my_rankings"},
+        labels={"relation": "my_labels"},
+        metrics=[text],
+    )
+    compiled = sm.compile(spec, per_query=True)
+    assert compiled.endswith(shown.removeprefix("with") + "\n")
+    with duckdb.connect() as connection:
+        connection.execute("create table rankings (query_id text, item_id text, score double)")
+        connection.execute("create table labels (query_id text, item_id text, grade double)")
+        for score, item in enumerate(reversed(LIST)):
+            connection.execute("insert into rankings values ('q', ?, ?)", [item, score])
+        for item, grade in {**LIST, **NOT_RETRIEVED}.items():
+            if grade is not None:
+                connection.execute("insert into labels values ('q', ?, ?)", [item, grade])
+        ((*_, value),) = connection.execute(shown).fetchall()
+    if "{" not in text:  # with a gain table the example has the table's grades
+        proof = worked(measure, "house").value
+        assert value == (proof and pytest.approx(proof, rel=1e-12, nan_ok=True))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_the_inputs_decide_is_shown(preset: str) -> None:
+    """Stages of the input are left out only if they do nothing but give names and types."""
+    shown = sql_of(parse("mrr"), preset)
+    spec = {"rankings": {"relation": "my_rankings"}, "labels": {"relation": "my_labels"}}
+    compiled = sm.compile(sm.Spec(**spec, metrics=["mrr"], preset=preset), per_query=True)
+    assert ("as real" in compiled) == ("as real" in shown) == ("from my_rankings" in shown)
+
+
+def prose(text: str) -> list[str]:
+    """The lines that are not SQL: SQL is as wide as the compiler prints it."""
+    before, _, after = text.partition("SQL, one row a query\n")
+    return (before + after.partition("\nExample: one query")[2]).splitlines()
+
+
+@pytest.mark.parametrize("name", [*catalog(), *SETTINGS, *OPTIONS])
+def test_all_fits_80_columns(name: str) -> None:
+    assert [line for line in prose(explain(name)) if len(line) > 80] == []
+    assert [line for line in explain(name).splitlines() if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("metric", list(listed()), ids=lambda metric: metric.name)
+def test_a_metric_is_told_whole(metric: Metric) -> None:
+    told = " ".join(explain(metric.name, "trec_eval").split())
+    for text in (metric.title, metric.formula, metric.range, metric.empty, metric.source):
+        assert text in told
+    assert all(alias in told for alias in metric.aliases)
+    for name in (name for name in metric.settings if name in OPTIONS):
+        assert all(f"{c.name} {c.meaning}" in told for c in OPTIONS[name].choices)
+
+
+def test_the_star_is_at_what_holds() -> None:
+    assert "* exp" in explain("ndcg@3")
+    assert "* linear" in explain("ndcg@3", "trec_eval")
+    assert "* binary" in explain("ndcg(gain=binary)@3", "trec_eval")
+    assert "* table" in explain("ndcg(gain={1: 2})@3")
+    assert "* id_desc" in explain("ties", "trec_eval")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_choices_of_an_option_differ(name: str, preset: str) -> None:
+    """By the house all of them do; what another preset leaves out cannot tell two apart."""
+    rows = tried(OPTIONS[name], preset).rows
+    assert len(rows) == len(OPTIONS[name].choices)
+    assert len(set(rows.values())) == len(rows) or preset != "house"
+    refused = {value for value, row in rows.items() if isinstance(row, str)}
+    assert refused == {"error"} & set(rows)
+
+
+def test_worked_by_hand() -> None:
+    """Two relevant items in the top 5, at ranks 2 and 4, of four."""
+    example = worked(parse("recall@5"), "house")
+    assert example.columns == ("rank", "item", "grade", "relevant", "num_rel_ret")
+    assert example.rows[1] == ("2", "b", "2", "yes", "1")
+    assert example.rows[5] == ("6", "f", "1", "", "")
+    assert example.rows[6] == ("-", "g", "2", "", "")
+    assert example.steps == (
+        ("num_rel_ret@5", "0 + 1 + 0 + 1 + 0 = 2"),
+        ("num_rel", "4"),
+        ("recall@5", "2 / 4 = 0.5000"),
+    )
+    assert (example.value, example.sql_value) == (0.5, 0.5)
+
+
+def test_an_undefined_value_says_what_becomes_of_it() -> None:
+    skipped = worked(parse("recall(rel=9)@5"), "house")
+    assert skipped.value is None
+    assert "no_relevant=skip" in skipped.remark
+    assert "left out of the mean" in explain("recall(rel=9)@5")
+    counted = worked(parse("recall(rel=9)@5"), "trec_eval")
+    assert counted.value == 0
+    assert "no_relevant=zero" in counted.remark
+    assert "average_over=hits" in worked(parse("mrr(rel=9, average_over=hits)"), "house").remark
+
+
+def test_a_name_alone_takes_a_cutoff_where_it_needs_one() -> None:
+    assert explain("P").startswith("precision@5: Precision")
+    assert explain("recall(rel=2)").startswith("recall(rel=2)@5: ")
+    assert explain("ndcg").startswith("ndcg: ")
+    assert explain(" TIES ").startswith("ties: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ndgc", "unknown metric or option 'ndgc'; did you mean 'ndcg'? known: ap, average,"),
+        ("ndgc@10", "did you mean 'ndcg'?"),
+        ("tie", "did you mean 'ties'?"),
+        ("discont", "did you mean 'discount'?"),
+        ("ndcg(gian=linear)", "unknown setting 'gian'; did you mean 'gain'?"),
+        ("P@0", "the cutoff must be a whole number"),
+        ("num_q@3", "num_q takes no cutoff"),
+        ("ndcg(rel=2)", "rel does not touch the gains"),
+        ("", "cannot be read"),
+    ],
+)
+def test_wrong_names(name: str, said: str) -> None:
+    with pytest.raises(sm.SpecError, match=re.escape(said)):
+        explain(name)
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    out = sqlmetrics("explain", "ndcg@3", "--preset", "trec_eval", folder=tmp_path).stdout
+    assert out == explain("ndcg@3", "trec_eval") + "\n"
+    wrong = sqlmetrics("explain", "ndcg@3", "--preset", "trek_eval", folder=tmp_path, expect=2)
+    assert "did you mean 'trec_eval'?" in wrong.stderr
+    assert wrong.stdout == ""

@@ -1,0 +1,765 @@
+"""Every format of rankings and labels gives the numbers of plain rows in memory.
+
+The matrix puts the same lists into JSON, folders and globs of files, lists per query, Python's
+own dicts and rows, and Arrow streams, with ids that are easy to get wrong on the way. Below it,
+each odd case has its defined outcome.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import sqlmetrics as sm
+from sqlmetrics.spec import Spec
+
+METRICS = ["ndcg@3", "recall@2", "mrr", "num_ret", "num_rel"]
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+Ids = tuple[Any, Any, Any, Any]
+
+IDS: Mapping[str, Sequence[Ids]] = {
+    "texts": (
+        ("7", "07", "007", "7.0"),
+        ("2026-01-01", "2026-01-01T00:00:00", "2026", "12:00:00"),
+        ("é", "e\u0301", "😀", "👩‍💻"),
+        ("null", "NaN", "true", '["a"]'),
+        ("550e8400-e29b-41d4-a716-446655440000", "'", '"', "a\n\\b"),
+    ),
+    "integers": ((1, 10, 2**53 + 1, 2**53),),
+    "mixed": ((7, "007", "a", 12),),
+}
+"""Sets of four ids, each for its own queries and items; 'mixed' has two types in one column."""
+
+LISTS = {0: {0: 1.0, 1: 2.0, 2: 1.5, 3: 0.5}, 1: {0: 1.0, 2: 2.0}, 2: {1: 3.0, 2: 1.0, 3: 0.25}}
+GRADES = {0: {1: 1, 2: 3}, 1: {2: 2}, 2: {0: 1, 3: 0}, 3: {1: 1}}
+
+
+def rankings_of(kind: str) -> Rows:
+    """The rows of all lists, the best item of a list first."""
+    return [
+        {"query_id": ids[query], "item_id": ids[item], "score": scores[item], "rank": rank}
+        for ids in IDS[kind]
+        for query, scores in LISTS.items()
+        for rank, item in enumerate(sorted(scores, key=lambda one: -scores[one]), start=1)
+    ]
+
+
+def labels_of(kind: str) -> Rows:
+    return [
+        {"query_id": ids[query], "item_id": ids[item], "grade": grade}
+        for ids in IDS[kind]
+        for query, grades in GRADES.items()
+        for item, grade in grades.items()
+    ]
+
+
+def as_text(rows: Rows) -> Rows:
+    names = ("query_id", "item_id")
+    return [row | {name: str(row[name]) for name in names} for row in rows]
+
+
+def numbers(result: sm.Result) -> list[Row]:
+    """All numbers of the summary and of the queries."""
+    names = ("metric", "k", "value", "numerator", "denominator", "n_queries", "n_missing")
+    rows = [{name: row[name] for name in names} for row in result.to_dicts()]
+    queries = result.per_query().drop_columns(["system"]).to_pylist()
+    rows += sorted(queries, key=lambda row: str(row["query_id"]))
+    return [{name: _rounded(value) for name, value in row.items()} for row in rows]
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 12) if isinstance(value, float) else value
+
+
+@cache
+def expected(kind: str) -> list[Row]:
+    """What plain rows of Arrow give, with ids that are texts."""
+    tables = [pa.Table.from_pylist(as_text(rows)) for rows in (rankings_of(kind), labels_of(kind))]
+    return numbers(sm.evaluate(*tables, METRICS))
+
+
+# Rows -> what is given
+
+
+def listed(rows: Rows) -> Rows:
+    """One row a query, with lists of all else."""
+    queries = dict.fromkeys(row["query_id"] for row in rows)
+    own = {query: [row for row in rows if row["query_id"] == query] for query in queries}
+    names = [name for name in rows[0] if name != "query_id"]
+    return [{"query_id": q} | {n: [row[n] for row in own[q]] for n in names} for q in queries]
+
+
+def without(rows: Rows, *names: str) -> Rows:
+    return [{name: value for name, value in row.items() if name not in names} for row in rows]
+
+
+def text_file(path: Path, text: str) -> Path:
+    packed = text.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(packed) if path.suffix == ".gz" else packed)
+    return path
+
+
+def lines_of(rows: Rows) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def parquet_file(path: Path, rows: Rows) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def csv_file(path: Path, rows: Rows) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def as_json(name: str) -> Callable[..., Path]:
+    def put(rows: Rows, role: str, folder: Path) -> Path:
+        array = json.dumps(rows, indent=1, ensure_ascii="gz" in name)
+        return text_file(folder / f"{role}.{name}", array if "l" not in name else lines_of(rows))
+
+    return put
+
+
+def as_json_parts(rows: Rows, role: str, folder: Path) -> str:
+    """A key is written where it is wanted: the second file has others, in another order."""
+    text_file(folder / f"{role}-1.json", json.dumps(rows[:3]))
+    others = [{"note": None} | dict(reversed(row.items())) for row in rows[3:]]
+    text_file(folder / f"{role}-2.json", json.dumps(others))
+    return str(folder / f"{role}-*.json")
+
+
+def in_parts(write: Callable[[Path, Rows], Path], suffix: str) -> Callable[..., str]:
+    def put(rows: Rows, role: str, folder: Path) -> str:
+        write(folder / f"{role}-1{suffix}", rows[:4])
+        write(folder / f"{role}-2{suffix}", [dict(reversed(row.items())) for row in rows[4:]])
+        return str(folder / f"{role}-?{suffix}")
+
+    return put
+
+
+def as_folder(rows: Rows, role: str, folder: Path) -> str:
+    parquet_file(folder / role / "a" / "b" / "1.parquet", rows[:4])
+    parquet_file(folder / role / "2.parquet", rows[4:])
+    return f"{folder / role}/"
+
+
+def as_hive(rows: Rows, role: str, folder: Path) -> str:
+    """The query is the name of a folder."""
+    for query in dict.fromkeys(row["query_id"] for row in rows):
+        own = without([row for row in rows if row["query_id"] == query], "query_id")
+        parquet_file(folder / role / f"query_id={query}" / "x.parquet", own)
+    return str(folder / role)
+
+
+def as_lists(put: Callable[[Rows, str, Path], Any]) -> Callable[..., Any]:
+    return lambda rows, role, folder: put(listed(rows), role, folder)
+
+
+def arrow(rows: Rows, role: str, folder: Path) -> pa.Table:
+    return pa.Table.from_pylist(rows)
+
+
+def value_of(row: Row) -> Any:
+    return row["score"] if "score" in row else row["grade"]
+
+
+def dict_of_dicts(rows: Rows, role: str, folder: Path) -> Any:
+    pairs: dict[Any, Any] = {}
+    for row in rows:
+        pairs.setdefault(row["query_id"], {})[row["item_id"]] = value_of(row)
+    return pairs
+
+
+class ScoredDoc(NamedTuple):
+    """As in ir_measures."""
+
+    query_id: Any
+    doc_id: Any
+    score: float
+
+
+class Qrel(NamedTuple):
+    """As in ir_measures."""
+
+    query_id: Any
+    doc_id: Any
+    relevance: int
+    iteration: str = "0"
+
+
+def named_tuples(rows: Rows, role: str, folder: Path) -> list[Any]:
+    kind: Callable[..., Any] = ScoredDoc if role == "rankings" else Qrel
+    return [kind(row["query_id"], row["item_id"], value_of(row)) for row in rows]
+
+
+def tuples(rows: Rows, role: str, folder: Path) -> list[Any]:
+    return [(row["query_id"], row["item_id"], value_of(row)) for row in rows]
+
+
+class Capsule:
+    """Speaks Arrow and nothing else."""
+
+    def __init__(self, rows: Rows, role: str, folder: Path) -> None:
+        self.table = pa.Table.from_pylist(rows)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def pandas_of(kind: str) -> Callable[..., Any]:
+    def put(rows: Rows, role: str, folder: Path) -> pd.DataFrame:
+        return pd.DataFrame(rows).astype({"query_id": kind, "item_id": kind})
+
+    return put
+
+
+def database_lists(rows: Rows, role: str, folder: Path) -> Any:
+    connection = duckdb.connect()
+    connection.register("given", pa.Table.from_pylist(listed(rows)))
+    return connection.sql("select * from given")
+
+
+ALL = ("texts", "integers", "mixed")
+TYPED = ("texts", "integers")
+TEXTS = ("texts",)
+INTEGERS = ("integers",)
+
+FORMATS: Mapping[str, tuple[Callable[[Rows, str, Path], Any], Sequence[str]]] = {
+    "json": (as_json("json"), ALL),
+    "json.gz": (as_json("json.gz"), ALL),
+    "jsonl": (as_json("jsonl"), ALL),
+    "ndjson.gz": (as_json("ndjson.gz"), ALL),
+    "JSON in capitals": (as_json("JSON"), TEXTS),
+    "json glob": (as_json_parts, ALL),
+    "parquet glob": (in_parts(parquet_file, ".parquet"), TYPED),
+    "csv glob": (in_parts(csv_file, ".csv"), TYPED),
+    "folder": (as_folder, TYPED),
+    "hive": (as_hive, INTEGERS),
+    "json lists": (as_lists(as_json("json")), ALL),
+    "jsonl lists": (as_lists(as_json("jsonl")), ALL),
+    "parquet lists": (as_lists(lambda r, role, f: parquet_file(f / f"{role}.pq", r)), TYPED),
+    "arrow lists": (as_lists(arrow), TYPED),
+    "pandas lists": (as_lists(lambda rows, *_: pd.DataFrame(rows)), TYPED),
+    "polars lists": (as_lists(lambda rows, *_: pl.DataFrame(rows)), TYPED),
+    "relation lists": (database_lists, TYPED),
+    "rows with lists": (as_lists(lambda rows, *_: rows), ALL),
+    "dict of dicts": (dict_of_dicts, ALL),
+    "dict of columns": (lambda rows, *_: {n: [row[n] for row in rows] for n in rows[0]}, ALL),
+    "dicts": (lambda rows, *_: rows, ALL),
+    "named tuples": (named_tuples, ALL),
+    "tuples": (tuples, ALL),
+    "generator": (lambda rows, *_: iter(tuples(rows, "", Path())), ALL),
+    "capsule": (Capsule, TYPED),
+    "reader": (lambda rows, *_: pa.Table.from_pylist(rows).to_reader(max_chunksize=2), TYPED),
+    "batch": (lambda rows, *_: pa.RecordBatch.from_pylist(rows), TYPED),
+    "dataset": (lambda rows, *_: ds.dataset(pa.Table.from_pylist(rows)), TYPED),
+    "scanner": (lambda rows, *_: ds.dataset(pa.Table.from_pylist(rows)).scanner(), TYPED),
+    "pandas": (lambda rows, *_: pd.DataFrame(rows), TYPED),
+    "pandas category": (pandas_of("category"), TYPED),
+    "pandas nullable": (pandas_of("Int64"), INTEGERS),
+    "pandas arrow integers": (pandas_of("int64[pyarrow]"), INTEGERS),
+    "pandas arrow texts": (pandas_of("string[pyarrow]"), TEXTS),
+    "polars": (lambda rows, *_: pl.DataFrame(rows), TYPED),
+    "polars categorical": (
+        lambda rows, *_: pl.DataFrame(rows, schema_overrides={"item_id": pl.Categorical}),
+        TEXTS,
+    ),
+    "polars lazy": (lambda rows, *_: pl.LazyFrame(rows), TYPED),
+}
+"""Format -> how rows are put there, and the kinds of ids that it can hold."""
+
+BY_PLACE = {"dict of dicts", "named tuples", "tuples", "generator"}
+"""These hold one value an item, whatever it is called."""
+
+MATRIX = [
+    pytest.param(put, kind, order, id=f"{name}-{kind}-{order}")
+    for name, (put, kinds) in FORMATS.items()
+    for kind in kinds
+    for order in ("score", "rank")
+    if order == "score" or name not in BY_PLACE
+]
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """One database for all that is only read."""
+    with duckdb.connect() as one:
+        yield one
+
+
+@pytest.mark.parametrize(("put", "kind", "order"), MATRIX)
+def test_a_format_changes_no_number(
+    put: Callable[..., Any],
+    kind: str,
+    order: str,
+    tmp_path: Path,
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    other = "score" if order == "rank" else "rank"
+    rankings = put(without(rankings_of(kind), other), "rankings", tmp_path)
+    labels = put(labels_of(kind), "labels", tmp_path)
+    result = sm.evaluate(rankings, labels, METRICS, connection=connection, **{order: order})
+    assert numbers(result) == expected(kind)
+
+
+IN_ORDER: Mapping[str, Callable[[Rows, str, Path], Any]] = {
+    "json": as_lists(as_json("json")),
+    "jsonl.gz": as_lists(as_json("jsonl.gz")),
+    "parquet": as_lists(lambda r, role, f: parquet_file(f / f"{role}.parquet", r)),
+    "arrow": as_lists(arrow),
+    "pandas": as_lists(lambda rows, *_: pd.DataFrame(rows)),
+    "polars": as_lists(lambda rows, *_: pl.DataFrame(rows)),
+    "relation": database_lists,
+    "dict": lambda rows, *_: {row["query_id"]: row["item_id"] for row in listed(rows)},
+    "dict of tuples": lambda rows, *_: {r["query_id"]: tuple(r["item_id"]) for r in listed(rows)},
+    "dict of arrays": lambda rows, *_: {
+        r["query_id"]: np.array(r["item_id"]) for r in listed(rows)
+    },
+    "rows": as_lists(lambda rows, *_: rows),
+}
+
+
+@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize("form", IN_ORDER)
+def test_the_order_of_a_list_is_its_rank(form: str, kind: str, tmp_path: Path) -> None:
+    """Lists of relevant items have no grades: each is 1, as in rows with grade 1."""
+    put = IN_ORDER[form]
+    ranked = put(without(rankings_of(kind), "score", "rank"), "rankings", tmp_path)
+    relevant = [row for row in labels_of(kind) if row["grade"]]
+    labels = put(without(relevant, "grade"), "labels", tmp_path)
+    ones = [row | {"grade": 1} for row in as_text(relevant)]
+    plain = pa.Table.from_pylist(as_text(rankings_of(kind))), pa.Table.from_pylist(ones)
+    assert numbers(sm.evaluate(ranked, labels, METRICS)) == numbers(sm.evaluate(*plain, METRICS))
+
+
+def test_labels_may_be_sets() -> None:
+    truth = {query: {"a", "b"} for query in "qr"}
+    run = {"q": ["x", "b"], "r": ["a"]}
+    assert sm.evaluate(run, truth, "mrr")["mrr"] == pytest.approx(3 / 4)
+    frozen = {query: frozenset(items) for query, items in truth.items()}
+    assert sm.evaluate(run, frozen, "recall@5")["recall@5"] == pytest.approx(1 / 2)
+
+
+# JSON
+
+LABELS = pa.table({"query_id": ["q", "q"], "item_id": ["a", "b"], "grade": [0, 1]})
+RUN = [("q", "a", 2.0), ("q", "b", 1.0)]
+
+
+def test_integers_of_json_are_unharmed(tmp_path: Path) -> None:
+    large = 12345678901234567890123456789
+    text = f'{{"query_id": 1, "item_id": {large}, "score": 1}}\n'
+    run = text_file(tmp_path / "run.jsonl", text)
+    labels = {"1": {str(large): 1, str(large + 1): 1}}
+    assert sm.evaluate(run, labels, "recall@5")["recall@5"] == 0.5
+
+
+def test_a_key_that_is_missing_is_null(tmp_path: Path) -> None:
+    rows = [{"query_id": "q", "item_id": "a", "score": 1}, {"query_id": "q", "item_id": "b"}]
+    run = text_file(tmp_path / "run.json", json.dumps(rows))
+    with pytest.raises(sm.InputError, match="score is NULL in 1 row"):
+        sm.evaluate(run, LABELS, "mrr")
+
+
+def test_a_key_may_come_late(tmp_path: Path) -> None:
+    rows = [{"query_id": "q", "item_id": f"i{n}", "score": n} for n in range(30_000)]
+    rows.append({"query_id": "q", "item_id": "b", "score": -1, "country": "de"})
+    run = text_file(tmp_path / "run.jsonl", lines_of(rows))
+    with pytest.raises(sm.InputError, match="country varies"):
+        sm.evaluate(run, LABELS, "mrr", by="country")
+
+
+JSON = {
+    "broken": ('{"query_id": "q"}\n{"query_id"\n', r"broken\.jsonl"),
+    "keys_twice": ('{"query_id": "q", "item_id": "a", "score": 1, "score": 2}\n', "duplicate key"),
+    "case": ('{"query_id": "q", "item_id": "a", "Score": 1, "score": 2}\n', "case alone"),
+    "other_keys": ('{"q": "q", "item_id": "a", "score": 2}\n', "unknown column 'query_id'"),
+    "scalars": ("1\n2\n", "unknown column"),
+    "nulls": ('{"query_id": null, "item_id": "a", "score": 2}\n', "query_id is NULL in 1 row"),
+    "text": ('{"query_id": "q", "item_id": "a", "score": "2,5"}\n', "score is no number"),
+    "nan": ('{"query_id": "q", "item_id": "a", "score": NaN}\n', "score is NaN"),
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_that_is_refused(name: str, tmp_path: Path) -> None:
+    text, message = JSON[name]
+    with pytest.raises(sm.InputError, match=message):
+        sm.evaluate(text_file(tmp_path / f"{name}.jsonl", text), LABELS, "mrr")
+
+
+# Folders and globs
+
+
+def test_a_folder_of_days(tmp_path: Path) -> None:
+    for day, first in (("2026-03-01", "a"), ("2026-03-02", "b")):
+        second = "ab".replace(first, "")
+        rows = [
+            {"query_id": "q", "item_id": i, "rank": n} for n, i in enumerate([first, second], 1)
+        ]
+        parquet_file(tmp_path / "logs" / f"ds={day}" / "model=007" / "x.parquet", rows)
+    for given in ("logs", "logs/", "logs/ds=*", "logs/ds=*/*/*.parquet", "logs/**/*.parquet"):
+        path = f"{tmp_path}/{given}"
+        result = sm.evaluate(path, LABELS, "mrr", rank="rank", date="ds", system="model")
+        found = {(str(r["metric_date"]), r["system"], r["value"]) for r in result.to_dicts()}
+        assert found == {("2026-03-01", "007", 0.5), ("2026-03-02", "007", 1)}
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_names_of_folders_are_texts_as_they_are_written(form: str, tmp_path: Path) -> None:
+    write = {"csv": csv_file, "parquet": parquet_file}.get(
+        form, lambda path, rows: text_file(path, json.dumps(rows))
+    )
+    rows = [{"query_id": "q", "item_id": "a", "score": 1.0}]
+    for system in ("007", "07", "2026-01-01", "1e3"):
+        path = tmp_path / f"system={system}" / f"x.{form}"
+        path.parent.mkdir()
+        write(path, rows)
+    result = sm.evaluate(str(tmp_path / "*" / f"*.{form}"), LABELS, "mrr", system="system")
+    assert [row["system"] for row in result.to_dicts()] == ["007", "07", "1e3", "2026-01-01"]
+
+
+def test_a_spec_may_name_a_folder(tmp_path: Path) -> None:
+    as_folder(rankings_of("texts"), "rankings", tmp_path)
+    labels = parquet_file(tmp_path / "labels.parquet", labels_of("texts"))
+    spec = Spec(
+        rankings={"file": f"{tmp_path / 'rankings'}/"},
+        labels={"file": str(labels)},
+        metrics=("mrr",),
+    )
+    rows = duckdb.sql(sm.compile(spec, per_query=True)).to_arrow_table().to_pylist()
+    mrr = {row["query_id"]: row["mrr"] for row in rows}
+    assert mrr == {r["query_id"]: r["mrr"] for r in expected("texts") if "query_id" in r}
+
+
+def broken_folder(name: str, folder: Path) -> None:
+    parquet_file(folder / "a.parquet", [{"x": 1}])
+    if name == "hidden":
+        parquet_file(folder / "_temporary" / "0" / "b.parquet", [{"x": 1}])
+    elif name == "lake":
+        text_file(folder / "_delta_log" / "0.json", "{}")
+    elif name == "two endings":
+        parquet_file(folder / "b.pq", [{"x": 1}])
+    elif name == "backslash":
+        parquet_file(folder / "a\\b" / "b.parquet", [{"x": 1}])
+    else:
+        (folder / "a.parquet").rename(folder / "a.csv")
+
+
+FOLDERS = {
+    "hidden": r"hidden or not finished, like .*_temporary.0.b\.parquet",
+    "lake": "a Delta table",
+    "backslash": r"backslash in its name, like .*a.b/b\.parquet",
+    "two endings": r"\.parquet and \.pq",
+    "csv": r"is a folder; name its files, like .*/\*\.parquet",
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_that_is_refused(name: str, tmp_path: Path) -> None:
+    broken_folder(name, tmp_path)
+    with pytest.raises(sm.InputError, match=FOLDERS[name]):
+        sm.evaluate(tmp_path, LABELS, "mrr")
+
+
+def test_a_backslash_in_a_file_of_a_glob(tmp_path: Path) -> None:
+    """DuckDB takes it for a folder, and would leave the file out."""
+    for name in ("a", "b\\c"):
+        csv_file(tmp_path / f"{name}.csv", [{"query_id": "q", "item_id": name, "score": 1}])
+    with pytest.raises(sm.InputError, match="backslash in its name"):
+        sm.evaluate(f"{tmp_path}/*.csv", LABELS, "mrr")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("short", [1, 12])
+def test_a_column_that_a_file_of_a_glob_has_not(form: str, short: int, tmp_path: Path) -> None:
+    write = csv_file if form == "csv" else parquet_file
+    for number in range(15):
+        rows = [{"query_id": "q", "item_id": f"i{number}", "score": 1.0}]
+        write(tmp_path / f"{number:02}.{form}", without(rows, "score" if number == short else ""))
+    with pytest.raises(sm.InputError, match=rf"{short:02}\.{form}[\s\S]*score"):
+        sm.evaluate(str(tmp_path / f"*.{form}"), LABELS, "mrr")
+
+
+def test_types_of_files_may_differ(tmp_path: Path) -> None:
+    """Read with the types of the first file, 007 would be 7, and 2.5 would be 2."""
+    parquet_file(tmp_path / "1.parquet", [{"query_id": 1, "item_id": 7, "score": 2}])
+    parquet_file(tmp_path / "2.parquet", [{"query_id": "01", "item_id": "007", "score": 2.5}])
+    parquet_file(tmp_path / "3.parquet", [{"query_id": "1", "item_id": "007", "score": 2.25}])
+    result = sm.evaluate(str(tmp_path / "*.parquet"), {1: {"7": 1}, "01": {"007": 1}}, "mrr")
+    assert result.per_query()["mrr"].to_pylist() == [1, 0.5]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
+def test_files_of_a_glob_are_in_the_order_of_their_names(form: str, tmp_path: Path) -> None:
+    writers = {"csv": csv_file, "parquet": parquet_file}
+    write = writers.get(form, lambda path, rows: text_file(path, lines_of(rows)))
+    for number in reversed(range(12)):
+        rows = [{"query_id": "q", "item_id": f"i{number}", "score": 1.0}]
+        write(tmp_path / f"{number}.{form}", rows)
+    for place, name in ((1, "0"), (4, "11"), (12, "9")):
+        labels = {"q": [f"i{name}"]}
+        found = sm.evaluate(str(tmp_path / f"*.{form}"), labels, "first_rank", ties="input_order")
+        assert found["first_rank"] == place
+
+
+# Lists
+
+
+def one_list(**columns: Any) -> pa.Table:
+    return pa.table({"query_id": ["q"]} | {name: [value] for name, value in columns.items()})
+
+
+def test_scores_in_a_list_order_it() -> None:
+    run = one_list(item_id=["a", "b"], score=[1.0, 2.0])
+    assert sm.evaluate(run, LABELS, "mrr")["mrr"] == 1
+    ranks = one_list(item_id=["a", "b"], place=[2, 1])
+    assert sm.evaluate(ranks, LABELS, "mrr", rank="place")["mrr"] == 1
+    equal = one_list(item_id=["b", "a"], score=[1.0, 1.0])
+    assert sm.evaluate(equal, LABELS, "mrr")["mrr"] == 0.5
+    assert sm.evaluate(equal, LABELS, "mrr", ties="input_order")["mrr"] == 1
+
+
+def test_lists_have_names_of_their_own() -> None:
+    run = one_list(**{"ranked items": ["a", "b"], "list_rank": "x", "Score": [1, 2]})
+    truth = one_list(relevant=["b", "c"], gains=[2, 1], missing_values=7)
+    names = {"item": "relevant", "grade": "gains"}
+    options = {"item": "Ranked Items", "label_columns": names, "by": "list_rank"}
+    result = sm.evaluate(run, truth, ["cg@5", "mrr"], **options)
+    assert {row["value"] for row in result.to_dicts() if row["metric"] == "mrr"} == {1}
+
+
+def test_a_grade_may_hold_for_a_whole_list() -> None:
+    truth = pa.table({"query_id": ["q", "q"], "item_id": [["a"], ["b", "c"]], "grade": [0, 2]})
+    assert sm.evaluate({"q": ["b", "a", "c"]}, truth, "cg@5")["cg@5"] == 4
+
+
+def test_lists_of_any_kind() -> None:
+    kinds = (pa.large_list(pa.string()), pa.list_(pa.string(), 2), pa.list_view(pa.string()))
+    for kind in (*kinds, pa.list_(pa.dictionary(pa.int8(), pa.string()))):
+        run = pa.table({"query_id": ["q"], "item_id": pa.array([["a", "b"]], kind)})
+        assert sm.evaluate(run, LABELS, "mrr")["mrr"] == 0.5
+
+
+def test_lists_in_a_table_of_a_database() -> None:
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create table runs as select 'q' as query_id, ['a', 'b'] as items, 'x' as system"
+        )
+        options = {"item": "items", "label_columns": {"item": "item_id"}, "system": "system"}
+        for given in ("runs", "select * from runs"):
+            result = sm.evaluate(given, LABELS, "mrr", connection=connection, **options)
+            assert result["mrr"] == 0.5
+
+
+def test_an_empty_list_is_a_query_without_rows() -> None:
+    """It is missing: 0 unless missing=drop; a labelled query without items has no label."""
+    run = {"q": ["b"], "r": []}
+    truth: dict[str, list[str]] = {"q": ["b"], "r": ["b"], "s": []}
+    (row,) = sm.evaluate(run, truth, "mrr").to_dicts()
+    assert (row["value"], row["n_queries"], row["n_missing"]) == (0.5, 2, 1)
+    assert sm.evaluate(run, truth, "mrr", missing="drop")["mrr"] == 1
+    with pytest.raises(sm.InputError, match="without a ranking"):
+        sm.evaluate(run, truth, "mrr", missing="error")
+    typed = pa.table({"query_id": ["q", "r"], "item_id": [["b"], []], "score": [[1.0], []]})
+    assert sm.evaluate(typed, truth, "mrr")["mrr"] == 0.5
+
+
+BAD_LISTS: Mapping[str, tuple[Any, Any, str]] = {
+    "unequal scores": (one_list(item_id=["a", "b"], score=[1.0]), LABELS, "equally long"),
+    "unequal grades": ({"q": ["a"]}, one_list(item_id=["a"], grade=[1, 2]), "equally long"),
+    "no list": (
+        pa.table({"query_id": ["q", "r"], "item_id": [["a"], None]}),
+        LABELS,
+        "item_id is NULL in 1 row",
+    ),
+    "no list of labels": (
+        {"q": ["a"]},
+        pa.table({"query_id": ["q", "r"], "item_id": [["a"], None]}),
+        "labels: item_id is NULL in 1 row",
+    ),
+    "no scores": (
+        pa.table({"query_id": ["q", "r"], "item_id": [["a"], ["b"]], "score": [[1.0], None]}),
+        LABELS,
+        "score is NULL in 1 row",
+    ),
+    "no item": (one_list(item_id=["a", None]), LABELS, "item_id is NULL in 1 row"),
+    "an item twice": ({"q": ["a", "b", "a"]}, LABELS, "more than once under the same query"),
+    "a label twice": ({"q": ["a"]}, {"q": ["a", "a"]}, "more than once under the same query"),
+    "a query twice": (
+        pa.table({"query_id": ["q", "q"], "item_id": [["a"], ["b"]]}),
+        LABELS,
+        "not ranked 1, 2",
+    ),
+    "one score": (one_list(item_id=["a"], score=1.0), LABELS, "score one value a row"),
+    "structs": (one_list(item_id=[{"id": "a"}]), LABELS, "lists of STRUCT"),
+    "lists of lists": (one_list(item_id=[["a"]]), LABELS, r"lists of VARCHAR\[\]"),
+    "fractions": (one_list(item_id=[1.0, 2.5]), LABELS, "lists of DOUBLE"),
+    "queries": (pa.table({"query_id": [["q"]], "item_id": [["a"]]}), LABELS, "query_id holds"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LISTS)
+def test_lists_that_are_refused(name: str) -> None:
+    run, truth, message = BAD_LISTS[name]
+    with pytest.raises(sm.InputError, match=message):
+        sm.evaluate(run, truth, "mrr")
+
+
+def test_a_score_that_is_named_must_be_there() -> None:
+    with pytest.raises(sm.InputError, match="unknown column 'relevance_score'"):
+        sm.evaluate(one_list(item_id=["a"]), LABELS, "mrr", score="relevance_score")
+    with pytest.raises(sm.InputError, match="unknown column 'gain'"):
+        sm.evaluate({"q": ["a"]}, one_list(item_id=["a"]), "mrr", label_columns={"grade": "gain"})
+
+
+def test_an_item_twice_in_a_list_counts_at_its_best_rank() -> None:
+    run = {"q": ["a", "b", "a"]}
+    assert sm.evaluate(run, LABELS, "mrr", duplicate_rankings="best_score")["mrr"] == 0.5
+
+
+def lists_in_csv(path: Path, rows: Rows) -> Path:
+    """A list in a text file is written as in JSON."""
+    texts = [{name: json.dumps(value) for name, value in row.items()} for row in rows]
+    both = zip(texts, rows, strict=True)
+    return csv_file(path, [text | {"query_id": row["query_id"]} for text, row in both])
+
+
+@pytest.mark.parametrize(
+    ("suffix", "write"),
+    [
+        (".parquet", parquet_file),
+        (".json", lambda path, rows: text_file(path, json.dumps(rows))),
+        (".csv", lists_in_csv),
+    ],
+)
+@pytest.mark.parametrize("valued", [False, True])
+def test_a_spec_says_that_rows_hold_lists(
+    valued: bool, suffix: str, write: Callable[..., Path], tmp_path: Path
+) -> None:
+    """SQL that is compiled without a look at the table."""
+    relevant = [row for row in labels_of("texts") if row["grade"]]
+    rows = {"rankings": rankings_of("texts"), "labels": relevant}
+    values = {"rankings": "score", "labels": "grade"}
+    spec: dict[str, Any] = {}
+    for table, value in values.items():
+        lists = listed(rows[table]) if valued else without(listed(rows[table]), value)
+        path = write(tmp_path / f"{table}{suffix}", lists)
+        columns = {value: value} if valued else {}
+        spec[table] = {"file": str(path), "lists": True, "columns": columns}
+    text = sm.compile(Spec(**spec, metrics=("mrr", "num_ret")), per_query=True)
+    found = {row[1]: row[2:] for row in duckdb.sql(text).fetchall()}
+    own = [row for row in expected("texts") if "query_id" in row]
+    assert found == {row["query_id"]: (row["mrr"], row["num_ret"]) for row in own}
+
+
+# Python's own
+
+
+BAD_DATA: Mapping[str, tuple[Any, str]] = {
+    "number": ({"q": 3}, "rankings: query 'q' has 3: neither a list nor a dict of items"),
+    "text": ({"q": "ab"}, "neither a list nor a dict"),
+    "set": ({"q": {"a"}}, "a set has no order"),
+    "both": ({"q": ["a"], "r": {"a": 1}}, "for all queries give lists, or for all dicts"),
+    "fraction": ({"q": [1.5]}, "item_id must hold texts or whole numbers, given 1.5"),
+    "flag": ({True: ["a"]}, "query_id must hold texts or whole numbers, given True"),
+    "no id": ({"q": [None]}, "item_id is NULL"),
+    "scores": ({"q": {"a": "x", "b": 1.0}}, "cannot be read"),
+    "no number": ({"q": {"a": "x"}}, "score is no number"),
+    "no score": ({"q": {"a": None}}, "score is NULL"),
+    "nothing": ({}, "there is no row in it"),
+    "no rows": ([], "there is no row in it"),
+    "rows of numbers": (
+        [1, 2],
+        r"a row must be a dict, a NamedTuple or \(query_id, item_id, score\)",
+    ),
+    "short rows": ([("q", "a")], "a row must be"),
+    "missing keys": ([{"query_id": "q", "item_id": "a"}], "unknown column 'score'"),
+    "a key missing": (
+        [*({"query_id": "q", "item_id": i, "score": 1} for i in "ab"), {}],
+        "is NULL",
+    ),
+    "huge": ({"q": {"a": 10**400}}, "cannot be read"),
+    "surrogate": ({"q": ["\ud800"]}, "cannot be read"),
+    "object": (object(), "must be a DataFrame, speak Arrow, or be rows or a dict of lists"),
+    "series": (pd.Series([1.0]), "cannot be read as a table"),
+    "paths": (["a.csv", "b.csv"], "a row must be"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+def test_data_that_is_refused(name: str) -> None:
+    data, message = BAD_DATA[name]
+    with pytest.raises(sm.InputError, match=message):
+        sm.evaluate(data, LABELS, "mrr")
+
+
+def test_ids_of_a_dict_may_be_of_both_types() -> None:
+    run = {7: {"a": 2, 1: 1}, "8": {2**70: 1}}
+    truth = {"7": {"1": 1}, 8: [str(2**70)]}
+    assert (
+        sm.evaluate(run, {q: dict.fromkeys(v, 1) for q, v in truth.items()}, "mrr")["mrr"] == 0.75
+    )
+
+
+def test_a_dict_has_the_names_of_the_columns() -> None:
+    """Names hold for both tables, of which only one has names of its own."""
+    labels = LABELS.rename_columns(["qid", "sku", "gain"])
+    names = {"query": "qid", "item": "sku", "grade": "gain"}
+    for run in ({"q": ["a", "b"]}, {"q": {"a": 2, "b": 1}}, RUN, [ScoredDoc(*row) for row in RUN]):
+        assert sm.evaluate(run, labels, "mrr", **names)["mrr"] == 0.5
+    run = {"q": {"a": 2, "b": 1}}
+    assert sm.evaluate(run, labels, "mrr", score="s", **names)["mrr"] == 0.5
+
+
+def test_rows_of_python_keep_their_order_and_their_columns() -> None:
+    run = [{"query_id": "q", "item_id": i, "score": 1, "country": "de"} for i in "ba"]
+    result = sm.evaluate(run, LABELS, "mrr", ties="input_order", by="country")
+    assert {row["value"] for row in result.to_dicts()} == {1}
+    in_order = {"q": {"b": 1, "a": 1}}
+    assert sm.evaluate(in_order, LABELS, "mrr", ties="input_order")["mrr"] == 1
+
+
+def test_what_is_given_stays_as_it_is() -> None:
+    run: dict[Any, Any] = {7: [1, "b"]}
+    rows = [{"query_id": 7, "doc_id": 1, "score": 1.0}]
+    sm.evaluate(run, {7: ["b"]}, "mrr")
+    sm.evaluate(rows, {7: [1]}, "mrr")
+    assert run == {7: [1, "b"]}
+    assert rows == [{"query_id": 7, "doc_id": 1, "score": 1.0}]
+
+
+def test_a_dataset_of_files(tmp_path: Path) -> None:
+    as_folder(rankings_of("texts"), "rankings", tmp_path)
+    run = ds.dataset(tmp_path / "rankings", format="parquet")
+    assert numbers(sm.evaluate(run, labels_of("texts"), METRICS)) == expected("texts")
+
+
+def test_labels_that_stand_in_lists_of_rankings() -> None:
+    run = one_list(item_id=["a", "b", "c"], grade=[0, 1, None])
+    result = sm.evaluate(run, None, ["mrr", "num_rel", "num_ret"])
+    assert [result[name] for name in ("mrr", "num_rel", "num_ret")] == [0.5, 1, 3]

@@ -1,0 +1,167 @@
+"""`init`: a spec to start from, in which every key has an example that is accepted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from test_cli import sqlmetrics
+from test_schema import paths
+
+import sqlmetrics as sm
+from sqlmetrics import starter
+
+EXAMPLE = starter.example()
+OPTIONAL = re.compile(r"^( *)#(?=\S)")
+"""A # right before a key leaves it out; prose has a space behind its #."""
+
+INSTEAD = {
+    "rankings.relation": ("file: rankings.parquet", "relation: analytics.rankings"),
+    "rankings.sql": ("file: rankings.parquet", 'sql: "select * from analytics.rankings"'),
+    "rankings.columns.rank": ("score: score", "rank: position"),
+    "labels.relation": ("file: labels.parquet", "relation: analytics.labels"),
+    "labels.sql": ("file: labels.parquet", "sql: select * from analytics.labels"),
+    "queries.relation": ("file: queries.parquet", "relation: analytics.queries"),
+    "queries.sql": ("file: queries.parquet", "sql: select * from analytics.queries"),
+    "items.relation": ("file: items.parquet", "relation: analytics.items"),
+    "items.sql": ("file: items.parquet", "sql: select * from analytics.items"),
+}
+"""Keys that stand in the place of another one: its line, and theirs."""
+
+
+def uncommented(text: str) -> str:
+    """The example with all that can be left out."""
+    return "\n".join(OPTIONAL.sub(r"\1", line) for line in text.splitlines())
+
+
+def blocks() -> dict[str, str]:
+    """Every optional block's first line -> the example with that block alone."""
+    lines, found, start = EXAMPLE.splitlines(), {}, 0
+    while start < len(lines):
+        end = start + 1
+        if OPTIONAL.match(lines[start]):
+            while (
+                end < len(lines)
+                and OPTIONAL.match(lines[end])
+                and depth(lines[end]) > depth(lines[start])
+            ):
+                end += 1
+            block = [OPTIONAL.sub(r"\1", line) for line in lines[start:end]]
+            name = f"{start + 1}: {lines[start].strip(' #')}"
+            found[name] = "\n".join([*lines[:start], *block, *lines[end:]])
+        start = end
+    return found
+
+
+def depth(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def given(text: str) -> set[str]:
+    """The paths of all keys of a YAML text."""
+
+    def walk(node: object, path: str = "") -> set[str]:
+        if not isinstance(node, dict) or path in ("conventions", "labels.grades"):
+            return set()
+        here = {f"{path}.{key}".strip("."): value for key, value in node.items()}
+        return set(here).union(*(walk(value, name) for name, value in here.items()))
+
+    return walk(yaml.safe_load(text))
+
+
+def read(text: str, folder: Path) -> sm.Spec:
+    (folder / "spec.yml").write_text(text, encoding="utf-8")
+    return sm.Spec.read(folder / "spec.yml")
+
+
+def test_the_example_is_a_spec_as_it_stands(tmp_path: Path) -> None:
+    spec = read(EXAMPLE, tmp_path)
+    assert spec.title == "search_quality"
+    assert "from read_parquet(" in sm.compile(spec)
+
+
+@pytest.mark.parametrize("name", blocks())
+def test_every_optional_block_is_accepted(name: str, tmp_path: Path) -> None:
+    assert read(blocks()[name], tmp_path)
+
+
+def test_all_blocks_go_together(tmp_path: Path) -> None:
+    text = uncommented(EXAMPLE).replace("    weight: traffic\n", "", 1)  # the queries have it too
+    assert "my" not in sm.compile(read(text, tmp_path))
+
+
+@pytest.mark.parametrize("key", INSTEAD)
+def test_what_can_stand_instead_is_accepted(key: str, tmp_path: Path) -> None:
+    line, instead = INSTEAD[key]
+    text = uncommented(EXAMPLE).replace("    weight: traffic\n", "", 1)
+    assert line in text
+    changed = text.replace(line, instead)
+    assert key in given(changed)
+    read(changed, tmp_path)
+
+
+def test_grades_may_stand_in_the_rankings(tmp_path: Path) -> None:
+    spec = yaml.safe_load(EXAMPLE)
+    del spec["labels"]
+    spec["rankings"]["columns"]["grade"] = "relevance"
+    read(yaml.safe_dump(spec), tmp_path)
+
+
+def test_every_key_of_a_spec_has_an_example() -> None:
+    shown = given(uncommented(EXAMPLE)) | set(INSTEAD) | {"rankings.columns.grade"}
+    assert shown == set(paths())
+    for key in (*INSTEAD, "rankings.columns.grade"):
+        assert re.search(rf"# .*\b{key.rsplit('.', 1)[-1]}: ", EXAMPLE), key
+
+
+def test_every_key_of_the_example_has_a_comment_above() -> None:
+    """Except the names of columns and places, which say what they are."""
+    lines = EXAMPLE.splitlines()
+    for at, line in enumerate(lines):
+        if re.match(r"#?[a-z_]+:", line) and not line.startswith("version"):
+            assert lines[at - 1].startswith("# ") or "#" in line.partition(": ")[2], line
+
+
+def test_init_writes_it_and_says_what_is_next(tmp_path: Path) -> None:
+    out = sqlmetrics("init", folder=tmp_path).stdout
+    assert (tmp_path / "sqlmetrics.yml").read_text(encoding="utf-8") == EXAMPLE
+    assert (tmp_path / starter.SCHEMA).read_text(encoding="utf-8") == starter.schema()
+    first = EXAMPLE.splitlines()[0]
+    assert first == f"# yaml-language-server: $schema={starter.SCHEMA}"
+    commands = [line.split()[1:] for line in out.splitlines() if line.startswith("  sqlmetrics ")]
+    assert ["compile", "sqlmetrics.yml"] in commands
+    for command in commands:
+        is_about_data = command[0] == "validate"  # and there is none yet
+        done = sqlmetrics(*command, folder=tmp_path, expect=2 if is_about_data else 0)
+        assert ("'rankings.parquet' cannot be read" in done.stderr) == is_about_data
+
+
+def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
+    spec, schema = tmp_path / "my spec.yml", tmp_path / starter.SCHEMA
+    spec.write_text("mine")
+    schema.write_text("{}")
+    done = sqlmetrics("init", "my spec.yml", folder=tmp_path, expect=2)
+    assert "'my spec.yml' is there already; --force writes over it" in done.stderr
+    assert (done.stdout, spec.read_text()) == ("", "mine")
+    out = sqlmetrics("init", "other.yml", folder=tmp_path).stdout
+    assert f"Left {starter.SCHEMA} as it was" in out
+    assert schema.read_text() == "{}"
+    out = sqlmetrics("init", "my spec.yml", "--force", folder=tmp_path).stdout
+    assert "sqlmetrics compile 'my spec.yml'" in out
+    assert spec.read_text(encoding="utf-8") == EXAMPLE
+    assert schema.read_text(encoding="utf-8") == starter.schema()
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [(".", "is a folder; name a file"), ("no/x.yml", "cannot write 'no/x.yml'")]
+)
+def test_where_it_cannot_be_written(file: str, said: str, tmp_path: Path) -> None:
+    assert said in sqlmetrics("init", file, folder=tmp_path, expect=2).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_prints_the_schema(tmp_path: Path) -> None:
+    assert sqlmetrics("init", "--schema", folder=tmp_path).stdout == starter.schema()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,232 @@
+"""`run`, `validate` and `verify`: tables replaced whole or not at all, and what is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from test_cli import sqlmetrics
+
+import sqlmetrics as sm
+from sqlmetrics import jobs
+from sqlmetrics.engines.duckdb import DuckDB, open_database
+
+SPEC = """\
+name: {name}
+rankings: {{relation: runs, columns: {{score: score, system: model}}}}
+labels: {{relation: truth}}
+metrics: {metrics}
+output: {{relation: main.metrics, per_query: per_query}}
+"""
+TABLES = """
+create table runs as select * from (values
+    ('new', 'q1', 'a', 2.0), ('new', 'q1', 'b', 1.0),
+    ('old', 'q1', 'b', 2.0), ('old', 'q2', 'c', 1.0)
+) as t (model, query_id, item_id, score);
+create table truth as
+select * from (values ('q1', 'b', 1), ('q2', 'c', 2)) as t (query_id, item_id, grade);
+"""
+FACTS = [
+    "spec",
+    "metric_date",
+    "system",
+    "segment_name",
+    "segment_value",
+    "metric",
+    "k",
+    "value",
+    "numerator",
+    "denominator",
+    "n_queries",
+    "n_skipped",
+    "n_missing",
+    "sum_sq",
+    "ci_low",
+    "ci_high",
+    "definition_hash",
+    "run_id",
+    "computed_at",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute(TABLES)
+    return tmp_path
+
+
+def spec(folder: Path, name: str = "shop", metrics: str = "[mrr, ndcg@10]") -> str:
+    """The name of a spec file, written."""
+    (folder / f"{name}.yml").write_text(SPEC.format(name=name, metrics=metrics))
+    return f"{name}.yml"
+
+
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(folder / "shop.duckdb"), read_only=True) as connection:
+        return connection.execute(query).fetchall()
+
+
+def run(folder: Path, *arguments: str, expect: int = 0, **written: str) -> Any:
+    name = spec(folder, **written)
+    return sqlmetrics("run", name, "--db", "shop.duckdb", *arguments, folder=folder, expect=expect)
+
+
+def test_a_run_writes_the_tables_of_the_contract(folder: Path) -> None:
+    run(folder)
+    columns = rows(folder, "select column_name from duckdb_columns() where table_name = 'metrics'")
+    assert [name for (name,) in columns] == FACTS
+    assert rows(folder, "select system, metric, k, value from metrics order by all") == [
+        ("new", "mrr", 0, 0.25),
+        ("new", "ndcg", 10, pytest.approx(0.31546487678572877, rel=1e-15)),
+        ("old", "mrr", 0, 1.0),
+        ("old", "ndcg", 10, 1.0),
+    ]
+    assert rows(folder, "select system, query_id, mrr from per_query order by all") == [
+        ("new", "q1", 0.5),
+        ("new", "q2", 0.0),
+        ("old", "q1", 1.0),
+        ("old", "q2", 1.0),
+    ]
+    key = "spec, metric_date, system, segment_name, segment_value, metric, k"
+    assert rows(folder, f"select count(*) - count(distinct ({key})) from metrics") == [(0,)]
+
+
+def test_a_second_run_replaces_its_own_rows_and_no_others(folder: Path) -> None:
+    run(folder)
+    run(folder, name="other", metrics="[mrr]")
+    first = rows(folder, "select run_id from metrics where spec = 'shop' limit 1")
+    run(folder)
+    assert rows(folder, "select spec, count(*) from metrics group by all order by all") == [
+        ("other", 2),
+        ("shop", 4),
+    ]
+    assert rows(folder, "select distinct run_id from metrics where spec = 'shop'") != first
+
+
+def test_new_metrics_are_new_columns(folder: Path) -> None:
+    run(folder)
+    run(folder, metrics="[mrr, 'recall(rel=2)@5']")
+    assert rows(
+        folder,
+        "select system, query_id, ndcg_at_10, recall_rel2_at_5 from per_query "
+        "where query_id = 'q2' order by all",
+    ) == [("new", "q2", None, 0.0), ("old", "q2", None, 1.0)]
+
+
+def test_bad_input_leaves_the_tables_as_they_were(folder: Path) -> None:
+    run(folder)
+    before = rows(folder, "from metrics order by all")
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+        connection.execute("insert into truth values ('q1', 'b', 3)")
+    assert "duplicate_labels=max_grade" in run(folder, expect=2).stderr
+    assert rows(folder, "from metrics order by all") == before
+
+
+@pytest.mark.parametrize("failing", range(9))
+def test_a_run_that_fails_anywhere_changes_nothing(
+    folder: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder)
+    before = [rows(folder, f"from {table} order by all") for table in ("metrics", "per_query")]
+    path = spec(folder, metrics="[mrr, ap, hit@3]")
+    the_spec = sm.Spec.read(folder / path)
+    texts = list(jobs.statements(the_spec))
+    broken = [*texts[:failing], "select * from nowhere", *texts[failing:]]
+    monkeypatch.setattr(jobs, "statements", lambda _: iter(broken))
+    database = str(folder / "shop.duckdb")
+    with (
+        open_database(database, writing=True) as connection,
+        DuckDB(connection) as engine,
+        pytest.raises(sm.EngineError, match="nowhere"),
+    ):
+        jobs.write(the_spec, engine)
+    after = [rows(folder, f"from {table} order by all") for table in ("metrics", "per_query")]
+    assert after == before
+
+
+def test_a_dry_run_opens_nothing(folder: Path) -> None:
+    out = run(folder, "--dry-run").stdout
+    assert "delete from main.metrics where spec = 'shop';" in out
+    assert rows(folder, "select count(*) from duckdb_tables()") == [(2,)]
+
+
+def test_a_spec_without_output_cannot_run(folder: Path) -> None:
+    (folder / "bare.yml").write_text(
+        SPEC.split("output", maxsplit=1)[0].format(name="bare", metrics="[mrr]")
+    )
+    done = sqlmetrics("run", "bare.yml", "--db", "shop.duckdb", folder=folder, expect=2)
+    assert "add: output: {relation: ranking_metrics}" in done.stderr
+
+
+def test_validate_tells_whether_a_spec_fits(folder: Path) -> None:
+    name = spec(folder)
+    done = sqlmetrics("validate", name, "--db", "shop.duckdb", folder=folder)
+    assert done.stderr == "shop.yml fits its tables: 2 metrics\n"
+    (folder / name).write_text((folder / name).read_text().replace("model", "modle"))
+    done = sqlmetrics("validate", name, "--db", "shop.duckdb", folder=folder, expect=2)
+    assert "unknown column 'modle'; did you mean 'model'?" in done.stderr
+    assert rows(folder, "select count(*) from duckdb_tables()") == [(2,)]
+
+
+def test_validate_tells_wrong_types(folder: Path) -> None:
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+        connection.execute("alter table truth alter grade type date using date '2026-01-01'")
+    done = sqlmetrics("validate", spec(folder), "--db", "shop.duckdb", folder=folder, expect=2)
+    assert "grade has the type DATE, and is wanted as grade, a number" in done.stderr
+
+
+def test_verify_compares_every_metric(folder: Path) -> None:
+    out = sqlmetrics("verify", spec(folder), "--db", "shop.duckdb", folder=folder)
+    assert [line.split()[:2] for line in out.stdout.splitlines()[1:]] == [
+        ["mrr", "12"],
+        ["ndcg@10", "12"],
+    ]
+    assert "2 queries compared" in out.stderr
+
+
+def test_verify_fails_where_the_numbers_differ(folder: Path) -> None:
+    line = ["verify", spec(folder), "--db", "shop.duckdb", "--tolerance", "-1"]
+    sqlmetrics(*line, folder=folder, expect=1)
+
+
+def test_a_sample_is_of_whole_queries_and_always_the_same(folder: Path) -> None:
+    from sqlmetrics.verify import sampled
+
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create table runs as select q as query_id, i as item_id, i as score, 'm' as model "
+            "from range(500) t(q), range(4) u(i)"
+        )
+        connection.execute("create table truth as select query_id, item_id, 1 as grade from runs")
+        the_spec = sm.Spec.read(folder / spec(folder))
+        with DuckDB(connection) as engine:
+            part, queries = sampled(the_spec, engine, most=100)
+            again, _ = sampled(the_spec, engine, most=100)
+            whole, every = sampled(the_spec, engine, most=500)
+        assert (queries, every) == (100, 500)
+        assert part == again
+        assert whole is the_spec
+        kept = f"select count(distinct query_id), count(*) from runs where {part.rankings.where}"
+        assert connection.execute(kept).fetchall() == [(100, 400)]
+
+
+def test_errors_can_be_read_by_programs(folder: Path) -> None:
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+        connection.execute("insert into truth values ('q1', 'b', 3)")
+    line = ["verify", spec(folder), "--db", "shop.duckdb", "--errors", "json"]
+    told = json.loads(sqlmetrics(*line, folder=folder, expect=2).stderr)
+    assert told["error"] == "InputError"
+    assert told["exit_code"] == 2
+    assert told["problems"] == [
+        {
+            "table": "labels",
+            "problem": "items that stand more than once under the same query: 1",
+            "count": 1,
+            "examples": [{"query_id": "q1", "item_id": "b", "rows": 2}],
+            "remedy": "remove the repeated rows, or choose duplicate_labels=max_grade",
+        }
+    ]

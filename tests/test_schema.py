@@ -1,0 +1,230 @@
+"""The JSON schema of spec files and the page about them: current, complete, and right."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import peer
+
+import sqlmetrics as sm
+from sqlmetrics import starter
+from sqlmetrics.catalog import listed
+from sqlmetrics.conventions import OPTIONS, PRESETS
+from sqlmetrics.explain import explain
+from sqlmetrics.measure import parse
+from sqlmetrics.schema import METRIC, schema, schema_text
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = ROOT / "sqlmetrics" / "spec.schema.json"
+PAGE = ROOT / "docs" / "spec.md"
+UPDATE = os.environ.get("UPDATE_GOLDEN") == "1"
+
+MINIMAL: dict[str, Any] = {
+    "rankings": {"file": "runs.parquet"},
+    "labels": {"relation": "truth"},
+    "metrics": ["ndcg@10"],
+}
+
+
+def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Path, schema and whether it must be given, of every key but the options'."""
+    for name, inner in node.get("properties", {}).items():
+        here = f"{path}.{name}".strip(".")
+        yield here, inner, name in node.get("required", ())
+        if here != "conventions":
+            yield from nodes(inner, here)
+
+
+def paths() -> list[str]:
+    """The paths of all keys that a spec file can have."""
+    return [path for path, _, _ in nodes(schema())]
+
+
+def test_the_file_is_current() -> None:
+    if UPDATE:
+        FILE.write_text(schema_text(), encoding="utf-8")
+    assert FILE.read_text(encoding="utf-8") == schema_text()
+    assert starter.schema() == schema_text()
+
+
+def test_every_key_has_a_description() -> None:
+    assert [path for path, node, _ in nodes(schema()) if not node["description"]] == []
+
+
+def test_every_option_choice_and_preset_is_there() -> None:
+    properties = schema()["properties"]
+    assert properties["preset"]["enum"] == list(PRESETS)
+    options = properties["conventions"]["properties"]
+    assert list(options) == list(OPTIONS)
+    for name, option in OPTIONS.items():
+        assert all(f"{c.name}: {c.meaning}" in options[name]["description"] for c in option.choices)
+
+
+def test_the_keys_are_the_spec_s() -> None:
+    assert list(schema()["properties"]) == list(sm.Spec.model_fields)
+
+
+METRICS = ["ndcg@10", " NDCG ( gain = linear ) @ 20", "P.5,10", "ndcg_cut_10", "ndcg_cut.10", "map"]
+METRICS += ["nDCG(dcg='exp-log2')@10", "ndcg(gain={1: 1, 2: 3})@5", "P_5,10", "RR(rel=0.5)"]
+
+
+@pytest.mark.parametrize("text", METRICS + [metric.name for metric in listed()])
+def test_the_pattern_lets_metrics_pass(text: str) -> None:
+    assert re.search(METRIC, text)
+
+
+@pytest.mark.parametrize("text", ["", "10", "ndcg@", "ndcg@k", "ndcg(", "ndcg@10 recall@5", "@10"])
+def test_the_pattern_holds_back_what_cannot_be_read(text: str) -> None:
+    assert not re.search(METRIC, text)
+    with pytest.raises(sm.SpecError):
+        parse(text)
+
+
+RIGHT: dict[str, dict[str, Any]] = {
+    "minimal": {},
+    "one metric as text": {"metrics": "mrr"},
+    "one segment as text": {"by": "country"},
+    "a list of values": {"conventions": {"average_over": ["labels", "hits"]}},
+    "a gain table": {"conventions": {"gain": {1: 1, 2: 3.5}}},
+    "gain tables": {"conventions": {"gain": ["exp", {1: 1}]}},
+    "a number": {"conventions": {"depth": 100}},
+    "no number": {"conventions": {"depth": "none"}},
+    "words as grades": {"labels": {"file": "l.csv", "grades": {"high": 3, "none": 0}}},
+    "ranks": {"rankings": {"file": "r.csv", "columns": {"rank": "pos"}}},
+    "nothing for a column": {"rankings": {"file": "r.csv", "columns": {"system": None}}},
+}
+
+WRONG: dict[str, dict[str, Any]] = {
+    "an unknown key": {"metric": ["mrr"]},
+    "an unknown column role": {"rankings": {"file": "r.csv", "columns": {"sku": "item"}}},
+    "no metrics": {"metrics": []},
+    "a metric that cannot be read": {"metrics": ["ndcg@"]},
+    "a number as metric": {"metrics": [10]},
+    "an unknown preset": {"preset": "trec"},
+    "an unknown option": {"conventions": {"tie": "id_asc"}},
+    "an unknown choice": {"conventions": {"ties": "id"}},
+    "a list where one holds for all": {"conventions": {"ties": ["id_asc", "id_desc"]}},
+    "an empty list": {"conventions": {"gain": []}},
+    "table without the table": {"conventions": {"gain": "table"}},
+    "a negative gain": {"conventions": {"gain": {1: -1}}},
+    "a depth of 0": {"conventions": {"depth": 0}},
+    "two places": {"rankings": {"file": "r.csv", "relation": "r"}},
+    "no place": {"rankings": {"columns": {"score": "s"}}},
+    "score and rank": {"rankings": {"file": "r", "columns": {"score": "s", "rank": "r"}}},
+    "a text as table": {"labels": "labels.parquet"},
+    "data in memory": {"rankings": {"data": "r"}},
+    "another version": {"version": 2},
+    "labels twice": {"rankings": {"file": "r.csv", "columns": {"grade": "g"}}},
+}
+
+
+def accepted(given: dict[str, Any]) -> bool:
+    """Whether `Spec` itself accepts it, as it comes from a file."""
+    try:
+        sm.Spec(**given)
+    except sm.SpecError:
+        return False
+    return True
+
+
+def as_json(given: dict[str, Any]) -> Any:
+    """As an editor sees it: all keys are texts."""
+    return json.loads(json.dumps(given))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_a_spec_accepts_the_schema_accepts(name: str) -> None:
+    given = MINIMAL | RIGHT[name]
+    assert accepted(given)
+    validator = peer("jsonschema").Draft7Validator(schema())
+    assert [error.message for error in validator.iter_errors(as_json(given))] == []
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_the_schema_refuses(name: str) -> None:
+    given = MINIMAL | WRONG[name]
+    assert name == "data in memory" or not accepted(given)
+    assert not peer("jsonschema").Draft7Validator(schema()).is_valid(as_json(given))
+
+
+@pytest.mark.parametrize("key", ["rankings", "labels", "metrics"])
+def test_what_must_be_there(key: str) -> None:
+    given = {name: value for name, value in MINIMAL.items() if name != key}
+    assert not accepted(given)
+    assert not peer("jsonschema").Draft7Validator(schema()).is_valid(as_json(given))
+
+
+def test_the_schema_is_one_and_accepts_the_example() -> None:
+    validators = peer("jsonschema")
+    validators.Draft7Validator.check_schema(schema())
+    everything = re.sub(r"(?m)^( *)#(?=\S)", r"\1", starter.example())
+    for text in (starter.example(), everything):
+        validators.Draft7Validator(schema()).validate(as_json(yaml.safe_load(text)))
+
+
+# -- the page -------------------------------------------------------------------------
+
+
+def takes(node: dict[str, Any]) -> str:
+    """What a key takes, in words."""
+    if "const" in node:
+        return str(node["const"])
+    if "enum" in node or "pattern" in node:
+        return "a preset" if "enum" in node else "a metric"
+    if "anyOf" in node:
+        return f"{takes(node['anyOf'][0])}, or a list"
+    if "properties" in node or "additionalProperties" in node:
+        return "keys" if "properties" in node else "text: number"
+    kind = node["type"] if isinstance(node["type"], str) else node["type"][0]
+    return {"string": "text", "array": "a list", "boolean": "true or false"}[kind]
+
+
+def table() -> str:
+    """The page's table of all keys."""
+    rows = [["key", "takes", "default", "meaning"], ["---"] * 4]
+    for path, node, is_needed in nodes(schema()):
+        default = "needed" if is_needed else str(node.get("default", " ")).replace("False", "false")
+        meaning = node["description"].splitlines()[0].replace("|", "\\|")
+        rows.append([f"`{path}`", takes(node), default, meaning])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def example(name: str) -> str:
+    """The end of an explanation: what it says of its example."""
+    return explain(name)[explain(name).index("Example") :]
+
+
+def test_the_page_is_current() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for key, fresh in {
+        "spec": table(),
+        "explain_metric": f"```text\n{example('ndcg@3')}\n```",
+        "explain_option": f"```text\n{example('ties')}\n```",
+    }.items():
+        pattern = rf"<!-- generated: {key} -->.*?<!-- end -->"
+        assert re.search(pattern, text, re.DOTALL), key
+        block = f"<!-- generated: {key} -->\n{fresh}\n<!-- end -->"
+        text = re.sub(pattern, lambda _, block=block: block, text, flags=re.DOTALL)
+    if UPDATE:
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text
+
+
+def yamls() -> list[str]:
+    """The YAML on the page."""
+    return re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("block", yamls())
+def test_the_page_s_yaml_is_accepted(block: str, tmp_path: Path) -> None:
+    """A block is a spec, or keys to be added to the first one."""
+    first = yaml.safe_load(yamls()[0])
+    (tmp_path / "search_quality.yml").write_text(yaml.safe_dump(first | yaml.safe_load(block)))
+    assert sm.compile(sm.Spec.read(tmp_path / "search_quality.yml"))
