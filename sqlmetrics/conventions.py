@@ -74,9 +74,10 @@ class Option:
             SpecError: If the value is unknown.
         """
         name = "table" if isinstance(value, Table) else value
-        name = "number" if is_number(value) else name
+        if isinstance(value, int) and not isinstance(value, bool):
+            name = "number"
         for choice in self.choices:
-            if choice.name == name:
+            if choice.name == name and value != "number":
                 return choice
         known = [choice.name for choice in self.choices]
         raise SpecError(unknown(f"value for {self.name}", value, known))
@@ -327,7 +328,7 @@ def problems_of(name: str, value: object) -> list[str]:
         choice = OPTIONS[name].choice(value)
     except SpecError as error:
         return list(error.problems)
-    if choice.name == "number" and (not float(value).is_integer() or value < 1):  # type: ignore[arg-type, operator]
+    if choice.name == "number" and value < 1:  # type: ignore[operator]
         return [f"{name} must be a whole number, 1 or more, given {value!r}"]
     return _table_problems(name, value) if choice.name == "table" else []
 

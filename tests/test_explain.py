@@ -11,11 +11,11 @@ from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.catalog import Metric, catalog, listed
-from sqlmetrics.choices import tried
 from sqlmetrics.conventions import OPTIONS, PRESETS
-from sqlmetrics.explain import explain, sql_of
+from sqlmetrics.explaining.choices import tried
+from sqlmetrics.explaining.explain import explain, sql_of
+from sqlmetrics.explaining.worked import LIST, NOT_RETRIEVED, worked
 from sqlmetrics.measure import parse
-from sqlmetrics.worked import LIST, NOT_RETRIEVED, worked
 
 SETTINGS = [
     "ndcg(gain=linear, ideal=shown_at_k)@3",

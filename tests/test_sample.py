@@ -20,11 +20,11 @@ import pytest
 from conftest import peer
 
 import sqlmetrics as sm
-from sqlmetrics import checkup, student, survey
-from sqlmetrics.draw import allocate, draw
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.sample import Sample
-from sqlmetrics.survey import Estimate, Stratum
+from sqlmetrics.sampling import checkup, student, survey
+from sqlmetrics.sampling.draw import allocate, draw
+from sqlmetrics.sampling.sample import Sample
+from sqlmetrics.sampling.survey import Estimate, Stratum
 
 COUNTRIES = {"de": 0.5, "fr": 0.3, "us": 0.2}
 

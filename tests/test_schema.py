@@ -17,7 +17,7 @@ import sqlmetrics as sm
 from sqlmetrics import starter
 from sqlmetrics.catalog import listed
 from sqlmetrics.conventions import OPTIONS, PRESETS
-from sqlmetrics.explain import explain
+from sqlmetrics.explaining.explain import explain
 from sqlmetrics.measure import parse
 from sqlmetrics.schema import METRIC, schema, schema_text
 

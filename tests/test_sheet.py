@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sqlmetrics as sm
-from sqlmetrics import csvfile, graded, sheet
-from sqlmetrics.adding import Added, add
-from sqlmetrics.draw import draw
 from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.labelling import csvfile, graded, sheet
+from sqlmetrics.labelling.adding import Added, add
+from sqlmetrics.sampling.draw import draw
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = {"query": "query_id", "item": "item_id", "grade": "grade"}

@@ -32,7 +32,7 @@ def explain(name: str, preset: str) -> None:
     sqlmetrics explain "recall(rel=2)@50" --preset trec_eval
     sqlmetrics explain ties
     """
-    from sqlmetrics.explain import explain as explained
+    from sqlmetrics.explaining.explain import explain as explained
 
     click.echo(explained(name, preset))
 

@@ -10,7 +10,7 @@ import click
 from sqlmetrics.cli.common import error_options, writing
 
 if TYPE_CHECKING:
-    from sqlmetrics.checkup import Checkup
+    from sqlmetrics.sampling.checkup import Checkup
     from sqlmetrics.spec import Spec
 
 SHARES = ("queries", "traffic")
@@ -49,8 +49,8 @@ def sample(
     \b
     sqlmetrics sample search.yml --size 300 --by country --traffic --out sample.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.draw import draw
     from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.sampling.draw import draw
     from sqlmetrics.spec import Spec
 
     asked = Spec.read(spec)
@@ -93,9 +93,9 @@ def estimate(
     \b
     sqlmetrics estimate search.yml sample.csv --labels checkup.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics import checkup
     from sqlmetrics.engines.duckdb import DuckDB, open_database
-    from sqlmetrics.sample import Sample
+    from sqlmetrics.sampling import checkup
+    from sqlmetrics.sampling.sample import Sample
     from sqlmetrics.spec import Spec
 
     asked, drawn = _with_labels(Spec.read(spec), labels), Sample.read(sample)

@@ -10,7 +10,7 @@ import click
 from sqlmetrics.cli.common import error_options, writing
 
 if TYPE_CHECKING:
-    from sqlmetrics.sheet import Sheet
+    from sqlmetrics.labelling.sheet import Sheet
 
 CONFLICTS = ("error", "keep")
 
@@ -55,10 +55,10 @@ def sheet(
     sqlmetrics sheet search.yml -k 10 --limit 500 --out sheet.csv
     sqlmetrics sheet search.yml -k 10 --sample sample.csv --out sheet.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics import sheet as sheets
-    from sqlmetrics.csvfile import MARK
     from sqlmetrics.engines.duckdb import DuckDB, open_database
-    from sqlmetrics.sample import Sample
+    from sqlmetrics.labelling import sheet as sheets
+    from sqlmetrics.labelling.csvfile import MARK
+    from sqlmetrics.sampling.sample import Sample
     from sqlmetrics.spec import Spec
 
     asked = Spec.read(spec)
@@ -93,7 +93,7 @@ def sheet_import(
     \b
     sqlmetrics sheet-import sheet.csv --labels labels.parquet
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.adding import add
+    from sqlmetrics.labelling.adding import add
 
     named = columns | ({"date": date} if date else {})
     done = add(sheet, labels, named, conflicts=conflicts, new=new)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlmetrics.lookups import facts, printed
+from sqlmetrics.labelling.lookups import facts, printed
 from sqlmetrics.plan import Plan
 from sqlmetrics.stage import Column, Stage
 

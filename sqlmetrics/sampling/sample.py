@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics import csvfile
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.lookups import printed
+from sqlmetrics.labelling import csvfile
+from sqlmetrics.labelling.lookups import printed
 from sqlmetrics.plan import Plan
 from sqlmetrics.stage import Column, Stage
 

@@ -16,12 +16,12 @@ from typing import Any
 from sqlmetrics.api import opened
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.lookups import Facts, check_rankings, facts, printed
+from sqlmetrics.labelling.lookups import Facts, check_rankings, facts, printed
+from sqlmetrics.labelling.shown import rankings_alone
 from sqlmetrics.plan import Plan, plan
 from sqlmetrics.rollup import UNKNOWN
-from sqlmetrics.sample import DESIGN, TRAFFIC, WEIGHT, Sample
+from sqlmetrics.sampling.sample import DESIGN, TRAFFIC, WEIGHT, Sample
 from sqlmetrics.shape import segment
-from sqlmetrics.shown import rankings_alone
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage, equal

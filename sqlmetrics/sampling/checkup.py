@@ -9,17 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlmetrics import shown, survey
 from sqlmetrics.api import opened, run
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.labelling import shown
 from sqlmetrics.plan import Plan, plan
 from sqlmetrics.result import Result
-from sqlmetrics.sample import WEIGHT, Sample
+from sqlmetrics.sampling import survey
+from sqlmetrics.sampling.sample import WEIGHT, Sample
+from sqlmetrics.sampling.survey import Estimate, Stratum
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Stage, equal
-from sqlmetrics.survey import Estimate, Stratum
 
 ALL = "all"
 COLUMNS = (

@@ -8,16 +8,16 @@ from contextlib import suppress
 from textwrap import wrap
 
 from sqlmetrics import sql
-from sqlmetrics.arithmetic import number, parts
 from sqlmetrics.catalog import listed, spellings
-from sqlmetrics.choices import Tried, tried, value_of
 from sqlmetrics.conventions import OPTIONS, PRESETS, Option, Value
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.explaining.arithmetic import number, parts
+from sqlmetrics.explaining.choices import Tried, tried, value_of
+from sqlmetrics.explaining.worked import Worked, worked
 from sqlmetrics.grid import aligned
 from sqlmetrics.measure import Measure, parse
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec
-from sqlmetrics.worked import Worked, worked
 
 WIDTH = 80
 SAME = 1e-12

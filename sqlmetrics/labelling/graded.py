@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlmetrics import csvfile
-from sqlmetrics.csvfile import Records
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.labelling import csvfile
+from sqlmetrics.labelling.csvfile import Records
+from sqlmetrics.labelling.sheet import COLUMNS, GRADE, IDS, KEY
 from sqlmetrics.problem import Problem
-from sqlmetrics.sheet import COLUMNS, GRADE, IDS, KEY
 
 Key = tuple[str, ...]
 """(query_id, item_id) of a label, or (metric_date, query_id, item_id)."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from sqlmetrics import student
 from sqlmetrics.errors import InputError
+from sqlmetrics.sampling import student
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sqlmetrics.api import opened, run
-from sqlmetrics.arithmetic import Arithmetic, Grades, Value, number
 from sqlmetrics.conventions import OPTIONS, Table
 from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.explaining.arithmetic import Arithmetic, Grades, Value, number
 from sqlmetrics.measure import Measure
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from sqlmetrics import checks, csvfile, shown
+from sqlmetrics import checks
 from sqlmetrics.api import opened
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError
-from sqlmetrics.lookups import check_rankings, facts, printed, texts
+from sqlmetrics.labelling import csvfile, shown
+from sqlmetrics.labelling.lookups import check_rankings, facts, printed, texts
 from sqlmetrics.plan import Plan, plan
-from sqlmetrics.sample import Sample
+from sqlmetrics.sampling.sample import Sample
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage, equal

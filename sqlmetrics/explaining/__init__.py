@@ -1,0 +1,1 @@
+"""Metrics and options explained: their SQL, and examples worked out."""

@@ -1,0 +1,1 @@
+"""Labelling sheets: what is shown and unjudged, out as CSV, and graded back in."""

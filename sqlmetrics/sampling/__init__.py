@@ -1,0 +1,1 @@
+"""Samples of queries for annotators, and what they estimate."""
