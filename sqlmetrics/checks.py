@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sqlmetrics.errors import InputError, unknown
@@ -50,6 +50,7 @@ def check(plan: Plan, engine: Engine) -> None:
         look.missing_columns,
         look.merged_ids,
         look.bad_rows,
+        look.empty_lists,
         look.bad_groups,
     )
     for kind in kinds:
@@ -174,6 +175,25 @@ class _Look:
             for rule, count in zip(rules, counts, strict=True):
                 if count:
                     yield self._bad_row(table, rule, count)
+
+    def empty_lists(self) -> Iterator[Problem]:
+        """Lists without an item, where it matters that they leave no row behind."""
+        shape, options = self.plan.shape, self.plan.spec.options
+        over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
+        as_missing = options["missing"] == "zero" and over <= {"labels", "hits"}
+        if as_missing and "metric_date" not in shape.keys:
+            return
+        relation = shape.at.rankings
+        item = identifier(shape.columns["rankings"]["item"])
+        source = source_text(replace(relation, lists=(), added=()))
+        for text, name in relation.lists:
+            if name != item:
+                continue
+            count = self.engine.rows(f"select count(*) from {source} where len({text}) = 0")[0][0]
+            if count:
+                what = f"lists without an item, which cannot be told from missing ones: {count:,}"
+                remedy = "give one row an item, or evaluate without dates, with missing=zero"
+                yield Problem("rankings", what, count, remedy=remedy)
 
     def bad_groups(self) -> Iterator[Problem]:
         for rule in group_checks(self.plan):

@@ -577,14 +577,11 @@ def test_lists_in_a_table_of_a_database() -> None:
 
 
 def test_an_empty_list_is_a_query_without_rows() -> None:
-    """It is missing: 0 unless missing=drop; a labelled query without items has no label."""
+    """It is missing, and counts as an empty list; labels without an item are none."""
     run = {"q": ["b"], "r": []}
     truth: dict[str, list[str]] = {"q": ["b"], "r": ["b"], "s": []}
     (row,) = sm.evaluate(run, truth, "mrr").to_dicts()
     assert (row["value"], row["n_queries"], row["n_missing"]) == (0.5, 2, 1)
-    assert sm.evaluate(run, truth, "mrr", missing="drop")["mrr"] == 1
-    with pytest.raises(sm.InputError, match="without a ranking"):
-        sm.evaluate(run, truth, "mrr", missing="error")
     typed = pa.table({"query_id": ["q", "r"], "item_id": [["b"], []], "score": [[1.0], []]})
     assert sm.evaluate(typed, truth, "mrr")["mrr"] == 0.5
 
@@ -763,3 +760,14 @@ def test_labels_that_stand_in_lists_of_rankings() -> None:
     run = one_list(item_id=["a", "b", "c"], grade=[0, 1, None])
     result = sm.evaluate(run, None, ["mrr", "num_rel", "num_ret"])
     assert [result[name] for name in ("mrr", "num_rel", "num_ret")] == [0.5, 1, 3]
+
+
+def test_an_empty_list_is_refused_where_it_cannot_be_told_from_a_missing_one() -> None:
+    """It leaves no row: the same as an empty list by missing=zero, and wrong by anything else."""
+    runs = {"q1": ["a"], "q2": []}
+    labels = {"q1": ["a"], "q2": ["b"]}
+    assert sm.evaluate(runs, labels, "mrr")["mrr"] == 0.5
+    for options in ({"missing": "drop"}, {"average_over": "common"}):
+        with pytest.raises(sm.InputError, match="cannot be told from missing ones: 1"):
+            sm.evaluate(runs, labels, "mrr", **options)
+    assert sm.evaluate({"q1": ["a"]}, labels, "mrr", missing="drop")["mrr"] == 1.0
