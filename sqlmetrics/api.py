@@ -7,10 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics import checks, inputs, sql
+from sqlmetrics import checks, sql
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.held import arrow_of
+from sqlmetrics.inputs.held import arrow_of
+from sqlmetrics.inputs.lists import listed
+from sqlmetrics.inputs.relation import Relation, Tables, typed
+from sqlmetrics.inputs.sources import relation_of, source_of
 from sqlmetrics.plan import plan
 from sqlmetrics.result import Result, in_order
 from sqlmetrics.spec import Spec
@@ -90,7 +93,7 @@ def evaluate(
     """
     with DuckDB(connection) as engine:
         spec = Spec(
-            rankings=inputs.source_of(rankings, "rankings", engine.find)
+            rankings=source_of(rankings, "rankings", engine.find)
             | {
                 "where": where,
                 "columns": {
@@ -105,7 +108,7 @@ def evaluate(
             },
             labels=None
             if labels is None
-            else inputs.source_of(labels, "labels", engine.find)
+            else source_of(labels, "labels", engine.find)
             | {
                 "grades": grades or {},
                 "columns": {"query": query, "item": item, "grade": grade}
@@ -113,7 +116,7 @@ def evaluate(
             },
             queries=None
             if queries is None
-            else inputs.source_of(queries, "queries", engine.find) | {"columns": {"query": query}},
+            else source_of(queries, "queries", engine.find) | {"columns": {"query": query}},
             metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
             preset=preset or "house",
             by=(by,) if isinstance(by, str) else tuple(by or ()),
@@ -140,17 +143,17 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
     return sql.query(plan(spec), per_query=per_query)
 
 
-def opened(spec: Spec, engine: DuckDB) -> inputs.Tables:
+def opened(spec: Spec, engine: DuckDB) -> Tables:
     """The two tables of a spec, readable by the engine."""
     rankings = _relation(spec.rankings, "rankings", engine)
-    return inputs.Tables(
+    return Tables(
         rankings,
         _relation(spec.labels, "labels", engine) if spec.labels else rankings,
         _relation(spec.queries, "queries", engine) if spec.queries else None,
     )
 
 
-def run(spec: Spec, tables: inputs.Tables, engine: DuckDB, *, check: bool = True) -> Result:
+def run(spec: Spec, tables: Tables, engine: DuckDB, *, check: bool = True) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
     the_plan = plan(spec, tables)
     if check:
@@ -173,7 +176,7 @@ def run(spec: Spec, tables: inputs.Tables, engine: DuckDB, *, check: bool = True
     )
 
 
-def _dated(spec: Spec, tables: inputs.Tables, engine: DuckDB) -> Spec:
+def _dated(spec: Spec, tables: Tables, engine: DuckDB) -> Spec:
     """With a date for the rankings, the labels' own date column if they have one."""
     date = spec.rankings.columns.date
     if date is None or spec.labels is None or spec.labels.columns.date is not None:
@@ -183,7 +186,7 @@ def _dated(spec: Spec, tables: inputs.Tables, engine: DuckDB) -> Spec:
     return _with(spec, "labels", date=date)
 
 
-def _known(spec: Spec, tables: inputs.Tables, weight: str | None, engine: DuckDB) -> Spec:
+def _known(spec: Spec, tables: Tables, weight: str | None, engine: DuckDB) -> Spec:
     """With a queries table, the columns that it has and the rankings have not."""
     if spec.queries is None or tables.queries is None:
         return spec
@@ -199,7 +202,7 @@ def _known(spec: Spec, tables: inputs.Tables, weight: str | None, engine: DuckDB
     return _with(spec, "queries", **own)
 
 
-def _has(relation: inputs.Relation, column: str, engine: DuckDB) -> bool:
+def _has(relation: Relation, column: str, engine: DuckDB) -> bool:
     there = engine.columns(sql.source_text(relation))
     return column.casefold() in map(str.casefold, there)
 
@@ -211,20 +214,20 @@ def _with(spec: Spec, table: str, **columns: object) -> Spec:
     return spec.having(**{table: source.model_copy(update={"columns": changed})})
 
 
-def _relation(source: Any, role: str, engine: DuckDB) -> inputs.Relation:
+def _relation(source: Any, role: str, engine: DuckDB) -> Relation:
     if source.data is not None:
         data = arrow_of(source.data, role, source.columns)
         name = engine.register(f"sqlmetrics_{role}", data)
-        relation = inputs.Relation("table", name, ordered=True)
+        relation = Relation("table", name, ordered=True)
     else:
-        relation = inputs.relation_of(source, role)
-    return inputs.listed(relation, source.columns, _types(relation, engine))
+        relation = relation_of(source, role)
+    return listed(relation, source.columns, _types(relation, engine))
 
 
-def _types(relation: inputs.Relation, engine: DuckDB) -> Mapping[str, str]:
+def _types(relation: Relation, engine: DuckDB) -> Mapping[str, str]:
     """The types of a table's columns; none if it cannot be read, which the checks tell."""
     try:
-        return engine.columns(sql.source_text(inputs.typed(relation)))
+        return engine.columns(sql.source_text(typed(relation)))
     except InputError:
         return {}
 

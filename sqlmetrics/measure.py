@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlmetrics.catalog import Metric, Parameter, listed, spellings
-from sqlmetrics.conventions import OPTIONS, Value, is_number, plain, problems_of, read
+from sqlmetrics.conventions import OPTIONS, problems_of, read
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.option import Value, is_number, plain
 
 Setting = Parameter | Value
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlmetrics.catalog import Metric, catalog
-from sqlmetrics.conventions import OPTIONS, Table
+from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure, word
+from sqlmetrics.option import Table
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column
 from sqlmetrics.template import case, double, number

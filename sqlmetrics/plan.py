@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlmetrics.inputs import Tables, relation_of
+from sqlmetrics.inputs.relation import Tables
+from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.measure import Measure
 from sqlmetrics.needs import Final, Needs, Sums
 from sqlmetrics.rollup import UNKNOWN, Rollup

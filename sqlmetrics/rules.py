@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.conventions import Table
+from sqlmetrics.option import Table
 from sqlmetrics.plan import Plan
 from sqlmetrics.shape import segment
 from sqlmetrics.stage import equal
@@ -188,52 +188,16 @@ _SPECIAL: Mapping[str, Callable[[Plan], Iterator[RowCheck]]] = {
 
 def group_checks(plan: Plan) -> Iterator[GroupCheck]:
     """The groups of rows that the spec does not allow."""
+    for checks in (_repeats, _orders, _unjudged, _varying, _common):
+        yield from checks(plan)
+
+
+def _repeats(plan: Plan) -> Iterator[GroupCheck]:
     options, names = plan.spec.options, plan.shape.names
-    keys, label_keys = plan.shape.keys, plan.shape.label_keys
     if options["duplicate_rankings"] == "error":
-        yield _repeated("rankings", names, keys, "duplicate_rankings=best_score")
+        yield _repeated("rankings", names, plan.shape.keys, "duplicate_rankings=best_score")
     if options["duplicate_labels"] == "error":
-        yield _repeated("labels", names, label_keys, "duplicate_labels=max_grade")
-    if "rank" in plan.shape.columns["rankings"] and options["duplicate_rankings"] == "error":
-        yield GroupCheck(
-            "rankings",
-            "ranks",
-            (*keys, "lowest", "highest", "rows"),
-            "lists that are not ranked 1, 2, ... n without a gap",
-            "give a score instead, or renumber the ranks",
-            {"keys": keys, **names},
-        )
-    if options["ties"] == "error":
-        order = plan.shape.sorters[0]
-        yield GroupCheck(
-            "rankings",
-            "ties",
-            (*keys, order, "rows"),
-            "equal scores in one list" if order == "score" else "equal ranks in one list",
-            "choose their order: ties=id_asc, id_desc or input_order",
-            {
-                "keys": keys,
-                "order": order,
-                "best": "max" if order == "score" else "min",
-                "merges": options["duplicate_rankings"] == "best_score",
-                **names,
-            },
-        )
-    if options["unjudged"] == "error":
-        yield GroupCheck(
-            "rankings",
-            "unjudged",
-            (*keys, "item_id"),
-            "ranked items of labelled queries that have no label",
-            "choose unjudged=nonrelevant or unjudged=condensed, or label them",
-            {
-                "keys": keys,
-                "label_keys": label_keys,
-                "query": equal("labelled", names["rankings"], label_keys),
-                "item": equal(names["labels"], names["rankings"], (*label_keys, "item_id")),
-                **names,
-            },
-        )
+        yield _repeated("labels", names, plan.shape.label_keys, "duplicate_labels=max_grade")
     if "queries" in names:
         yield GroupCheck(
             "queries",
@@ -243,6 +207,54 @@ def group_checks(plan: Plan) -> Iterator[GroupCheck]:
             "keep one row a query",
             {"table": names["queries"], "keys": plan.shape.known_keys},
         )
+
+
+def _orders(plan: Plan) -> Iterator[GroupCheck]:
+    options, keys = plan.spec.options, plan.shape.keys
+    order = plan.shape.sorters[0]
+    merges = options["duplicate_rankings"] == "best_score"
+    if order == "given_rank" and not merges:
+        yield GroupCheck(
+            "rankings",
+            "ranks",
+            (*keys, "lowest", "highest", "rows"),
+            "lists that are not ranked 1, 2, ... n without a gap",
+            "give a score instead, or renumber the ranks",
+            {"keys": keys, **plan.shape.names},
+        )
+    if options["ties"] == "error":
+        best = "max" if order == "score" else "min"
+        yield GroupCheck(
+            "rankings",
+            "ties",
+            (*keys, order, "rows"),
+            "equal scores in one list" if order == "score" else "equal ranks in one list",
+            "choose their order: ties=id_asc, id_desc or input_order",
+            {"keys": keys, "order": order, "best": best, "merges": merges, **plan.shape.names},
+        )
+
+
+def _unjudged(plan: Plan) -> Iterator[GroupCheck]:
+    if plan.spec.options["unjudged"] != "error":
+        return
+    names, label_keys = plan.shape.names, plan.shape.label_keys
+    yield GroupCheck(
+        "rankings",
+        "unjudged",
+        (*plan.shape.keys, "item_id"),
+        "ranked items of labelled queries that have no label",
+        "choose unjudged=nonrelevant or unjudged=condensed, or label them",
+        {
+            "keys": plan.shape.keys,
+            "label_keys": label_keys,
+            "query": equal("labelled", names["rankings"], label_keys),
+            "item": equal(names["labels"], names["rankings"], (*label_keys, "item_id")),
+            **names,
+        },
+    )
+
+
+def _varying(plan: Plan) -> Iterator[GroupCheck]:
     for name, column in _facts(plan):
         yield GroupCheck(
             "rankings",
@@ -250,15 +262,19 @@ def group_checks(plan: Plan) -> Iterator[GroupCheck]:
             (*plan.shape.query_keys, "one value", "another"),
             f"queries within which {name} varies",
             "it must belong to the query as a whole",
-            {"keys": plan.shape.query_keys, "column": column, **names},
+            {"keys": plan.shape.query_keys, "column": column, **plan.shape.names},
         )
+
+
+def _common(plan: Plan) -> Iterator[GroupCheck]:
+    names = plan.shape.names
     yield GroupCheck(
         "both tables",
         "common",
         ("query_id in rankings", "query_id in labels"),
         "queries with a ranking and a label",
         "compare the ids: type, case, spaces, leading zeros",
-        {"on": equal(names["labels"], names["rankings"], label_keys), **names},
+        {"on": equal(names["labels"], names["rankings"], plan.shape.label_keys), **names},
     )
 
 

@@ -15,7 +15,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from sqlmetrics.catalog import listed
-from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS, Option
+from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS
+from sqlmetrics.option import Option
 from sqlmetrics.source import RankingColumns, Source
 from sqlmetrics.spec import Spec
 

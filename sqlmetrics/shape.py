@@ -10,7 +10,7 @@ from itertools import chain, count
 
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
-from sqlmetrics.inputs import Relation, Tables
+from sqlmetrics.inputs.relation import Relation, Tables
 from sqlmetrics.source import QueryColumns
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column, Stage

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from sqlmetrics.conventions import OPTIONS, PRESETS, Value, problems_of, read, resolve
+from sqlmetrics.conventions import OPTIONS, PRESETS, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
+from sqlmetrics.option import Value
 from sqlmetrics.source import (
     Items,
     LabelColumns,

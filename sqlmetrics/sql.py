@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
-from sqlmetrics.inputs import Relation
+from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.plan import Plan
 from sqlmetrics.stage import Stage
 from sqlmetrics.template import environment, finished, lines

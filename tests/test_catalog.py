@@ -15,8 +15,9 @@ from worlds import metric_texts
 import sqlmetrics as sm
 from sqlmetrics import reference
 from sqlmetrics.catalog import Metric, catalog, spellings
-from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS, Table, problems_of, resolve
+from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS, problems_of, resolve
 from sqlmetrics.measure import parse
+from sqlmetrics.option import Table
 
 METRICS = list(catalog().values())
 OPTION_CHOICES = [

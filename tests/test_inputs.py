@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
-from sqlmetrics.inputs import relation_of
+from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.source import Source
 from sqlmetrics.sql import source_text
 

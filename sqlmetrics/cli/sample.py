@@ -110,7 +110,7 @@ def _with_labels(spec: Spec, labels: str | None) -> Spec:
     """The spec with other labels, with the columns that sheet-import --new gives them."""
     if labels is None:
         return spec
-    from sqlmetrics.inputs import source_of
+    from sqlmetrics.inputs.sources import source_of
     from sqlmetrics.source import Labels
 
     place = source_of(labels, "labels", lambda _: None)

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from sqlmetrics.api import evaluate
 from sqlmetrics.catalog import Metric, listed
-from sqlmetrics.conventions import Choice, Option, Value, read
+from sqlmetrics.conventions import read
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.measure import Measure
+from sqlmetrics.option import Choice, Option, Value
 from sqlmetrics.result import Result
 from sqlmetrics.spec import Spec
 

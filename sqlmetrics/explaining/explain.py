@@ -9,13 +9,14 @@ from textwrap import wrap
 
 from sqlmetrics import sql
 from sqlmetrics.catalog import listed, spellings
-from sqlmetrics.conventions import OPTIONS, PRESETS, Option, Value
+from sqlmetrics.conventions import OPTIONS, PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.explaining.arithmetic import number, parts
 from sqlmetrics.explaining.choices import Tried, tried, value_of
 from sqlmetrics.explaining.worked import Worked, worked
 from sqlmetrics.grid import aligned
 from sqlmetrics.measure import Measure, parse
+from sqlmetrics.option import Option, Value
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec
 

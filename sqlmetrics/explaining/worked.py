@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sqlmetrics.api import opened, run
-from sqlmetrics.conventions import OPTIONS, Table
+from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.explaining.arithmetic import Arithmetic, Grades, Value, number
 from sqlmetrics.measure import Measure
+from sqlmetrics.option import Table
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec
 from sqlmetrics.verify import evaluated_by_reference

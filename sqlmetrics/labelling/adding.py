@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlmetrics.conventions import plain
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.labelling import graded, labelfile
 from sqlmetrics.labelling.graded import Graded, Key
+from sqlmetrics.option import plain
 from sqlmetrics.problem import Problem
 
 CONFLICTS = ("error", "keep")

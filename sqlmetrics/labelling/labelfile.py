@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlmetrics.conventions import plain
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.labelling import csvfile
 from sqlmetrics.labelling.graded import Key
+from sqlmetrics.option import plain
 
 Grades = Mapping[Key, float]
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, unknown
-from sqlmetrics.inputs import Relation, relation_of
+from sqlmetrics.inputs.relation import Relation
+from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.plan import Plan
 from sqlmetrics.shape import Shape
 from sqlmetrics.sql import print_template, source_text

@@ -1,0 +1,1 @@
+"""What users give -> relations: formats, paths, lists, and what Python holds."""

@@ -1,0 +1,91 @@
+"""The file formats: which names have them, and the templates that read them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sqlmetrics.errors import SpecError
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: which names have it, and the template that reads it.
+
+    Attributes:
+        suffixes: Endings of file names; empty for what no other format claims.
+        template: The file under `templates/inputs`.
+        asks: What else can be asked of the file, each by `<template>_<what>`: its `names`,
+            before DuckDB renames what differs in case alone; the `types` of its values,
+            where the template makes all of them text; the `gaps`, columns that some of
+            several files have not.
+        texts: Whether all its values are read as texts, a list as JSON writes it.
+        columns: The names its columns have, where the format itself fixes them.
+    """
+
+    suffixes: tuple[str, ...]
+    template: str
+    asks: tuple[str, ...] = ()
+    texts: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+FORMATS = {
+    "parquet": Format((".parquet", ".pq"), "parquet", asks=("names",)),
+    "csv": Format((".csv", ".csv.gz"), "csv", asks=("names",), texts=True),
+    "tsv": Format((".tsv", ".tsv.gz"), "tsv", asks=("names",), texts=True),
+    "json": Format(
+        tuple(f".{kind}{end}" for kind in ("json", "jsonl", "ndjson") for end in ("", ".gz")),
+        "json",
+        asks=("names", "types"),
+        texts=True,
+    ),
+}
+PARQUETS = Format(FORMATS["parquet"].suffixes, "parquets", asks=("names", "gaps"))
+"""Several Parquet files, or one whose folders hold columns."""
+
+LAKES = (
+    ("_delta_log", "a Delta table"),
+    (".hoodie", "a Hudi table"),
+    ("metadata/*.metadata.json", "an Iceberg table"),
+)
+"""What stands beside Parquet files of which some may hold rows that were deleted."""
+
+TREC = {
+    "rankings": Format(
+        (),
+        "trec_rankings",
+        columns=(
+            ("query", "query_id"),
+            ("item", "item_id"),
+            ("score", "score"),
+            ("system", "system"),
+            ("run line", "n_fields"),
+        ),
+    ),
+    "labels": Format(
+        (),
+        "trec_labels",
+        columns=(
+            ("query", "query_id"),
+            ("item", "item_id"),
+            ("grade", "grade"),
+            ("qrels line", "n_fields"),
+        ),
+    ),
+}
+
+
+def format_of(path: str, role: str) -> Format:
+    """The format of a path, by its end; what no other claims is TREC."""
+    if path.endswith("/"):
+        return PARQUETS
+    name = path.casefold()
+    for form in FORMATS.values():
+        if name.endswith(form.suffixes):
+            several = form is FORMATS["parquet"] and re.search(r"[*?\[=]", path)
+            return PARQUETS if several else form
+    if role not in TREC:
+        known = ", ".join(suffix for form in FORMATS.values() for suffix in form.suffixes)
+        raise SpecError(f"{role}: {path!r} is no file of {known}")
+    return TREC[role]

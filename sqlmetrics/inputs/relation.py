@@ -1,0 +1,56 @@
+"""What stands behind FROM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What stands behind FROM.
+
+    Attributes:
+        template: The file under `templates/inputs` that prints it.
+        place: The path, the table's name or the query.
+        ordered: Whether its rows have an order of their own.
+        columns: The names its columns have, where the format itself fixes them.
+        asks: What else can be asked of it; see `Format`.
+        texts: Whether all its values are texts, a list as JSON writes it.
+        lists: Columns that hold lists, as SQL and their names; it has one row an item.
+        added: What it has beside its columns then, likewise.
+    """
+
+    template: str
+    place: str
+    ordered: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+    asks: tuple[str, ...] = ()
+    texts: bool = False
+    lists: tuple[tuple[str, str], ...] = ()
+    added: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def named(self) -> bool:
+        """Whether the names as the file has them can be asked for."""
+        return "names" in self.asks
+
+    @property
+    def is_sql(self) -> bool:
+        """Whether its text can name other tables."""
+        return self.template in ("table", "query")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of an evaluation; that of the queries need not be there."""
+
+    rankings: Relation
+    labels: Relation
+    queries: Relation | None = None
+
+
+def typed(relation: Relation) -> Relation:
+    """The relation whose types are those of the values, not of the texts read from them."""
+    if "types" in relation.asks:
+        return Relation(f"{relation.template}_types", relation.place)
+    return relation

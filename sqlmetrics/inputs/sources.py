@@ -1,0 +1,92 @@
+"""Files, frames and tables -> relations that DuckDB can read in a FROM clause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import PurePath
+
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.inputs.formats import format_of
+from sqlmetrics.inputs.lists import listed
+from sqlmetrics.inputs.paths import below_folder, existing
+from sqlmetrics.inputs.relation import Relation
+from sqlmetrics.source import (
+    Labels,
+    Rankings,
+    Source,
+)
+
+_QUERY = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
+)
+
+
+def relation_of(source: Source, role: str) -> Relation:
+    """The relation of a source that is not in memory; nothing is opened.
+
+    Args:
+        source: A relation, a query or a file.
+        role: `rankings` or `labels`; it decides how a TREC file is read.
+
+    Raises:
+        SpecError: If the source is data in memory, which no text can name.
+    """
+    if source.file is not None:
+        relation = _file(source.file, role)
+    elif source.relation is not None:
+        relation = Relation("table", source.relation)
+    elif source.sql is not None:
+        relation = Relation("query", one_select(source.sql))
+    else:
+        raise SpecError(f"{role}: data in memory can be evaluated, not compiled to text")
+    if isinstance(source, Rankings | Labels) and source.lists:
+        return listed(relation, source.columns)
+    return relation
+
+
+def _file(path: str, role: str) -> Relation:
+    form = format_of(path, role)
+    place = below_folder(path, ".parquet") if path.endswith("/") else path
+    return Relation(form.template, place, True, form.columns, form.asks, form.texts)
+
+
+def source_of(given: object, role: str, find: Callable[[str], str | None]) -> dict[str, object]:
+    """What a person gave for a table, as the keys of a `Source`.
+
+    Args:
+        given: A path, a table's name, a `select` text, or data in memory.
+        role: `rankings` or `labels`, for messages.
+        find: Tells the table or view that a text names, if it names one.
+
+    Raises:
+        InputError: If a text is neither a table nor a file, or the file cannot be read.
+    """
+    if given is None or (isinstance(given, str) and not given):
+        raise InputError(f"{role}: nothing is given")
+    if not isinstance(given, str | PurePath):
+        return {"data": given}
+    text = str(given)
+    relation = find(text) if isinstance(given, str) else None
+    if relation is not None:
+        return {"relation": relation}
+    if isinstance(given, str) and _QUERY.match(text):
+        return {"sql": text}
+    return {"file": existing(text, role)}
+
+
+def one_select(text: str) -> str:
+    """A user's text, if it is one query and nothing else.
+
+    Raises:
+        SpecError: If it is not.
+    """
+    import duckdb
+
+    try:
+        kinds = [statement.type for statement in duckdb.extract_statements(text)]
+    except duckdb.Error as error:
+        raise SpecError(f"a source's sql cannot be read: {str(error).strip()}") from None
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise SpecError("a source's sql must be one select statement, and nothing else")
+    return text.strip().rstrip(";")
