@@ -193,3 +193,18 @@ def test_help_does_not_load_the_engine() -> None:
         "assert not {'duckdb', 'pyarrow', 'pydantic', 'jinja2'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_queries_conditions_and_grades_that_are_texts(folder: Path) -> None:
+    (folder / "runs.csv").write_text(
+        "query_id,item_id,score,bot\nq1,a,2,0\nq1,b,1,0\nq2,c,1,0\nq3,d,1,1\n"
+    )
+    (folder / "truth.csv").write_text("query_id,item_id,grade\nq1,b,high\nq2,c,none\nq3,d,high\n")
+    (folder / "queries.csv").write_text("query_id,tier,w\nq1,head,3\nq2,tail,1\nq3,tail,1\n")
+    line = ["runs.csv", "truth.csv", "-m", "mrr", "--queries", "queries.csv", "--by", "tier"]
+    line += ["--weight", "w", "--where", "bot = '0'", "--grades", "high=3", "--grades", "none=0"]
+    out = sqlmetrics("evaluate", *line, "-o", "json", folder=folder).stdout
+    values = {row["segment_value"]: row["value"] for row in json.loads(out)}
+    assert values == {"all": 3 * 0.5 / 5, "head": 0.5, "tail": 0.0}
+    refused = sqlmetrics("evaluate", *line, "--grades", "mid=x", folder=folder, expect=2)
+    assert "--grades takes TEXT=NUMBER" in refused.stderr

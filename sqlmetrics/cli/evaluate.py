@@ -42,7 +42,17 @@ def column_options(command: Callable[..., None]) -> Callable[..., None]:
     metavar="OPTION=VALUE",
     help="Overrides the preset: list options. VALUE,VALUE gives each metric once for each.",
 )
-@click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column of the rankings.")
+@click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column.")
+@click.option(
+    "--queries", metavar="TABLE", help="What is known of queries: segments, weights, days."
+)
+@click.option("--where", metavar="CONDITION", help="Only these rows of the rankings.")
+@click.option(
+    "--grades",
+    multiple=True,
+    metavar="TEXT=NUMBER",
+    help="The number of a grade that is a text, like high=3.",
+)
 @column_options
 @click.option(
     "--label-column",
@@ -63,6 +73,7 @@ def evaluate(
     labels: str,
     metrics: tuple[str, ...],
     conventions: tuple[str, ...],
+    grades: tuple[str, ...],
     label_columns: tuple[str, ...],
     db: str | None,
     per_query: bool,
@@ -95,6 +106,7 @@ def evaluate(
             connection=connection,
             check=not skip_input_checks,
             label_columns=_pairs(label_columns, "--label-column"),
+            grades={text: _number(n) for text, n in _pairs(grades, "--grades").items()},
             **given,
         )
     emit(result, per_query, output, out)
@@ -106,6 +118,13 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
         if not equal or not name:
             raise SpecError(f"{option} takes NAME=VALUE, given {text!r}")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SpecError(f"--grades takes TEXT=NUMBER, given {text!r} for the number") from None
 
 
 def _value(text: str) -> object:
