@@ -242,10 +242,15 @@ def check_kept(plan: Plan, kept: str, engine: Engine) -> None:
     if plan.spec.options["missing"] == "error":
         _refuse(plan, engine, unranked, "without a ranking", "choose missing=zero or missing=drop")
     if plan.shape.weighted:
-        nowhere = f"{unranked} and weight is null"
-        remedy = "its weight is unknown: choose missing=drop, or rank it in some system"
-        if plan.spec.options["missing"] != "drop":
-            _refuse(plan, engine, nowhere, "in no ranking", remedy)
+        ranked = " and is_ranked = 1" if plan.spec.options["missing"] == "drop" else ""
+        unknown_weight = f"from {kept} where weight is null{ranked}"
+        _refuse(plan, engine, unknown_weight, "without a weight", _WEIGHED[plan.shape.weighted])
+
+
+_WEIGHED = {
+    "rankings": "choose missing=drop, or rank them in some system",
+    "queries": "add them to the queries table",
+}
 
 
 def _refuse(plan: Plan, engine: Engine, rows: str, problem: str, remedy: str) -> None:

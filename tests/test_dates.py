@@ -118,6 +118,12 @@ def test_segments_and_weights_can_come_from_the_queries_table() -> None:
     }
 
 
+def test_a_query_that_the_queries_table_lacks_has_no_weight() -> None:
+    queries = table([{"q": "shoes", "w": 3.0}], "q", "w")
+    with pytest.raises(sm.InputError, match="labelled queries without a weight: 2"):
+        evaluated(queries=queries, weight="w")
+
+
 def test_labels_of_a_day_hold_for_that_day() -> None:
     labels = [{"q": "shoes", "i": "a", "g": 1, "d": DAYS[0]}, *LABELS[:0]]
     labels += [{"q": "shoes", "i": "b", "g": 1, "d": DAYS[1]}]
