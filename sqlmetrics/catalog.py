@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlmetrics.template import environment, folder
 
 Parameter = float | int
-COMMON_OPTIONS = ("average_over",)
+COMMON_OPTIONS = ("rounding", "average_over")
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,22 @@ class Metric:
         range: The values it can take.
         cutoff: `required`, `optional` or `none`.
         over: What it sums over: `ranked` (the list), `labels`, `ideal` (the labels in
-            their ideal order), or `query` (arithmetic over its parts).
+            their ideal order), `ideal_shown` (the list in its ideal order),
+            `ideal_returned` (the labels in their ideal order, beside each list), or
+            `query` (arithmetic over its parts).
         empty: What an empty list, or a query without relevant labels, gives.
         source: The paper or tool.
         aliases: Other spellings; one that ends in `@k` needs a cutoff, one that ends in
             `(rel)` is meant only with that setting.
         options: Conventions that change its formula.
         parameters: Numbers of its own, with their defaults.
-        parts: The metrics it is made of: name in the template -> metric.
-        rows: Columns of the ranked rows beyond rank and grade that it reads.
-        undefined: `never`; `no_relevant` if that option says what becomes of it; `skip`
-            if a query for which it is undefined is always left out.
+        parts: The metrics it is made of: name in the template -> metric; `@list` behind it
+            leaves out the cutoff.
+        undefined: `never`; `zero` if it then is 0; `no_relevant` if that option says what
+            becomes of it; `skip` if a query for which it is undefined is always left out.
         micro: Whether it has a micro average.
+        expected: Whether its mean over all orders of ties is known in closed form: `always`,
+            `uncut` (without a cutoff) or `never`.
         count: Whether it is a count, whose summary is a total.
         listed: Whether users are told of it; else it is only a part of others.
     """
@@ -58,9 +62,9 @@ class Metric:
     options: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
-    rows: tuple[str, ...] = ()
     undefined: str = "never"
     micro: bool = False
+    expected: str = "never"
     count: bool = False
     listed: bool = True
 
@@ -69,7 +73,9 @@ class Metric:
         """The names that its text may set, in the order in which they are printed."""
         own = (*self.parameters, *self.options)
         policy = ("no_relevant",) if self.undefined == "no_relevant" else ()
-        return own + policy + (("average",) if self.micro else ()) + COMMON_OPTIONS
+        micro = ("average",) if self.micro else ()
+        ties = ("ties",) if self.expected != "never" else ()
+        return tuple(dict.fromkeys((*own, *ties, *policy, *micro, *COMMON_OPTIONS)))
 
     @property
     def ratio(self) -> bool:

@@ -1,16 +1,28 @@
-"""The choices in which tools disagree, as data, and the presets that name sets of them.
+"""The choices in which tools disagree, as data: one row an option, one row a choice.
 
-One row an option, one row a choice, one row a preset. A choice whose effect is a
+A choice whose effect is a
 piece of SQL carries that piece: `plan.py` puts the columns in, no template decides.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.option import Choice, Option, Table, Value, is_number
+from sqlmetrics.presets import PRESETS
+from sqlmetrics.template import double
+
+ALIKE = 1e-9
+"""Values this near below a border of rounding count as on it: sums differ in their last bits."""
+
+
+def _rounded(value: str, units: int, up: float) -> str:
+    """SQL that rounds a value to a whole number of units of 1."""
+    return f"floor({value} * {units}e0 + {double(round(up + ALIKE * units, 12))}) / {units}e0"
+
 
 OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
@@ -36,13 +48,24 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 "metric",
                 "what a rank is worth in DCG",
                 (
-                    Choice("log2", "1 / log2(rank + 1)", "ln(2e0) / ln({rank} + 1e0)"),
+                    Choice(
+                        "log2",
+                        "1 / log2(rank + 1)",
+                        "ln(2e0) / ln({rank} + 1e0)",
+                        weight=lambda rank: math.log(2) / math.log(rank + 1),
+                    ),
                     Choice(
                         "log2_max2",
                         "1 / log2(max(rank, 2)): ranks 1 and 2 weigh the same",
                         "ln(2e0) / ln(case when {rank} > 2 then {rank} * 1e0 else 2e0 end)",
+                        weight=lambda rank: math.log(2) / math.log(max(rank, 2)),
                     ),
-                    Choice("ln", "1 / ln(rank + 1)", "1e0 / ln({rank} + 1e0)"),
+                    Choice(
+                        "ln",
+                        "1 / ln(rank + 1)",
+                        "1e0 / ln({rank} + 1e0)",
+                        weight=lambda rank: 1 / math.log(rank + 1),
+                    ),
                 ),
             ),
             Option(
@@ -50,12 +73,120 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 "metric",
                 "the list that IDCG is taken from",
                 (
-                    Choice("labels_at_k", "all labels, best first, cut at k"),
-                    Choice("labels", "all labels, best first, not cut", cut=False),
+                    Choice("labels_at_k", "all labels, best first, cut at k", "{best}"),
+                    Choice("labels", "all labels, best first, not cut", "{whole}"),
                     Choice(
                         "shown_at_k",
                         "the items of the ranking alone, best first, cut at k",
-                        over="ideal_shown",
+                        "{shown}",
+                        needs=("no depth with ties=average",),
+                    ),
+                    Choice(
+                        "all_k",
+                        "all k ranks are relevant, also if there are fewer relevant labels",
+                        "{every_rank}",
+                        needs=("a cutoff", "a cutoff of at most 1,000,000", "gain=binary"),
+                    ),
+                    Choice(
+                        "min_k_r",
+                        "the first min(k, R) ranks are relevant: labels_at_k of binary gains",
+                        "{best}",
+                        needs=("gain=binary",),
+                    ),
+                    Choice(
+                        "hits",
+                        "as many relevant ranks as the top k has: only their order counts",
+                        "{hits_first}",
+                        needs=("gain=binary", "one order of ties"),
+                    ),
+                    Choice(
+                        "returned",
+                        "all labels, best first, cut at the number of items returned in the top k",
+                        "{as_long}",
+                    ),
+                ),
+            ),
+            Option(
+                "recall_denominator",
+                "metric",
+                "what recall divides the relevant items of the top k by",
+                (
+                    Choice("r", "R, the number of relevant labels", "{num_rel}"),
+                    Choice(
+                        "min_k_r",
+                        "min(k, R): 1 can be reached at every k",
+                        "case when {num_rel} < {k}e0 then {num_rel} else {k}e0 end",
+                    ),
+                    Choice(
+                        "shown",
+                        "the relevant items of the whole list",
+                        "{found}",
+                        needs=("no depth with ties=average",),
+                    ),
+                ),
+            ),
+            Option(
+                "precision_denominator",
+                "metric",
+                "what precision divides the relevant items of the top k by",
+                (
+                    Choice("k", "k, also if the list is shorter", "{k}e0"),
+                    Choice("returned", "the items returned in the top k", "{returned}"),
+                    Choice(
+                        "min_k_r",
+                        "min(k, R)",
+                        "case when {num_rel} < {k}e0 then {num_rel} else {k}e0 end",
+                    ),
+                ),
+            ),
+            Option(
+                "ap_denominator",
+                "metric",
+                "what average precision divides the sum of precisions by",
+                (
+                    Choice("r", "R, the number of relevant labels", "{num_rel}"),
+                    Choice(
+                        "min_k_r",
+                        "min(k, R); R without a cutoff",
+                        "case when {num_rel} < {k}e0 then {num_rel} else {k}e0 end",
+                        uncut="{num_rel}",
+                    ),
+                    Choice("k", "k", "{k}e0", needs=("a cutoff",)),
+                    Choice(
+                        "min_r_returned",
+                        "min(R, items returned in the top k)",
+                        "case when {num_rel} < {returned} then {num_rel} else {returned} end",
+                    ),
+                    Choice(
+                        "hits",
+                        "the relevant items of the top k",
+                        "{hits}",
+                        needs=("one order of ties",),
+                    ),
+                    Choice(
+                        "shown",
+                        "the relevant items of the whole list",
+                        "{found}",
+                        needs=("no depth with ties=average",),
+                    ),
+                ),
+            ),
+            Option(
+                "rr_of",
+                "metric",
+                "the relevant items that reciprocal rank looks at",
+                (
+                    Choice("first", "the first: 1 / its rank", "{first}"),
+                    Choice(
+                        "all",
+                        "all: the sum of 1 / rank over them, / R",
+                        "coalesce({every} / nullif({num_rel}, 0e0), 0e0)",
+                    ),
+                    Choice(
+                        "highest_grade",
+                        "the first of those with the query's highest grade",
+                        "{highest}",
+                        needs=("one order of ties",),
                     ),
                 ),
             ),
@@ -67,6 +198,14 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("id_asc", "lower item id first", "item_id asc"),
                     Choice("id_desc", "higher item id first", "item_id desc"),
                     Choice("input_order", "as they come in", "input_order asc"),
+                    Choice(
+                        "average",
+                        "the mean over all orders of the equal ones, exactly",
+                        "item_id asc",
+                        all_orders=True,
+                    ),
+                    Choice("best", "higher grade first", "grade desc, item_id asc"),
+                    Choice("worst", "lower grade first", "grade asc, item_id asc"),
                     Choice("error", "equal scores are refused", "item_id asc"),
                 ),
             ),
@@ -77,6 +216,11 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 (
                     Choice("double", "64-bit", "cast({score} as double)"),
                     Choice("float32", "32-bit", "cast({score} as real)"),
+                    Choice(
+                        "decimal6",
+                        "6 decimals, rounded half up",
+                        "floor(cast({score} as double) * 1000000e0 + 0.5e0) / 1000000e0",
+                    ),
                 ),
             ),
             Option(
@@ -185,30 +329,28 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "queries with a relevant item in the top k",
                         "case when {hits} > 0e0 then {value} end",
                         only=("is_labelled",),
+                        needs=("one order of ties",),
+                    ),
+                ),
+            ),
+            Option(
+                "rounding",
+                "metric",
+                "decimals of a query's value, before the mean is taken",
+                (
+                    Choice("none", "all there are", "{value}"),
+                    Choice("2", "2, rounded half up", _rounded("{value}", 100, 0.5)),
+                    Choice("4", "4, rounded half up", _rounded("{value}", 10_000, 0.5)),
+                    Choice(
+                        "floor2",
+                        "2, rounded down, and so is each term of DCG",
+                        _rounded("{value}", 100, 0),
+                        term=_rounded("{value}", 100, 0),
+                        needs=("one order of ties for terms of DCG",),
                     ),
                 ),
             ),
         )
-    }
-)
-
-_TREC: Mapping[str, str] = {"gain": "linear", "ties": "id_desc", "no_relevant": "zero"}
-
-PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "house": {},
-        "trec_eval": _TREC,
-        "trec_eval_9": {**_TREC, "score_precision": "float32", "missing": "drop"},
-        "ir_measures": {**_TREC, "score_precision": "float32"},
-    }
-)
-
-PRESET_NOTES: Mapping[str, str] = MappingProxyType(
-    {
-        "house": "sqlmetrics' own defaults",
-        "trec_eval": "trec_eval 10 with -c",
-        "trec_eval_9": "trec_eval 9 and pytrec_eval: 32-bit scores, no missing queries",
-        "ir_measures": "ir_measures' pytrec_eval provider: 32-bit scores",
     }
 )
 
@@ -229,7 +371,7 @@ def resolve(preset: str, given: Mapping[str, Value]) -> dict[str, Value]:
     if problems:
         raise SpecError(problems)
     defaults = {name: option.choices[0].name for name, option in OPTIONS.items()}
-    return {**defaults, **PRESETS[preset], **given}
+    return {**defaults, **PRESETS[preset].options, **given}
 
 
 def read(name: str, value: object) -> Value:

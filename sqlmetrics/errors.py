@@ -74,6 +74,9 @@ def unknown(kind: str, given: object, known: Iterable[str]) -> str:
     """The sentence for a name that is not known: given, nearest, known."""
     names = sorted(known)
     by_folded = {name.casefold(): name for name in names}
-    near = get_close_matches(str(given).casefold(), by_folded, n=1, cutoff=0.6)
+    folded = str(given).casefold()
+    near = get_close_matches(folded, by_folded, n=1, cutoff=0.6)
+    if len(folded) > 2:
+        near = [name for name in by_folded if name.startswith(folded)] or near
     guess = f"; did you mean {by_folded[near[0]]!r}?" if near else ";"
     return f"unknown {kind} {given!r}{guess} known: {', '.join(names)}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlmetrics.api import DIALECTS
 from sqlmetrics.catalog import Metric, listed
-from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS
+from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.presets import PRESETS
 
 Listing = tuple[list[str], list[list[str]]]
 
@@ -31,8 +32,7 @@ def options() -> Listing:
 def presets() -> Listing:
     """One row a preset: how it departs from the house."""
     rows = [
-        [name, ", ".join(f"{k}={v}" for k, v in values.items()) or "-", PRESET_NOTES[name]]
-        for name, values in PRESETS.items()
+        [name, ", ".join(preset.departures) or "-", preset.note] for name, preset in PRESETS.items()
     ]
     return ["preset", "departs from the house by", "reproduces"], rows
 

@@ -64,9 +64,13 @@ class Measure:
         given = dict(self.settings) | {name: value}
         return replace(self, settings=_ordered(self.metric, given))
 
+    def uncut(self) -> Measure:
+        """The same over the whole list."""
+        return replace(self, k=None)
+
     def part(self, metric: Metric) -> Measure:
         """Another metric with as much of this one's settings and cutoff as it takes."""
-        formula = {*metric.parameters, *metric.options}
+        formula = {*metric.parameters, *metric.options, "ties"}
         inherited = {key: value for key, value in self.settings if key in formula}
         k = self.k if metric.cutoff != "none" else None
         return Measure(metric, _ordered(metric, inherited), k)
@@ -197,15 +201,20 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
         if key in metric.parameters:
             if not _is_positive(value):
                 problems.append(f"metric {text!r}: {key} must be a number above 0, given {value!r}")
+        elif key in OPTIONS and not _is_own(key, value):
+            problems.append(f"metric {text!r}: {key} holds for all metrics; set it beside them")
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
-        elif key in OPTIONS and OPTIONS[key].scope == "spec":
-            problems.append(f"metric {text!r}: {key} holds for all metrics; set it beside them")
         elif key in OPTIONS:
             problems.append(f"metric {text!r}: {metric.name} has no {key}")
         else:
             problems.append(f"metric {text!r}: {unknown('setting', key, metric.settings)}")
     return problems
+
+
+def _is_own(name: str, value: Setting) -> bool:
+    """Whether a metric may set an option for itself: of ties only that their order is none."""
+    return OPTIONS[name].scope == "metric" or (name == "ties" and value == "average")
 
 
 def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:

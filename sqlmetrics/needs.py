@@ -6,18 +6,25 @@ However many metrics and cutoffs use a part, it is computed once: `ndcg@10`, `dc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from sqlmetrics.catalog import Metric, catalog
+from sqlmetrics.catalog import catalog
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure, word
 from sqlmetrics.option import Table
+from sqlmetrics.rows import Rows
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column
-from sqlmetrics.template import case, double, number
+from sqlmetrics.view import RowView, View, both
 
-SUMS = {"ranked": "retrieved", "labels": "wanted", "ideal": "wanted", "ideal_shown": "shown"}
+SUMS = {
+    "ranked": "retrieved",
+    "labels": "wanted",
+    "ideal": "wanted",
+    "ideal_shown": "shown",
+    "ideal_returned": "as_returned",
+}
 
 
 @dataclass
@@ -25,7 +32,7 @@ class Sums:
     """The sums over one relation, one row a query: `retrieved` over `ranked`, and so on.
 
     Attributes:
-        over: `ranked`, `labels`, `ideal` or `ideal_shown`.
+        over: `ranked`, `labels`, `ideal`, `ideal_shown` or `ideal_returned`.
         suffix: Tells apart the ideal orders of gain tables that order grades differently.
         order: What an ideal order is sorted by, empty where nothing is.
         columns: The sums, by name.
@@ -45,8 +52,13 @@ class Sums:
 
     @property
     def rows(self) -> str:
-        """The stage of the rows that are summed."""
-        return self.over + self.suffix
+        """The stage of the rows that are summed, where it is an ideal order."""
+        return self.over.removesuffix("_returned") + self.suffix
+
+    @property
+    def a_list(self) -> bool:
+        """Whether there is one row a list, not one a query."""
+        return self.over not in ("labels", "ideal")
 
 
 @dataclass(frozen=True)
@@ -59,61 +71,19 @@ class Final:
     denominator: str = ""
 
 
-@dataclass(frozen=True)
-class View:
-    """What a metric's template sees: its settings, columns and conditions as SQL."""
-
-    k: int | None
-    gain: str
-    discount: str
-    relevant: str
-    hits_so_far: str
-    parts: Mapping[str, str]
-
-    def __getattr__(self, name: str) -> str:
-        try:
-            return self.__dict__["parts"][name]  # type: ignore[no-any-return]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    @property
-    def hit(self) -> str:
-        """The condition of a relevant row in the top k."""
-        return _all(self._top, self.relevant)
-
-    def in_top(self, value: str) -> str:
-        """The value for rows in the top k, 0 for others."""
-        return case(self._top, value) if self._top else value
-
-    def in_hits(self, value: str, condition: str = "") -> str:
-        """The value for relevant rows in the top k, 0 for others."""
-        return case(_all(self._top, condition, self.relevant), value)
-
-    def in_relevant(self, value: str) -> str:
-        """The value for relevant rows, 0 for others."""
-        return case(self.relevant, value)
-
-    @property
-    def _top(self) -> str:
-        return f"rnk <= {self.k}" if self.k else ""
-
-
 class Needs:
     """All that the metrics of a spec need.
 
     Attributes:
         finals: The metrics, in the spec's order.
         sums: The sums by name; `retrieved` and `wanted` are always there.
-        reads_judged: Whether ranked rows must say if they have a label.
-        running_hits: Running counts of hits that ranked rows must have, by name, with
-            the condition of a hit.
+        rows: What ranked rows must tell.
     """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.sums: dict[str, Sums] = {}
-        self.reads_judged = False
-        self.running_hits: dict[str, str] = {}
+        self.rows = Rows()
         self._sums("ranked")
         self._sums("labels")
         self.finals = tuple(self._final(measure) for measure in spec.measures)
@@ -130,83 +100,84 @@ class Needs:
         return "rankings" in over
 
     def _final(self, measure: Measure) -> Final:
-        metric = measure.metric
-        if metric.over != "query":
-            return Final(measure, self._guarded(measure, self._summed(measure)))
-        view = self._view(measure, measure.k, self._parts(measure))
-        if not metric.ratio:
-            return Final(measure, self._guarded(measure, metric.sql("value", view)))
-        top, bottom = metric.sql("numerator", view), metric.sql("denominator", view)
-        wrap = "\n    " if len(top + bottom) > 60 else " "
-        value = self._guarded(measure, f"{top}{wrap}/ nullif({bottom}, 0e0)")
-        micro = self.spec.value(measure, "average") == "micro"
+        bound = self.spec.bound(measure)
+        if not bound.metric.ratio:
+            return Final(measure, self._guarded(bound, self._text(bound)))
+        view = View(self.spec, bound, self._text)
+        top, bottom = (bound.metric.sql(name, view) for name in ("numerator", "denominator"))
+        value = self._guarded(bound, _ratio(top, bottom))
+        micro = self.spec.value(bound, "average") == "micro"
         return Final(measure, value, top, bottom) if micro else Final(measure, value)
+
+    def _text(self, measure: Measure) -> str:
+        """A metric's value before any policy, in `per_query`."""
+        if measure.metric.over != "query":
+            return self._summed(measure)
+        view = View(self.spec, measure, self._text)
+        return measure.metric.sql("value", view)
 
     def _guarded(self, measure: Measure, value: str) -> str:
         """The value, what stands for it where it is undefined, or NULL if left out."""
         metric = measure.metric
+        value = self._chosen("rounding", measure).format(value=value)
         if metric.undefined == "no_relevant":
-            policy = OPTIONS["no_relevant"].choice(self.spec.value(measure, "no_relevant"))
-            value = policy.sql.format(value=value)
-        elif metric.undefined == "never" and (metric.ratio or metric.over in ("labels", "ideal")):
+            value = self._chosen("no_relevant", measure).format(value=value)
+        elif metric.undefined == "zero":
             value = f"coalesce({value}, 0e0)"
-        over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
-        if over.sql:
+        over = self._chosen("average_over", measure)
+        if over:
             hits = self._summed(measure.part(catalog()["num_rel_ret"]))
-            value = over.sql.format(hits=hits, value=value)
+            value = over.format(hits=hits, value=value)
         where = {"is_labelled": "evaluated", "is_ranked": self.lists}
         only = self.population(measure)
         if self.spec.options["missing"] == "drop":
             only = [*dict.fromkeys([*only, "is_ranked"])]
         flags = [f"{where[flag]}.{flag} = 1" for flag in only]
-        return f"case when {_all(*flags)} then {value} end" if flags else value
+        return f"case when {both(*flags)} then {value} end" if flags else value
+
+    def _chosen(self, option: str, measure: Measure) -> str:
+        """The text of an option's choice for a metric."""
+        return OPTIONS[option].choice(self.spec.value(measure, option)).sql
 
     def population(self, measure: Measure) -> list[str]:
         """The flags of the queries that a metric's mean runs over, where not all have them."""
         over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
         return [flag for flag in over.only if flag != "is_labelled" or self.counts_unlabelled]
 
-    def _parts(self, measure: Measure) -> dict[str, str]:
-        return {
-            name: self._summed(measure.part(catalog()[part]))
-            for name, part in measure.metric.parts.items()
-        }
-
     def _summed(self, measure: Measure) -> str:
         """Have a sum computed, and say how `per_query` refers to it."""
-        sums, k = self._sums_of(measure)
+        sums = self._sums_of(measure)
         if measure.column not in sums.columns:
-            parts = {
-                name: self._row_part(sums, measure.part(catalog()[part]))
-                for name, part in measure.metric.parts.items()
-            }
-            view = self._view(measure, k, parts)
-            self._note_rows(measure.metric, view)
+            rows = self.rows if measure.metric.over == "ranked" else Rows()
+            view = RowView(self.spec, measure, partial(self._beside, sums), rows)
             sums.columns[measure.column] = Column(measure.metric.sql("value", view), measure.column)
         reference = f"{sums.name}.{measure.column}"
         undefined = sums.name == "wanted" or measure.metric.undefined == "skip"
         return reference if undefined else f"coalesce({reference}, 0e0)"
 
-    def _row_part(self, sums: Sums, part: Measure) -> str:
+    def _beside(self, sums: Sums, part: Measure) -> str:
         """Another sum's column beside every row of this one."""
         self._summed(part)
-        other, _ = self._sums_of(part)
+        other = self._sums_of(part)
+        reference = f"{other.name}.{part.column}"
+        if sums is other:
+            return f"max({reference})"
         sums.joined[other.name] = None
-        return (
-            f"max({other.name}.{part.column})" if sums is other else f"{other.name}.{part.column}"
-        )
+        return reference
 
-    def _sums_of(self, measure: Measure) -> tuple[Sums, int | None]:
-        """Where a metric is summed, and the cutoff there."""
-        if measure.metric.over != "ideal":
-            return self._sums(measure.metric.over), measure.k
-        choice = OPTIONS["ideal"].choice(self.spec.value(measure, "ideal"))
+    def _sums_of(self, measure: Measure) -> Sums:
+        """Where a metric is summed."""
+        over = measure.metric.over
+        if not over.startswith("ideal"):
+            return self._sums(over)
         gain = self.spec.value(measure, "gain")
         order, suffix = "grade", ""
         if isinstance(gain, Table):
-            order = self._gain(measure, "")
+            order = RowView(self.spec, measure, self._text, Rows()).gain
             suffix = f"_by_gain_{word(gain)}"
-        return self._sums(choice.over, suffix, order), measure.k if choice.cut else None
+        if over == "ideal_returned":
+            self._sums("ideal", suffix, order)
+        return self._sums(over, suffix, order)
 
     def _sums(self, over: str, suffix: str = "", order: str = "") -> Sums:
         sums = self.sums.setdefault(SUMS[over] + suffix, Sums(over, suffix, order))
@@ -214,33 +185,8 @@ class Needs:
             sums.over, sums.order = over, order
         return sums
 
-    def _note_rows(self, metric: Metric, view: View) -> None:
-        if "judged" in metric.rows:
-            self.reads_judged = True
-        if "hits_so_far" in metric.rows:
-            self.running_hits[view.hits_so_far] = view.relevant
 
-    def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
-        rel = self.spec.parameter(measure, "rel")
-        relevant = f"grade >= {number(rel)}"
-        suffix = "" if rel == 1 else f"_rel{word(rel)}"
-        discount = OPTIONS["discount"].choice(self.spec.value(measure, "discount"))
-        return View(
-            k=k,
-            gain=self._gain(measure, relevant),
-            discount=discount.sql.format(rank="rnk"),
-            relevant=relevant,
-            hits_so_far=f"hits_so_far{suffix}",
-            parts=parts,
-        )
-
-    def _gain(self, measure: Measure, relevant: str) -> str:
-        gain = self.spec.value(measure, "gain")
-        if isinstance(gain, Table):
-            pairs = [f"when {number(grade)} then {double(gain[grade])}" for grade in gain]
-            return f"case grade {' '.join(pairs)} else 0e0 end"
-        return OPTIONS["gain"].choice(gain).sql.format(grade="grade", relevant=relevant)
-
-
-def _all(*conditions: str) -> str:
-    return " and ".join(filter(None, conditions))
+def _ratio(top: str, bottom: str) -> str:
+    """A quotient, undefined where the denominator is 0."""
+    wrap = "\n    " if len(top + bottom) > 60 else " "
+    return f"{top}{wrap}/ nullif({bottom}, 0e0)"

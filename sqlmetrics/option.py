@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from sqlmetrics.errors import SpecError, unknown
 
@@ -33,19 +34,26 @@ class Choice:
     Attributes:
         name: What users write.
         meaning: One line for people.
-        sql: The text it becomes; {grade}, {rank}, {relevant}, {score}, {value} are
-            filled in by the plan. Empty where the choice is not a piece of text.
-        over: For `ideal`: whose order it is, `ideal` (labels) or `ideal_shown`.
-        cut: For `ideal`: whether the metric's cutoff holds for the ideal order too.
+        sql: The text it becomes; {grade}, {rank}, {relevant}, {score}, {value}, and in an
+            option of metrics {k} and the metric's parts by name, are filled in by the plan.
+            Empty where the choice is not a piece of text.
+        uncut: The text for a metric without a cutoff, where it is another.
+        term: For `rounding`: the text that a term of DCG becomes.
+        weight: For `discount`: what a rank is worth.
         only: For `average_over`: the flags of the queries that the mean runs over.
+        needs: What must hold for it, in words; the spec knows how to tell.
+        all_orders: For `ties`: whether the metrics are means over all orders of ties.
     """
 
     name: str
     meaning: str
     sql: str = ""
-    over: str = "ideal"
-    cut: bool = True
+    uncut: str = ""
+    term: str = "{value}"
+    weight: Callable[[int], float] = float
     only: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    all_orders: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,13 +75,13 @@ class Option:
         Raises:
             SpecError: If the value is unknown.
         """
+        known = [choice.name for choice in self.choices]
         name = "table" if isinstance(value, Table) else value
         if isinstance(value, int) and not isinstance(value, bool):
-            name = "number"
+            name = str(value) if str(value) in known else "number"
         for choice in self.choices:
             if choice.name == name and value != "number":
                 return choice
-        known = [choice.name for choice in self.choices]
         raise SpecError(unknown(f"value for {self.name}", value, known))
 
 
@@ -85,3 +93,29 @@ def is_number(value: object) -> bool:
         return math.isfinite(value)
     except OverflowError:
         return False
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named set of choices.
+
+    Attributes:
+        note: Whose conventions they are.
+        options: Option -> value; the house's holds for the others.
+        metrics: Metric -> options that hold for that metric alone.
+    """
+
+    note: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+
+    @property
+    def departures(self) -> list[str]:
+        """How it departs from the house, one text an option."""
+        own = [f"{name}={value}" for name, value in self.options.items()]
+        alone = [
+            f"{name}={value} for {metric}"
+            for metric, options in self.metrics.items()
+            for name, value in options.items()
+        ]
+        return own + alone

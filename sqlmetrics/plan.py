@@ -94,10 +94,13 @@ class _PerQuery:
         rankings, labels = self._names()
         yield from self._unique_stages()
         yield self._ranked_stage(rankings, labels)
+        yield from self.needs.rows.tie_stages(
+            self.shape.keys, self.shape.order[0], self.shape.listed_facts
+        )
         if self.needs.lists == "answered":
             yield self._answered_stage(rankings)
         for sums in self._sums_in_order():
-            if sums.order:
+            if sums.order and sums.over != "ideal_returned":
                 yield self._ideal_stage(sums, labels)
             yield self._sums_stage(sums, labels)
         if self.shape.listed_facts:
@@ -134,23 +137,31 @@ class _PerQuery:
         best = Column("min(given_rank)", "given_rank")
         if "rank" not in self.shape.columns["rankings"]:
             best = Column("max(score)", "score")
-        first = [n for n in (*self.shape.sorters[1:], *self.shape.listed_facts) if n != "item_id"]
+        carried = (*self.shape.sorters[1:], *self.shape.listed_facts)
+        first = [name for name in carried if name not in ("item_id", "grade")]
         return [best] + [Column(f"min({name})", name) for name in first]
 
     def _ranked_stage(self, rankings: str, labels: str) -> Stage:
         carried = (*self.shape.keys, *self.shape.listed_facts)
         columns = [Column(f"{rankings}.{name}", name) for name in carried]
+        if self.needs.rows.has_ties:
+            columns.append(Column(f"{rankings}.{self.shape.sorters[0]}", self.shape.sorters[0]))
         columns.append(Column(f"coalesce({labels}.grade, 0e0)", "grade"))
-        if self.needs.reads_judged:
+        if self.needs.rows.judged:
             flag = f"case when {labels}.grade is null then 0e0 else 1e0 end"
             columns.append(Column(flag, "judged"))
         over = Window(
             [f"{rankings}.{key}" for key in self.shape.keys],
-            [f"{rankings}.{column}" for column in self.shape.order],
+            [
+                f"coalesce({labels}.{column.replace(' ', ', 0e0) ')}"
+                if column.startswith("grade ")
+                else f"{rankings}.{column}"
+                for column in self.shape.order
+            ],
         )
         columns.append(Column(f"row_number() over {over}", "rnk"))
         running = Window(over.partition, over.order, "unbounded preceding")
-        for name, hit in self.needs.running_hits.items():
+        for name, hit in self.needs.rows.running_hits.items():
             flag = case(f"{labels}.{hit}", "1e0")
             columns.append(Column(f"sum({flag}) over {running}", name))
         on = equal(labels, rankings, (*self.shape.label_keys, "item_id"))
@@ -180,10 +191,11 @@ class _PerQuery:
     def _sums_in_order(self) -> list[Sums]:
         """The labels' sums first: the rankings' may be joined with them."""
         sums = self.needs.sums.values()
-        return sorted(sums, key=lambda one: (one.over in ("ranked", "ideal_shown"), one.name))
+        order = ("labels", "ideal", "ranked", "ideal_shown", "ideal_returned")
+        return sorted(sums, key=lambda one: (max(1, order.index(one.over)), one.name))
 
     def _sum_keys(self, sums: Sums) -> tuple[str, ...]:
-        return self.shape.keys if sums.over in ("ranked", "ideal_shown") else self.shape.label_keys
+        return self.shape.keys if sums.a_list else self.shape.label_keys
 
     def _ideal_stage(self, sums: Sums, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
@@ -200,21 +212,24 @@ class _PerQuery:
             "where": self._depth if over == "ranked" else "",
             "about": _ABOUT_IDEAL[sums.over],
         }
-        return Stage(sums.rows, "ideal", view)
+        return Stage(sums.rows, "chosen", view)
 
     def _sums_stage(self, sums: Sums, labels: str) -> Stage:
-        over = labels if sums.over == "labels" else sums.rows
+        rows = {"labels": labels, "ranked": self.needs.rows.stage}.get(sums.over, sums.rows)
+        over, *others = [rows, *sums.joined]
+        if sums.over == "ideal_returned":
+            over, *others = [*others, over]
         keys = self._sum_keys(sums)
         columns = list(sums.columns.values())
         if sums.name == self.needs.lists:
             columns = [Column("1", "is_ranked"), *columns]
             columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
-        joins = {name: equal(name, over, self.shape.label_keys) for name in sums.joined}
+        joins = {name: equal(name, over, self.shape.label_keys) for name in others}
         return Stage(
             sums.name,
             "sums",
             {
-                "keys": [f"{over}.{key}" for key in keys] if sums.joined else keys,
+                "keys": [f"{over}.{key}" for key in keys] if others else keys,
                 "columns": columns,
                 "from": over,
                 "joins": joins,
@@ -291,11 +306,12 @@ _ABOUT = {
     "labels": "one row a query with a label: sums over its labels",
     "ideal": "one row a query with a label: sums over its ideal order",
     "ideal_shown": "one row a query with a ranking: sums over its list in the best order",
+    "ideal_returned": "one row a query with a ranking: sums over as many of its labels",
 }
 
 _ABOUT_IDEAL = {
-    "ideal": "a query's labels, best first",
-    "ideal_shown": "the items of a list, best first",
+    "ideal": "a query's labels, best first; equal gains may come in any order",
+    "ideal_shown": "the items of a list, best first; equal gains may come in any order",
 }
 
 

@@ -14,12 +14,14 @@ import math
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 Grades = Sequence[float | None]
 Gain = str | Mapping[float, float]
 Value = float | None
+Rounding = str | int
 
 
 def gain(grade: float | None, how: Gain, rel: float) -> float:
@@ -49,10 +51,17 @@ def cg(grades: Grades, labels: Grades, *, k: int | None) -> Value:
 
 
 def dcg(
-    grades: Grades, labels: Grades, *, k: int | None, gain: Gain, discount: str, rel: float
+    grades: Grades,
+    labels: Grades,
+    *,
+    k: int | None,
+    gain: Gain,
+    discount: str,
+    rel: float,
+    rounding: Rounding = "none",
 ) -> Value:
     """Sum of gain x discount in the top k."""
-    return _discounted([_gain(grade, gain, rel) for grade in grades[:k]], discount)
+    return _discounted([_gain(grade, gain, rel) for grade in grades[:k]], discount, rounding)
 
 
 def idcg(
@@ -64,11 +73,20 @@ def idcg(
     discount: str,
     ideal: str,
     rel: float,
+    rounding: Rounding = "none",
 ) -> Value:
-    """DCG of the best order of the labels (or of the shown items)."""
-    items = grades if ideal == "shown_at_k" else labels
-    gains = sorted((_gain(grade, gain, rel) for grade in items), reverse=True)
-    return _discounted(gains if ideal == "labels" else gains[:k], discount)
+    """DCG of the best list that there could be, by what counts as that."""
+    gains = sorted((_gain(grade, gain, rel) for grade in labels), reverse=True)
+    best: list[float] = {
+        "labels_at_k": lambda: gains[:k],
+        "labels": lambda: gains,
+        "shown_at_k": lambda: sorted((_gain(g, gain, rel) for g in grades), reverse=True)[:k],
+        "all_k": lambda: [1.0] * (k or 0),
+        "min_k_r": lambda: [1.0] * _relevant(labels, rel),
+        "hits": lambda: [1.0] * len(_hit_ranks(grades, k, rel)),
+        "returned": lambda: gains[: len(grades[:k])],
+    }[ideal]()
+    return _discounted(best if ideal == "labels" else best[:k], discount, rounding)
 
 
 def ndcg(
@@ -80,11 +98,42 @@ def ndcg(
     discount: str,
     ideal: str,
     rel: float,
+    rounding: Rounding = "none",
 ) -> Value:
     """DCG / IDCG, undefined if IDCG is 0."""
-    best = idcg(grades, labels, k=k, gain=gain, discount=discount, ideal=ideal, rel=rel)
-    found = dcg(grades, labels, k=k, gain=gain, discount=discount, rel=rel)
-    return _ratio(found, best)
+    how: dict[str, Any] = {"k": k, "gain": gain, "discount": discount, "rel": rel}
+    best = idcg(grades, labels, ideal=ideal, rounding=rounding, **how)
+    return _ratio(dcg(grades, labels, rounding=rounding, **how), best)
+
+
+def best_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+    """DCG of the labels, best first."""
+    return idcg(grades, labels, ideal="labels_at_k", **how)
+
+
+def best_dcg_shown(grades: Grades, labels: Grades, **how: Any) -> Value:
+    """DCG of the items of the list, best first."""
+    return idcg(grades, labels, ideal="shown_at_k", **how)
+
+
+def best_dcg_returned(grades: Grades, labels: Grades, **how: Any) -> Value:
+    """DCG of as many labels as items were returned, best first."""
+    return idcg(grades, labels, ideal="returned", **how)
+
+
+def hits_first_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+    """DCG of the hits, put first."""
+    return idcg(grades, labels, ideal="hits", **how | {"gain": "binary"})
+
+
+def every_rank_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+    """DCG of k relevant items."""
+    return idcg(grades, labels, ideal="all_k", **how | {"gain": "binary"})
+
+
+def max_grade(grades: Grades, labels: Grades) -> Value:
+    """The highest grade of the labels."""
+    return max((grade for grade in labels if grade is not None), default=0.0)
 
 
 def num_q(grades: Grades, labels: Grades) -> Value:
@@ -117,23 +166,48 @@ def num_judged(grades: Grades, labels: Grades, *, k: int | None) -> Value:
     return float(sum(1 for grade in grades[:k] if grade is not None))
 
 
-def recall(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
-    """Relevant in the top k / R."""
-    return _ratio(len(_hit_ranks(grades, k, rel)), _relevant(labels, rel))
+def recall(
+    grades: Grades, labels: Grades, *, k: int | None, rel: float, recall_denominator: str
+) -> Value:
+    """Relevant in the top k / R, or what else counts as all of them."""
+    bottom = _recall_bottom(grades, labels, k, rel, recall_denominator)
+    return _ratio(len(_hit_ranks(grades, k, rel)), bottom)
 
 
-def precision(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
-    """Relevant in the top k / k, also for a shorter list."""
-    return len(_hit_ranks(grades, k, rel)) / k
+def precision(
+    grades: Grades, labels: Grades, *, k: int, rel: float, precision_denominator: str
+) -> Value:
+    """Relevant in the top k / k, also for a shorter list, or / what else counts as its length."""
+    bottom = _precision_bottom(grades, labels, k, rel, precision_denominator)
+    return _ratio(len(_hit_ranks(grades, k, rel)), bottom)
 
 
-def f1(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
+def f1(
+    grades: Grades,
+    labels: Grades,
+    *,
+    k: int,
+    rel: float,
+    precision_denominator: str,
+    recall_denominator: str,
+) -> Value:
     """Harmonic mean of precision and recall, 0 if both are 0."""
-    found = recall(grades, labels, k=k, rel=rel)
-    exact = precision(grades, labels, k=k, rel=rel)
-    if found is None or exact is None:
+    found = recall(grades, labels, k=k, rel=rel, recall_denominator=recall_denominator)
+    exact = precision(grades, labels, k=k, rel=rel, precision_denominator=precision_denominator)
+    if found is None:
         return None
-    return 2 * found * exact / (found + exact) if found + exact else 0.0
+    return 2 * found * exact / (found + exact) if exact else 0.0
+
+
+def _recall_bottom(grades: Grades, labels: Grades, k: int | None, rel: float, what: str) -> float:
+    relevant = _relevant(labels, rel)
+    shown = len(_hit_ranks(grades, None, rel))
+    return {"r": relevant, "min_k_r": min(k or relevant, relevant), "shown": shown}[what]
+
+
+def _precision_bottom(grades: Grades, labels: Grades, k: int, rel: float, what: str) -> float:
+    relevant = _relevant(labels, rel)
+    return {"k": k, "returned": len(grades[:k]), "min_k_r": min(k, relevant)}[what]
 
 
 def hit(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
@@ -141,10 +215,31 @@ def hit(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
     return 1.0 if _hit_ranks(grades, k, rel) else 0.0
 
 
-def mrr(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
-    """1 / rank of the first relevant item, 0 without one."""
+def mrr(grades: Grades, labels: Grades, *, k: int | None, rel: float, rr_of: str) -> Value:
+    """1 / rank of the first relevant item, 0 without one; or of others."""
+    if rr_of == "first":
+        return first_reciprocal_rank(grades, labels, k=k, rel=rel)
+    if rr_of == "highest_grade":
+        return highest_reciprocal_rank(grades, labels, k=k, rel=rel)
+    total = sum_reciprocal_rank(grades, labels, k=k, rel=rel)
+    return _ratio(total, _relevant(labels, rel)) or 0.0
+
+
+def first_reciprocal_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """1 / rank of the first relevant item."""
     ranks = _hit_ranks(grades, k, rel)
     return 1.0 / ranks[0] if ranks else 0.0
+
+
+def sum_reciprocal_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """1 / rank of all relevant items, added."""
+    return math.fsum(1.0 / rank for rank in _hit_ranks(grades, k, rel))
+
+
+def highest_reciprocal_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """1 / rank of the first item of the highest grade, if that is relevant."""
+    best = max(max_grade(grades, labels) or 0.0, rel)
+    return first_reciprocal_rank(grades, labels, k=k, rel=best)
 
 
 def sum_precision(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
@@ -153,9 +248,18 @@ def sum_precision(grades: Grades, labels: Grades, *, k: int | None, rel: float) 
     return math.fsum(found / rank for found, rank in enumerate(ranks, start=1))
 
 
-def ap(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
-    """Sum of precisions / R."""
-    return _ratio(sum_precision(grades, labels, k=k, rel=rel), _relevant(labels, rel))
+def ap(grades: Grades, labels: Grades, *, k: int | None, rel: float, ap_denominator: str) -> Value:
+    """Sum of precisions / R, or what else counts as all of them."""
+    relevant, returned = _relevant(labels, rel), len(grades[:k])
+    bottom = {
+        "r": relevant,
+        "min_k_r": min(k or relevant, relevant),
+        "k": k,
+        "min_r_returned": min(relevant, returned),
+        "hits": len(_hit_ranks(grades, k, rel)),
+        "shown": len(_hit_ranks(grades, None, rel)),
+    }[ap_denominator]
+    return _ratio(sum_precision(grades, labels, k=k, rel=rel), bottom)
 
 
 def rprec(grades: Grades, labels: Grades, *, rel: float) -> Value:
@@ -184,8 +288,19 @@ def mean_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> V
 _gain = gain  # metrics have a parameter of this name
 
 
-def _discounted(gains: Iterable[float], how: str) -> float:
-    return math.fsum(g * discount(rank, how) for rank, g in enumerate(gains, start=1))
+def _discounted(gains: Iterable[float], how: str, rounding: Rounding) -> float:
+    terms = (g * discount(rank, how) for rank, g in enumerate(gains, start=1))
+    return math.fsum(rounded(term, rounding) if rounding == "floor2" else term for term in terms)
+
+
+def rounded(value: float, how: Rounding) -> float:
+    """A value to some decimals; what is nearer than 1e-9 to a border counts as on it."""
+    if how == "none" or not math.isfinite(value):
+        return value
+    if how == "floor2":
+        return math.floor((value + 1e-9) * 100) / 100
+    units = 10.0 ** int(how)
+    return math.floor((value + 1e-9) * units + 0.5) / units
 
 
 def _hit_ranks(grades: Grades, k: int | None, rel: float) -> list[int]:
@@ -207,6 +322,109 @@ def _ratio(top: Value, bottom: Value) -> Value:
 def float32(score: float) -> float:
     """A score as a 32-bit float holds it."""
     return float(struct.unpack("f", struct.pack("f", score))[0])
+
+
+def decimal6(score: float) -> float:
+    """A score with 6 decimals, rounded half up."""
+    return math.floor(score * 1e6 + 0.5) / 1e6 if math.isfinite(score) else score
+
+
+# -- the mean over all orders of ties -------------------------------------------------
+
+FIRST_ALONE = ("hit", "mrr", "first_reciprocal_rank", "first_rank")
+"""Metrics that only the first relevant item of a list decides."""
+
+PRECISIONS = ("sum_precision", "ap")
+"""Metrics that add up precisions."""
+
+
+def expected(
+    one: Asked,
+    metric: Callable[[Grades], Value],
+    groups: Sequence[Sequence[Value]],
+    depth: int | None,
+) -> Value:
+    """A metric's mean over all orders of the items of each group.
+
+    Args:
+        one: What is asked.
+        metric: Its value for a list in rank order.
+        groups: The grades of items with equal scores, best group first.
+        depth: How many items count.
+    """
+    rel = one.arguments.get("rel", 1)
+    if one.name in FIRST_ALONE and one.arguments.get("rr_of", "first") == "first":
+        return _expected_of_first(metric, groups, rel)
+    if one.name in PRECISIONS:
+        return _expected_precisions(one, metric, groups, depth)
+    return _expected_sum(metric, groups)
+
+
+def _expected_sum(metric: Callable[[Grades], Value], groups: Sequence[Sequence[Value]]) -> Value:
+    """Of a sum over ranks: in the turns of a group every item is once at every rank of it."""
+    base = metric([grade for group in groups for grade in group])
+    if base is None:
+        return None
+    changes = []
+    for number, group in enumerate(groups):
+        before = [grade for other in groups[:number] for grade in other]
+        after = [grade for other in groups[number + 1 :] for grade in other]
+        for turn in range(1, len(group)):
+            value = metric([*before, *group[turn:], *group[:turn], *after])
+            changes.append(((value or 0.0) - base) / len(group))
+    return base + math.fsum(changes)
+
+
+def _expected_of_first(
+    metric: Callable[[Grades], Value], groups: Sequence[Sequence[Value]], rel: float
+) -> Value:
+    """Of what the first relevant item decides: it is in the first group that has one."""
+    above = 0
+    for group in groups:
+        n, m = len(group), len(_hit_ranks(group, None, rel))
+        if m:
+            # the first of m among n items is the one at place: the others lie behind it
+            values = (
+                (math.comb(n - place, m - 1) / math.comb(n, m), _only(metric, above + place, rel))
+                for place in range(1, n - m + 2)
+            )
+            chances = [(chance, value) for chance, value in values if value is not None]
+            return math.fsum(c * v for c, v in chances) if chances else None
+        above += n
+    return metric([])
+
+
+def _only(metric: Callable[[Grades], Value], rank: int, rel: float) -> Value:
+    """The value of a list with one relevant item."""
+    return metric([None] * (rank - 1) + [rel])
+
+
+def _expected_precisions(
+    one: Asked,
+    metric: Callable[[Grades], Value],
+    groups: Sequence[Sequence[Value]],
+    depth: int | None,
+) -> Value:
+    """Of a sum of precisions: a rank is relevant by chance, and so are those above it."""
+    k, rel = one.arguments["k"], one.arguments["rel"]
+    shares, above, sure = [], 0, 0
+    for group in groups:
+        n, m = len(group), len(_hit_ranks(group, None, rel))
+        for place in range(1, n + 1):
+            others = (m - 1) / (n - 1) if n > 1 else 0.0
+            shares.append(m / n * (sure + 1 + (place - 1) * others) / (above + place))
+        above, sure = above + n, sure + m
+    ends = [end for end in (k, depth, len(shares)) if end is not None]
+    total = math.fsum(shares[: min(ends)])
+    if one.name == "sum_precision":
+        return total
+    listed = [grade for group in groups for grade in group]
+    value = metric(listed)
+    plain = sum_precision(listed[:depth], (), k=k, rel=rel)
+    if value is None or not plain:  # nothing relevant there in this order
+        in_front = sorted(listed, key=lambda grade: grade or 0.0, reverse=True)
+        value, plain = metric(in_front), sum_precision(in_front[:depth], (), k=k, rel=rel)
+    return value if value is None or not plain else value * (total / plain)
 
 
 # -- a whole evaluation ---------------------------------------------------------------
@@ -264,6 +482,8 @@ class Asked:
             for which that makes no sense has skip.
         average: macro or micro.
         average_over: labels, rankings, common or hits.
+        rounding: none, 2, 4 or floor2, for a query's value.
+        ties: average, or the rule that holds for all.
         count: Whether its summary is a total, not a mean.
     """
 
@@ -272,6 +492,8 @@ class Asked:
     no_relevant: str = "skip"
     average: str = "macro"
     average_over: str = "labels"
+    rounding: Rounding = "none"
+    ties: str = ""
     count: bool = False
 
 
@@ -313,8 +535,8 @@ def evaluate(
         rankings: In input order, for ties=input_order.
         labels: With dates, or without.
         asked: The metrics.
-        ties: id_asc, id_desc or input_order.
-        score_precision: double or float32.
+        ties: id_asc, id_desc, input_order, best, worst or average.
+        score_precision: double, float32 or decimal6.
         depth: The rank below which nothing counts, None for no such rank.
         unjudged: nonrelevant, or condensed to leave out items without a label.
         negative_grades: zero, or unjudged to take such a label for none.
@@ -330,6 +552,7 @@ def evaluate(
         missing,
         unjudged == "condensed",
         depth,
+        ties,
     )
     result = Evaluation()
     groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
@@ -357,22 +580,24 @@ class World:
     """The input, put in order.
 
     Attributes:
-        lists: The items of every ranked list, best first.
+        lists: The items of every ranked list, best first, in groups of equal scores.
         graded: The grades of every labelled query's items, by day and query.
         facts: What is known of a query, by day and query.
         searched: The queries of a day that the queries table lists.
         missing: zero or drop.
         condensed: Whether items without a label are left out of the lists.
         depth: How many items of a list count, None for all.
+        ties: The rule for equal scores.
     """
 
-    lists: Mapping[Key, list[str]]
+    lists: Mapping[Key, list[list[str]]]
     graded: Mapping[tuple[Any, str], Mapping[str, Value]]
     facts: Mapping[tuple[Any, str], Facts]
     searched: frozenset[tuple[Any, str]]
     missing: str
     condensed: bool
     depth: int | None
+    ties: str
 
     def labels(self, key: Key) -> Mapping[str, Value] | None:
         """The labels of a query on a day: dated ones, else those that hold for every day."""
@@ -381,29 +606,50 @@ class World:
 
     def grades(self, key: Key) -> tuple[Grades, Grades]:
         """The grades of a list in rank order, and of all labels."""
+        grades = [grade for group in self.groups(key) for grade in group]
+        return grades[: self.depth], list((self.labels(key) or {}).values())
+
+    def groups(self, key: Key) -> list[list[Value]]:
+        """The grades of a list in rank order, in groups of equal scores; depth is not cut."""
         labels = self.labels(key) or {}
-        grades = [labels.get(item) for item in self.lists.get(key, [])]
+        groups = [[labels.get(item) for item in group] for group in self.lists.get(key, [])]
         if self.condensed:
-            grades = [grade for grade in grades if grade is not None]
-        return grades[: self.depth], list(labels.values())
+            groups = [[grade for grade in group if grade is not None] for group in groups]
+        if self.ties in ("best", "worst"):
+            up = self.ties == "worst"
+            groups = [sorted(group, key=lambda g: g or 0.0, reverse=not up) for group in groups]
+        return groups
+
+    def value(self, one: Asked, key: Key) -> Value:
+        """A metric of one list, before any policy."""
+        function: Callable[..., Value] = globals()[one.name]
+        if (one.ties or self.ties) != "average":
+            return function(*self.grades(key), **one.arguments)
+        labels = list((self.labels(key) or {}).values())
+
+        def metric(grades: Grades) -> Value:
+            return function(grades[: self.depth], labels, **one.arguments)
+
+        return expected(one, metric, self.groups(key), self.depth)
 
 
 def _lists(
     rankings: Sequence[Ranked], ties: str, precision: str
-) -> dict[tuple[Any, str, str], list[str]]:
+) -> dict[tuple[Any, str, str], list[list[str]]]:
     best: dict[tuple[Any, str, str], dict[str, float]] = defaultdict(dict)
     for row in rankings:
-        score = float32(row.order) if precision == "float32" else row.order
+        score = {"float32": float32, "decimal6": decimal6}.get(precision, float)(row.order)
         items = best[row.date, row.system, row.query]
         items[row.item] = max(score, items.get(row.item, score))
     return {key: _sorted(items, ties) for key, items in best.items()}
 
 
-def _sorted(items: Mapping[str, float], ties: str) -> list[str]:
+def _sorted(items: Mapping[str, float], ties: str) -> list[list[str]]:
     order = list(items)
     if ties != "input_order":
         order.sort(key=lambda item: item.encode(), reverse=ties == "id_desc")
-    return sorted(order, key=lambda item: items[item], reverse=True)
+    order.sort(key=lambda item: items[item], reverse=True)
+    return [list(group) for _, group in groupby(order, key=lambda item: items[item])]
 
 
 def _graded(
@@ -460,15 +706,13 @@ def _per_query(one: Asked, world: World, key: Key) -> Value:
         return None
     if not is_ranked and world.missing == "drop":
         return None
-    grades, labels = world.grades(key)
     k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
-    if one.average_over == "hits" and not _hit_ranks(grades, k, rel):
+    if one.average_over == "hits" and not _hit_ranks(world.grades(key)[0], k, rel):
         return None
-    function: Callable[..., Value] = globals()[one.name]
-    value = function(grades, labels, **one.arguments)
+    value = world.value(one, key)
     if value is None:
-        value = {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0}[one.no_relevant]
-    return value
+        return {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0}[one.no_relevant]
+    return rounded(value, one.rounding)
 
 
 def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
@@ -484,7 +728,7 @@ def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
             continue
         weight = world.facts.get((key[0], key[2]), Facts()).weight
         micro = one.average == "micro"
-        parts = micro_parts(one, *world.grades(key)) if micro else (value, 1.0)
+        parts = micro_parts(one, world, key) if micro else (value, 1.0)
         top.append(parts[0] * (1.0 if one.count else weight))
         bottom.append(parts[1] * weight)
     total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
@@ -501,16 +745,22 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
     }[average_over]
 
 
-def micro_parts(one: Asked, grades: Grades, labels: Grades) -> tuple[float, float]:
+def micro_parts(one: Asked, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a micro mean."""
-    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
-    found, wanted = len(_hit_ranks(grades, k, rel)), _relevant(labels, rel)
+    grades, labels = world.grades(key)
+    given = dict(one.arguments)
     if one.name == "ndcg":
-        best = idcg(grades, labels, **one.arguments) or 0.0
-        own = {name: value for name, value in one.arguments.items() if name != "ideal"}
-        return dcg(grades, labels, **own) or 0.0, best
+        best = idcg(grades, labels, **given) or 0.0
+        del given["ideal"]
+        return world.value(replace(one, name="dcg", arguments=given), key) or 0.0, best
+    k, rel = given["k"], given["rel"]
+    found = (
+        world.value(replace(one, name="num_rel_ret", arguments={"k": k, "rel": rel}), key) or 0.0
+    )
+    wanted = _recall_bottom(grades, labels, k, rel, given.get("recall_denominator", "r"))
     if one.name == "recall":
         return found, wanted
+    listed = _precision_bottom(grades, labels, k, rel, given["precision_denominator"])
     if one.name == "precision":
-        return found, k or 0
-    return 2 * found, (k or 0) + wanted if wanted else 0
+        return found, listed
+    return 2 * found, listed + wanted if wanted else 0

@@ -15,8 +15,9 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from sqlmetrics.catalog import listed
-from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS
+from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.option import Option
+from sqlmetrics.presets import PRESETS
 from sqlmetrics.source import RankingColumns, Source
 from sqlmetrics.spec import Spec
 
@@ -116,7 +117,7 @@ def _by() -> Node:
 
 
 def _preset() -> Node:
-    told = [f"{name}: {PRESET_NOTES[name]}" for name in PRESETS]
+    told = [f"{name}: {preset.note}" for name, preset in PRESETS.items()]
     meaning = _meaning(Spec, "preset")
     return {"description": "\n".join([meaning, *told]), "enum": list(PRESETS)}
 

@@ -125,8 +125,8 @@ class Shape:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """What sorts a list: its score or rank, then the rule for ties."""
-        tie = OPTIONS["ties"].choice(self.spec.options["ties"]).sql
-        return ("given_rank asc" if "rank" in self.columns["rankings"] else "score desc", tie)
+        ties = OPTIONS["ties"].choice(self.spec.options["ties"]).sql.split(", ")
+        return ("given_rank asc" if "rank" in self.columns["rankings"] else "score desc", *ties)
 
     @cached_property
     def sorters(self) -> tuple[str, ...]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from sqlmetrics.conventions import OPTIONS, PRESETS, problems_of, read, resolve
+from sqlmetrics.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
 from sqlmetrics.option import Value
+from sqlmetrics.presets import PRESETS
 from sqlmetrics.source import (
     Items,
     LabelColumns,
@@ -132,7 +134,8 @@ class Spec(Model):
                 measures = [
                     one for measure in measures for one in _once_each(measure, name, values)
                 ]
-        return tuple(dict.fromkeys(measure.without(self.options) for measure in measures))
+        spelled = (measure.without(self._defaults(measure)) for measure in measures)
+        return tuple(dict.fromkeys(spelled))
 
     def measure(self, text: str) -> Measure:
         """The measure that a text means in this spec.
@@ -140,12 +143,27 @@ class Spec(Model):
         Raises:
             SpecError: If the text is wrong.
         """
-        return parse(text).without(self.options)
+        measure = parse(text)
+        return measure.without(self._defaults(measure))
+
+    def _defaults(self, measure: Measure) -> Mapping[str, Value]:
+        """What holds for a metric whose text says nothing."""
+        plain = self.bound(replace(measure, settings=()))
+        alone: dict[str, Any] = dict(plain.settings)
+        return dict(self.options) | alone
 
     def value(self, measure: Measure, option: str) -> Value:
         """An option's value for one measure: its own, else the spec's."""
-        own = measure.setting(option)
+        own = self.bound(measure).setting(option)
         return self.options[option] if own is None else own  # type: ignore[return-value]
+
+    def bound(self, measure: Measure) -> Measure:
+        """The measure with what the preset says of this metric alone, unless it is given."""
+        preset = PRESETS[self.preset].metrics.get(measure.metric.name, {})
+        for name, value in preset.items():
+            if name not in self.conventions and measure.setting(name) is None:
+                measure = measure.having(name, value)
+        return measure
 
     def parameter(self, measure: Measure, name: str) -> float:
         """A parameter's value for one measure: its own, else the metric's default."""
@@ -208,9 +226,35 @@ class Spec(Model):
                     f"{measure}: rel does not touch the gains; it needs gain=binary or "
                     "average_over=hits"
                 )
+            problems += self._unmet(measure)
             other = columns.setdefault(measure.column, measure)
             if other != measure:
                 problems.append(f"{other} and {measure} would share the column {measure.column}")
+        return problems
+
+    def _unmet(self, measure: Measure) -> list[str]:
+        """What a metric's choices need and do not have."""
+        all_orders = OPTIONS["ties"].choice(self.value(measure, "ties")).all_orders
+        known = {"always": True, "uncut": measure.k is None, "never": False}
+        holds = {
+            "a cutoff": measure.k is not None,
+            "a cutoff of at most 1,000,000": (measure.k or 0) <= 1_000_000,
+            "gain=binary": self.value(measure, "gain") == "binary",
+            "one order of ties": not all_orders,
+            "one order of ties for terms of DCG": not all_orders
+            or "gain" not in measure.metric.options,
+            "no depth with ties=average": not all_orders or self.options["depth"] == "none",
+        }
+        problems = []
+        if all_orders and not known[measure.metric.expected]:
+            problems.append(
+                f"{measure}: its mean over all orders of ties is not known; "
+                "set ties to something else than average"
+            )
+        for name in (name for name in measure.metric.settings if name in OPTIONS):
+            choice = OPTIONS[name].choice(self.value(measure, name))
+            unmet = [need for need in choice.needs if not holds[need]]
+            problems += [f"{measure}: {name}={choice.name} needs {need}" for need in unmet]
         return problems
 
     def _uses_rel(self, measure: Measure) -> bool:

@@ -43,12 +43,13 @@ class Window:
     partition: Sequence[str]
     order: Sequence[str]
     frame: str = ""
+    until: str = "current row"
 
     def __str__(self) -> str:
         parts = [
             f"partition by {', '.join(self.partition)}",
             f"order by {', '.join(self.order)}",
-            *([f"rows between {self.frame} and current row"] if self.frame else []),
+            *([f"rows between {self.frame} and {self.until}"] if self.frame else []),
         ]
         line = f"({' '.join(parts)})"
         return line if len(line) <= 52 else "(\n    " + "\n    ".join(parts) + "\n)"

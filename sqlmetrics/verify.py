@@ -143,6 +143,8 @@ def asked(spec: Spec, measure: Measure) -> reference.Asked:
         no_relevant=str(spec.value(measure, "no_relevant")) if policy else "skip",
         average=str(spec.value(measure, "average")),
         average_over=str(spec.value(measure, "average_over")),
+        ties=str(spec.value(measure, "ties")).replace("error", "id_asc"),
+        rounding=spec.value(measure, "rounding"),  # type: ignore[arg-type]
         count=metric.count,
     )
 

@@ -15,10 +15,13 @@ from worlds import metric_texts
 import sqlmetrics as sm
 from sqlmetrics import reference
 from sqlmetrics.catalog import Metric, catalog, spellings
-from sqlmetrics.conventions import OPTIONS, PRESET_NOTES, PRESETS, problems_of, resolve
+from sqlmetrics.conventions import OPTIONS, problems_of, resolve
 from sqlmetrics.measure import parse
 from sqlmetrics.option import Table
+from sqlmetrics.presets import PRESETS
+from sqlmetrics.view import WHOLE_LIST
 
+IDEALS = ("ideal", "ideal_shown", "ideal_returned")
 METRICS = list(catalog().values())
 OPTION_CHOICES = [
     (option.name, choice.name) for option in OPTIONS.values() for choice in option.choices
@@ -37,8 +40,8 @@ def test_the_header_says(metric: Metric, key: str) -> None:
 def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
     assert metric.range in RANGES
     assert metric.cutoff in ("required", "optional", "none")
-    assert metric.over in ("ranked", "labels", "ideal", "query")
-    assert metric.undefined in ("never", "no_relevant", "skip")
+    assert metric.over in ("ranked", "labels", "query", *IDEALS)
+    assert metric.undefined in ("never", "zero", "no_relevant", "skip")
     assert {*metric.options} <= {*OPTIONS}
     assert not metric.micro or metric.ratio
 
@@ -52,7 +55,8 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
     takes = {"grades", "labels", "return", *metric.parameters, *metric.options}
-    assert {*function.__annotations__} == takes | (set() if metric.cutoff == "none" else {"k"})
+    if metric.listed:  # a part may hand on what it is given
+        assert {*function.__annotations__} == takes | (set() if metric.cutoff == "none" else {"k"})
     assert function.__doc__
 
 
@@ -63,9 +67,10 @@ def test_a_case_has_the_metric(metric: Metric) -> None:
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_parts_are_sums_of_their_own(metric: Metric) -> None:
-    overs = {catalog()[part].over for part in metric.parts.values()}
-    assert "query" not in overs
-    assert bool(metric.parts) or metric.over != "query" or metric.name == "num_q"
+    overs = {catalog()[part.removesuffix(WHOLE_LIST)].over for part in metric.parts.values()}
+    assert "query" not in overs or metric.name in ("ndcg", "idcg")
+    constant = metric.name in ("num_q", "every_rank_dcg")
+    assert bool(metric.parts) or metric.over != "query" or constant
 
 
 def test_the_spellings_belong_to_one_metric_each() -> None:
@@ -87,20 +92,21 @@ def _spelled(case: Case) -> Iterator[tuple[str, str]]:
     settings = [pair for text in case.asked for pair in parse(text).settings]
     for name, value in [*settings, *case.conventions.items()]:
         for one in value if isinstance(value, list) else [value]:
-            kinds = ((Table, "table"), (int, "number"))
-            yield name, next((word for kind, word in kinds if isinstance(one, kind)), str(one))
+            yield name, OPTIONS[name].choice(one).name if name in OPTIONS else ""
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_names_known_options_and_values(preset: str) -> None:
-    problems = [p for name, value in PRESETS[preset].items() for p in problems_of(name, value)]
+    problems = [
+        p for name, value in PRESETS[preset].options.items() for p in problems_of(name, value)
+    ]
     assert problems == []
     assert resolve(preset, {}).keys() == OPTIONS.keys()
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_case_uses_the_preset(preset: str) -> None:
-    assert PRESET_NOTES[preset]
+    assert PRESETS[preset].note
     assert preset in {case.preset for case in ANSWERED}
 
 
@@ -109,6 +115,10 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "gain": "exp",
         "discount": "log2",
         "ideal": "labels_at_k",
+        "recall_denominator": "r",
+        "precision_denominator": "k",
+        "ap_denominator": "r",
+        "rr_of": "first",
         "ties": "id_asc",
         "score_precision": "double",
         "depth": "none",
@@ -120,6 +130,7 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "no_relevant": "skip",
         "average": "macro",
         "average_over": "labels",
+        "rounding": "none",
     }
 
 
@@ -306,7 +317,7 @@ PROBLEMS = [
     ("rprec@5", "rprec takes no cutoff"),
     ("num_q_5", "num_q takes no cutoff"),
     # its settings
-    ("ndcg(linear)@5", r"'linear' cannot be read; write settings like \(rel=2, gain=linear\)"),
+    ("ndcg(linear)@5", r"'linear' cannot be read; write settings like (rel=2, gain=linear)"),
     ("ndcg(gain=)@5", "'gain=' cannot be read"),
     ("ndcg(gain=f(1))@5", "cannot be read"),
     ("ndcg(gain=linear@5", "cannot be read"),
@@ -314,7 +325,8 @@ PROBLEMS = [
     ("recall(rell=2)@5", "unknown setting 'rell'; did you mean 'rel'?"),
     ("recall(gain=exp)@5", "recall has no gain"),
     ("mrr(average=micro)", "mrr has no average"),
-    ("precision(no_relevant=zero)@5", "precision has no no_relevant"),
+    ("hit(no_relevant=zero)@5", "hit has no no_relevant"),
+    ("recall(ties=best)@5", "ties holds for all metrics; set it beside them"),
     ("recall(ties=id_desc)@5", "ties holds for all metrics; set it beside them"),
     ("recall(rel=high)@5", "rel must be a number above 0, given 'high'"),
     ("recall(rel=True)@5", "rel must be a number above 0, given True"),
@@ -339,7 +351,7 @@ def test_what_is_wrong_with_a_metric_is_told(text: str, problem: str) -> None:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([{?])", r"\\\1", text)
+    return re.sub(r"([{?()])", r"\\\1", text)
 
 
 @pytest.mark.parametrize(
@@ -382,6 +394,29 @@ TABLES = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}
 MISFITS = [
     ({"average": "micro"}, "mrr has no micro average"),
     ({"metrics": ["ndcg(rel=2)@5"]}, "rel does not touch the gains; it needs gain=binary"),
+    ({"metrics": ["ndcg(ideal=hits)@3"]}, "ndcg(ideal=hits)@3: ideal=hits needs gain=binary"),
+    ({"metrics": ["ndcg(gain=binary, ideal=all_k)"]}, "ideal=all_k needs a cutoff"),
+    ({"metrics": ["ap(ap_denominator=k)"]}, "ap_denominator=k needs a cutoff"),
+    (
+        {"metrics": ["ndcg(gain=binary, ideal=all_k)@1000001"]},
+        "ideal=all_k needs a cutoff of at most 1,000,000",
+    ),
+    (
+        {"metrics": ["ap(ap_denominator=hits)@2"], "ties": "average"},
+        "ap(ap_denominator=hits)@2: ap_denominator=hits needs one order of ties",
+    ),
+    (
+        {"metrics": ["mrr(ties=average, average_over=hits)"]},
+        "average_over=hits needs one order of ties",
+    ),
+    (
+        {"metrics": ["first_rank@3"], "ties": "average"},
+        "first_rank@3: its mean over all orders of ties is not known",
+    ),
+    (
+        {"metrics": ["ndcg(ideal=shown_at_k)@3"], "ties": "average", "depth": 5},
+        "ideal=shown_at_k needs no depth with ties=average",
+    ),
     ({"gian": "exp"}, "unknown option 'gian'; did you mean 'gain'?"),
     ({"gain": "lineer"}, "unknown value for gain 'lineer'; did you mean 'linear'?"),
     ({"gain": ["exp", "lineer"]}, "unknown value for gain 'lineer'; did you mean 'linear'?"),

@@ -14,7 +14,8 @@ import pytest
 import sqlmetrics as sm
 from sqlmetrics import listing
 from sqlmetrics.catalog import listed
-from sqlmetrics.conventions import OPTIONS, PRESETS
+from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -106,7 +106,9 @@ def test_segments_add_up_to_all(database: duckdb.DuckDBPyConnection, world: Worl
 
 @FEWER
 @given(
-    world=st.sampled_from(["id_asc", "id_desc"]).flatmap(lambda ties: worlds(ties=ties)),
+    world=st.sampled_from(["id_asc", "id_desc", "average", "best", "worst"]).flatmap(
+        lambda ties: worlds(ties=ties)
+    ),
     seed=st.integers(0, 9),
 )
 def test_the_order_of_the_rows_does_not_matter(
@@ -127,9 +129,10 @@ def test_the_order_of_the_rows_does_not_matter(
 def test_with_one_relevant_item_hit_rate_is_recall(
     database: duckdb.DuckDBPyConnection, world: World, k: int, rel: float
 ) -> None:
-    asked = [f"hit(rel={rel})@{k}", f"recall(rel={rel})@{k}"]
-    result = replace(world, metrics=asked).evaluated(database)
-    hit, recall = (sm.parse(text).column for text in asked)
+    asked = [f"hit(rel={rel})@{k}", f"recall(rel={rel}, recall_denominator=r)@{k}"]
+    given = {**world.given, "average_over": "labels"}
+    result = replace(world, metrics=asked, given=given).evaluated(database)
+    hit, recall = (result.spec.measure(text).column for text in asked)
     for row in result.per_query().to_pylist():
         if world.relevant(row["query_id"], row.get("metric_date"), rel) == 1:
-            assert row[hit] == row[recall], row
+            assert same(row[hit], row[recall]), row

@@ -16,9 +16,10 @@ from conftest import peer
 import sqlmetrics as sm
 from sqlmetrics import starter
 from sqlmetrics.catalog import listed
-from sqlmetrics.conventions import OPTIONS, PRESETS
+from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.explaining.explain import explain
 from sqlmetrics.measure import parse
+from sqlmetrics.presets import PRESETS
 from sqlmetrics.schema import METRIC, schema, schema_text
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -194,6 +194,8 @@ def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) ->
     metric = draw(st.sampled_from(list(catalog().values())))
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
     given = {name: draw(_setting(name, table)) for name in names}
+    if "ties" in given:  # the only rule that a metric can have for itself
+        given["ties"] = "average"
     if "gain" in metric.options and not _uses_rel(given):
         given.pop("rel", None)
     inside = ", ".join(f"{name}={value}" for name, value in given.items())
@@ -250,9 +252,26 @@ def worlds(draw: st.DrawFn, **fixed: Any) -> World:
     return World(
         draw(_rankings(shape)),
         draw(_labels(shape)),
-        draw(st.lists(metric_texts(table), min_size=3, max_size=8)),
+        _fitting(draw(st.lists(metric_texts(table), min_size=3, max_size=8)), options),
         {"by": by, **weight, **order, **system, **date, **options},
     )
+
+
+def _fitting(texts: Sequence[str], options: Options) -> list[str]:
+    """The metrics that fit the options, with one that always does."""
+
+    def fits(text: str) -> bool:
+        try:
+            return bool(sm.Spec(**_NOWHERE, metrics=[text], conventions=options))
+        except sm.SpecError as error:
+            needs = (" needs ", "is not known", "does not touch the gains")
+            assert all(any(need in problem for need in needs) for problem in error.problems), error
+            return False
+
+    return [*filter(fits, texts), "num_rel_ret(average_over=labels)"]
+
+
+_NOWHERE: Any = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
 
 
 @dataclass(frozen=True)

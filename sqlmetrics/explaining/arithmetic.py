@@ -12,15 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 from sqlmetrics import reference
-from sqlmetrics.catalog import catalog
-from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure
 from sqlmetrics.spec import Spec
 from sqlmetrics.verify import asked
+from sqlmetrics.view import View, used_parts
 
 Value = float | None
 Grades = Mapping[str, Value]
@@ -37,10 +35,10 @@ def number(value: Value) -> str:
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.4f}"
 
 
-def parts(measure: Measure) -> Iterator[Measure]:
+def parts(spec: Spec, measure: Measure) -> Iterator[Measure]:
     """The metrics that a metric is made of, each after its own parts; itself last."""
-    for name in measure.metric.parts.values():
-        yield from parts(measure.part(catalog()[name]))
+    for part in used_parts(spec, measure):
+        yield from parts(spec, part)
     yield measure
 
 
@@ -63,7 +61,7 @@ class Arithmetic:
     @cached_property
     def parts(self) -> tuple[Measure, ...]:
         """The metric's parts, each once, and the metric itself."""
-        return tuple(dict.fromkeys(parts(self.measure)))
+        return tuple(dict.fromkeys(parts(self.spec, self.measure)))
 
     @cached_property
     def sums(self) -> dict[str, list[float]]:
@@ -108,10 +106,10 @@ class Arithmetic:
 
     def ideal(self) -> Grades:
         """The items of the ideal order, best first; empty if the metric has none."""
-        if not any(part.metric.over == "ideal" for part in self.parts):
+        overs = {part.metric.over for part in self.parts}
+        if not any(over.startswith("ideal") for over in overs):
             return {}
-        ideal = OPTIONS["ideal"].choice(self.spec.value(self.measure, "ideal"))
-        items = self.labels if ideal.over == "ideal" else self.ranked
+        items = self.ranked if "ideal_shown" in overs else self.labels
         return dict(sorted(items.items(), key=lambda pair: -self.gain(pair[1])))
 
     def ideal_worth(self) -> list[float]:
@@ -131,7 +129,7 @@ class Arithmetic:
         terms: list[float] = []
         if part.metric.name in self.sums:
             terms = self.sums[part.metric.name][: part.k]
-        elif part.metric.over == "ideal":
+        elif part.metric.over.startswith("ideal"):
             terms = self._ideal_terms(value or 0.0)
         return " + ".join(map(number, terms)) if len(terms) > 1 else ""
 
@@ -145,15 +143,16 @@ class Arithmetic:
     def _filled(self, part: Measure) -> str:
         """A metric's template with numbers in the place of its parts."""
         metric = part.metric
-        values = {name: self.value(part.part(catalog()[of])) for name, of in metric.parts.items()}
-        texts = {n: "NULL" if value is None else number(value) for n, value in values.items()}
-        own = {name: self.spec.parameter(part, name) for name in metric.parameters}
-        view = SimpleNamespace(**{"k": part.k} | own | texts)
+        view = View(self.spec, part, self._number)
         if not metric.ratio:
             return _readable(metric.sql("value", view))
         top, bottom = (_readable(metric.sql(name, view)) for name in ("numerator", "denominator"))
         is_one = " " not in bottom or bottom.startswith("case")
         return f"{top} / {bottom if is_one else f'({bottom})'}"
+
+    def _number(self, part: Measure) -> str:
+        value = self.value(part)
+        return "NULL" if value is None else number(value)
 
 
 def _readable(text: str) -> str:

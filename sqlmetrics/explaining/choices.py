@@ -22,12 +22,14 @@ CUTOFF = 3
 LOG = (
     ("tied", "t", 3.0, None),
     ("tied", "b", 2.0, 3),
-    ("tied", "a", 2.0, 1),
     ("tied", "c", 2.0, 0),
+    ("tied", "a", 2.0, 1),
+    ("tied", "d", 1.0, 1),
     ("tied", "g", None, 2),
     ("tied", "h", None, 1),
     ("close", "y", 1.0, 0),
     ("close", "z", 1.00000001, 2),
+    ("close", "zz", 1.0000002, 1),
     ("bad", "a", 1.0, 0),
     ("lost", "a", 1.0, None),
     ("lost", "b", None, 2),
@@ -35,8 +37,8 @@ LOG = (
     ("free", "a", 1.0, None),
 )
 """Rows (query, item, score, grade): without a score it is not ranked, without a grade not
-labelled. `tied` has equal scores, `close` has scores equal as 32-bit numbers, `bad` has no
-relevant label, `lost` no hit, `silent` no list, `free` no label."""
+labelled. `tied` has equal scores, `close` has scores equal as 32-bit numbers or with 6
+decimals, `bad` has no relevant label, `lost` no hit, `silent` no list, `free` no label."""
 
 ALSO = {
     "duplicate_rankings": ("tied", "t", 1.0, None),
@@ -49,6 +51,8 @@ EXAMPLES: Mapping[str, object] = {"table": {1: 1, 2: 2, 3: 5}, "number": 2}
 """What is tried for a choice that is no name."""
 
 Row = tuple[str, str, float | None, float | None]
+Told = tuple[str, ...] | str
+"""The mean and the value of every query, or why a choice is refused."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Tried:
     measure: Measure
     log: tuple[Row, ...]
     queries: tuple[str, ...]
-    rows: Mapping[str, tuple[str, ...] | str]
+    rows: Mapping[str, Told]
 
 
 def tried(option: Option, preset: str) -> Tried:
@@ -77,12 +81,15 @@ def tried(option: Option, preset: str) -> Tried:
         preset: A name of `PRESETS`.
     """
     log = _log(option)
-    texts = [text for metric in listed() for text in _fitting(option, metric, preset)]
+    texts = [text for metric in listed() for text in _texts(option, metric)]
     results = {
         str(value): _evaluated(log, texts, preset, option, value) for value in _values(option)
     }
-    told = {text: _told(text, results, _queries(log)) for text in _preferred(texts)}
-    best = max(told, key=lambda text: len(set(told[text].values())))
+    told = {
+        text: {value: result[text] for value, result in results.items()}
+        for text in _preferred(texts)
+    }
+    best = max(told, key=lambda text: _tells(told[text]))
     return Tried(_measure(best, preset), log, _queries(log), told[best])
 
 
@@ -117,16 +124,13 @@ def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
     )
 
 
-def _fitting(option: Option, metric: Metric, preset: str) -> Iterator[str]:
-    """The text of a metric that takes every choice of an option."""
+def _texts(option: Option, metric: Metric) -> Iterator[str]:
+    """A metric that has the option, plain and with the gains that some choices need."""
     text = metric.name if metric.cutoff == "none" else f"{metric.name}@{CUTOFF}"
     if option.scope == "spec" or option.name in metric.settings:
-        try:
-            for value in _values(option):
-                _spec(text, preset, {option.name: value})
-        except SpecError:
-            return
         yield text
+        if option.name != "gain" and "gain" in metric.options:
+            yield text.replace("@", "(gain=binary)@")
 
 
 def _spec(text: str, preset: str, conventions: Mapping[str, Value]) -> Spec:
@@ -145,32 +149,36 @@ def _preferred(texts: list[str]) -> list[str]:
 
 def _evaluated(
     log: tuple[Row, ...], texts: list[str], preset: str, option: Option, value: Value
-) -> Result | InputError:
+) -> dict[str, Told]:
+    """What one choice gives, for each metric."""
+    told: dict[str, Told] = {}
     conventions: dict[str, Any] = {option.name: value}
+    for text in texts:
+        try:
+            _spec(text, preset, conventions)
+        except SpecError as error:
+            told[text] = f"refused: {error.problems[0]}"
+    fitting = [text for text in texts if text not in told]
+    if not fitting:
+        return told
     try:
-        return evaluate(*_tables(log), texts, preset=preset, **conventions)
+        result = evaluate(*_tables(log), fitting, preset=preset, **conventions)
     except InputError as error:
-        return error
+        return told | dict.fromkeys(fitting, f"refused: {error.problems[0].splitlines()[0]}")
+    digits = 5 if option.name == "rounding" else 4
+    return told | {text: _values_of(text, result, _queries(log), digits) for text in fitting}
 
 
-def _told(
-    text: str,
-    results: Mapping[str, Result | InputError],
-    queries: tuple[str, ...],
-) -> dict[str, tuple[str, ...] | str]:
-    """Choice -> what it gives for one metric."""
-    told: dict[str, tuple[str, ...] | str] = {}
-    for value, result in results.items():
-        if isinstance(result, InputError):
-            told[value] = f"refused: {result.problems[0].splitlines()[0]}"
-            continue
-        at = result.spec.metrics.index(text)
-        column = result.measures[at].column
-        rows = {row["query_id"]: row[column] for row in result.per_query().to_pylist()}
-        mean = result.to_dicts()[at]["value"]
-        told[value] = (_text(mean), *(_text(rows.get(query)) for query in queries))
-    return told
+def _values_of(text: str, result: Result, queries: tuple[str, ...], digits: int) -> tuple[str, ...]:
+    """The mean of a metric, and its value for each query."""
+    measure = result.spec.measure(text)
+    rows = {row["query_id"]: row[measure.column] for row in result.per_query().to_pylist()}
+    means = {(row["metric"], row["k"]): row["value"] for row in result.to_dicts()}
+    values = [means[measure.name, measure.k or 0], *map(rows.get, queries)]
+    return tuple("-" if value is None else f"{value:.{digits}f}" for value in values)
 
 
-def _text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def _tells(told: Mapping[str, Told]) -> tuple[int, int]:
+    """How well a metric shows the choices: how many it takes, and how many differ."""
+    values = [row for row in told.values() if not isinstance(row, str)]
+    return len(set(values)), len(values)

@@ -9,7 +9,7 @@ from textwrap import wrap
 
 from sqlmetrics import sql
 from sqlmetrics.catalog import listed, spellings
-from sqlmetrics.conventions import OPTIONS, PRESETS
+from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.explaining.arithmetic import number, parts
 from sqlmetrics.explaining.choices import Tried, tried, value_of
@@ -18,6 +18,7 @@ from sqlmetrics.grid import aligned
 from sqlmetrics.measure import Measure, parse
 from sqlmetrics.option import Option, Value
 from sqlmetrics.plan import plan
+from sqlmetrics.presets import PRESETS
 from sqlmetrics.spec import Spec
 
 WIDTH = 80
@@ -50,7 +51,8 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
 
     The stages that give columns their names and types are left out where that is all they
     do: the text then reads the tables `rankings` (query_id, item_id, score) and `labels`
-    (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns.
+    (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns. Where
+    ties keep their input order, the rankings have a rank instead of a score.
 
     Raises:
         SpecError: If the metric does not fit the preset's conventions.
@@ -65,9 +67,10 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
 
 
 def _spec(measure: Measure, preset: str) -> Spec:
+    by_rank = {"rank": "rank"} if PRESETS[preset].options.get("ties") == "input_order" else {}
     return Spec(
         name="rankings",
-        rankings={"relation": "my_rankings"},
+        rankings={"relation": "my_rankings", "columns": by_rank},
         labels={"relation": "my_labels"},
         metrics=[str(measure)],
         preset=preset,
@@ -114,7 +117,7 @@ def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
     defaults = metric.parameters.items()
     own = [f"{n}={number(spec.parameter(measure, n))} (default {number(d)})" for n, d in defaults]
     yield "parameters", ", ".join(own) or "-"
-    for part in dict.fromkeys(parts(measure)):
+    for part in dict.fromkeys(parts(spec, measure)):
         if part != measure:
             yield "made of", f"{part.metric.name}: {part.metric.formula}"
     yield "column", measure.column
@@ -202,9 +205,9 @@ def _places(option: Option, measure: Measure) -> Iterator[tuple[str, str]]:
         names = [metric.name for metric in listed() if option.name in metric.settings]
         yield "metrics", ", ".join(names)
     presets = [
-        f"{name}: {values[option.name]}"
-        for name, values in PRESETS.items()
-        if option.name in values
+        f"{name}: {preset.options[option.name]}"
+        for name, preset in PRESETS.items()
+        if option.name in preset.options
     ]
     yield "presets", ", ".join(presets) + "; " * bool(presets) + f"others: {option.choices[0].name}"
 

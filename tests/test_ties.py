@@ -1,0 +1,154 @@
+"""ties=average against its definition: the mean over all orders of the equal scores."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import groupby, permutations, product
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from worlds import same
+
+import sqlmetrics as sm
+
+METRICS = [
+    "cg@2", "dcg@2", "dcg(gain=binary, rel=2)@2", "dcg(gain={1: 2, 2: 1, 3: 5})@3",
+    "ndcg@3", "ndcg", "ndcg(ideal=returned)@3", "ndcg(ideal=shown_at_k)@3", "ndcg(discount=ln)@3",
+    "ndcg(gain=binary, ideal=all_k)@4", "recall@2", "recall(recall_denominator=shown)@2",
+    "recall(recall_denominator=min_k_r)@2", "recall(rel=2)@2", "precision@2",
+    "precision(precision_denominator=returned)@4", "precision(precision_denominator=min_k_r)@4",
+    "f1@3", "rprec", "judged@2", "num_rel_ret@3", "num_judged@1", "num_ret@2", "num_rel",
+    "ap", "ap@3", "ap(rel=2)@3", "ap(ap_denominator=min_k_r)@2", "ap(ap_denominator=k)@2",
+    "ap(ap_denominator=min_r_returned)@2", "ap(ap_denominator=shown)@2",
+    "mrr", "mrr@2", "mrr(rel=2)@4", "mrr(rr_of=all)", "hit@2", "hit@1", "first_rank", "mean_rank",
+]  # fmt: skip
+
+Row = dict[str, Any]
+
+
+def lists(seed: int) -> dict[str, dict[str, float]]:
+    """Short lists of few different scores: query -> item -> score."""
+    chance = random.Random(seed)
+    lengths = [1, 2, 3, 4, 5, 6] * 3
+    return {
+        f"q{number}": {f"i{item}": float(chance.randint(0, 2)) for item in range(length)}
+        for number, length in enumerate(lengths)
+    }
+
+
+def labels(seed: int) -> list[Row]:
+    """Labels of some items, ranked or not; some queries have nothing relevant."""
+    chance = random.Random(seed)
+    return [
+        {"query_id": query, "item_id": f"i{item}", "grade": float(chance.choice([0, 0, 1, 2, 3]))}
+        for query in lists(seed)
+        for item in chance.sample(range(8), chance.randint(1, 6))
+    ]
+
+
+def orders(items: dict[str, float]) -> Iterator[list[str]]:
+    """Every order of a list that its scores allow."""
+    best_first = sorted(items, key=lambda item: -items[item])
+    groups = [list(group) for _, group in groupby(best_first, key=lambda item: items[item])]
+    for order in product(*map(permutations, groups)):
+        yield [item for group in order for item in group]
+
+
+def values(result: sm.Result) -> dict[tuple[str, str], list[float | None]]:
+    """Query and metric -> the values under all systems."""
+    found = defaultdict(list)
+    for row in result.per_query().to_pylist():
+        for text in METRICS:
+            found[row["query_id"], text].append(row[result.spec.measure(text).column])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_average_is_the_mean_over_all_orders(seed: int) -> None:
+    scored = [
+        {"query_id": query, "item_id": item, "score": score}
+        for query, items in lists(seed).items()
+        for item, score in items.items()
+    ]
+    ordered = [
+        {"system": str(number), "query_id": query, "item_id": item, "rank": rank}
+        for query, items in lists(seed).items()
+        for number, order in enumerate(orders(items))
+        for rank, item in enumerate(order, start=1)
+    ]
+    truth = pa.Table.from_pylist(labels(seed))
+    average = values(sm.evaluate(pa.Table.from_pylist(scored), truth, METRICS, ties="average"))
+    one_by_one = {
+        text: sm.evaluate(
+            pa.Table.from_pylist(ordered),
+            truth,
+            [text],
+            rank="rank",
+            system="system",
+            average_over="common",
+        )
+        for text in METRICS
+    }
+    for text, result in one_by_one.items():
+        column = result.measures[0].column
+        known = defaultdict(list)
+        for row in result.per_query().to_pylist():
+            known[row["query_id"]].append(row[column])
+        for query, items in lists(seed).items():
+            number = sum(1 for _ in orders(items))
+            expected = _mean(known[query], number)
+            (got,) = average[query, text]
+            assert same(got, expected) or math.isclose(got or 9, expected or 7, abs_tol=1e-12), (
+                text,
+                query,
+                got,
+                expected,
+            )
+
+
+def _mean(numbers: list[float | None], orders_there_are: int) -> float | None:
+    """The mean of the values; a system without this order has NULL, and so has an undefined one."""
+    known = [number for number in numbers if number is not None]
+    assert len(known) in (0, orders_there_are)
+    return math.fsum(known) / len(known) if known else None
+
+
+def test_a_long_tie_is_exact() -> None:
+    """1,000 items with one score, 10 of them relevant: the closed forms, by hand."""
+    run = pa.table({"query_id": ["q"] * 1000, "item_id": [str(i) for i in range(1000)],
+                    "score": [1.0] * 1000})  # fmt: skip
+    truth = pa.table({"query_id": ["q"] * 10, "item_id": [str(i) for i in range(10)],
+                      "grade": [1.0] * 10})  # fmt: skip
+    result = sm.evaluate(run, truth, ["hit@100", "mrr", "recall@100", "first_rank"], ties="average")
+    none_of_100 = math.comb(990, 100) / math.comb(1000, 100)
+    first = [math.comb(1000 - place, 9) / math.comb(1000, 10) for place in range(1, 992)]
+    assert result["hit@100"] == pytest.approx(1 - none_of_100, rel=1e-12)
+    assert result["mrr"] == pytest.approx(
+        math.fsum(chance / place for place, chance in enumerate(first, start=1)), rel=1e-12
+    )
+    assert result["recall@100"] == pytest.approx(0.1, rel=1e-12)
+    assert result["first_rank"] == pytest.approx(1001 / 11, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["ndcg@3", "recall@2", "mrr", "ap", "hit@2", "precision@3"])
+@pytest.mark.parametrize("seed", range(3))
+def test_best_and_worst_bound_every_order(text: str, seed: int) -> None:
+    run = pa.Table.from_pylist(
+        [
+            {"query_id": query, "item_id": item, "score": score}
+            for query, items in lists(seed).items()
+            for item, score in items.items()
+        ]
+    )
+    truth = pa.Table.from_pylist(labels(seed))
+    rules = ["worst", "id_asc", "id_desc", "input_order", "average", "best"]
+    found = {rule: sm.evaluate(run, truth, [text], ties=rule) for rule in rules}
+    column = found["best"].measures[0].column
+    for rows in zip(*(found[rule].per_query().to_pylist() for rule in rules), strict=True):
+        worst, *others, best = (row[column] for row in rows)
+        if best is not None:
+            assert all(worst - 1e-12 <= other <= best + 1e-12 for other in others), rows
