@@ -17,7 +17,6 @@ from sqlmetrics import reference
 from sqlmetrics.catalog import Metric, catalog, spellings
 from sqlmetrics.conventions import OPTIONS, problems_of, resolve
 from sqlmetrics.measure import parse
-from sqlmetrics.option import Table
 from sqlmetrics.presets import PRESETS
 from sqlmetrics.view import WHOLE_LIST
 

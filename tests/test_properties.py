@@ -26,7 +26,6 @@ from worlds import (
     worlds,
 )
 
-import sqlmetrics as sm
 from sqlmetrics.measure import Measure
 from sqlmetrics.verify import compare
 
