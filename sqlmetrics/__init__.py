@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlmetrics.api import compile, evaluate
+    from sqlmetrics.auditing.ties import TieAudit, tie_audit
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
     from sqlmetrics.measure import parse
     from sqlmetrics.result import Result
@@ -21,9 +22,11 @@ __all__ = [
     "Spec",
     "SpecError",
     "SqlmetricsError",
+    "TieAudit",
     "compile",
     "evaluate",
     "parse",
+    "tie_audit",
 ]
 
 _HOMES = {
@@ -33,9 +36,11 @@ _HOMES = {
     "Spec": "spec",
     "SpecError": "errors",
     "SqlmetricsError": "errors",
+    "TieAudit": "auditing.ties",
     "compile": "api",
     "evaluate": "api",
     "parse": "measure",
+    "tie_audit": "auditing.ties",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics import checks, sql
+from sqlmetrics.caveats import caveats
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.inputs.held import arrow_of
@@ -164,6 +165,7 @@ def run(spec: Spec, tables: Tables, engine: DuckDB, *, check: bool = True) -> Re
         checks.check_kept(the_plan, kept, engine)
         summary, per_query = engine.table(script.summary), engine.table(script.per_query)
         notes = checks.notes(kept, engine)
+    notes += caveats(spec, the_plan.measures, summary.to_pylist())
     hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
     return Result(
         spec=spec,

@@ -14,6 +14,16 @@ from sqlmetrics.option import Value, is_number, plain
 
 Setting = Parameter | Value
 
+GROUPS = {
+    "candidates": (
+        "ndcg(ideal=labels_at_k)",
+        "ndcg(ideal=shown_at_k)",
+        "dcg",
+        "recall(recall_denominator=r)",
+    ),
+}
+"""Names for several metrics that say more side by side."""
+
 LONGEST = 1_000
 LARGEST_CUTOFF = 2**31 - 1
 """What fits the fact table's column k."""
@@ -101,11 +111,16 @@ def parse(text: str) -> Measure:
 
 
 def spelled_out(text: str) -> list[str]:
-    """The texts of a text with several cutoffs, as trec_eval writes them.
+    """The texts of a group of metrics, or of several cutoffs as trec_eval writes them.
 
     >>> spelled_out("P.5,10"), spelled_out("ndcg@10")
     (['P_5', 'P_10'], ['ndcg@10'])
+    >>> spelled_out("candidates@10")[2:]
+    ['dcg@10', 'recall(recall_denominator=r)@10']
     """
+    group = re.fullmatch(r"\s*([A-Za-z]\w*)(@.*)?", text)
+    if group and group[1].casefold() in GROUPS:
+        return [name + (group[2] or "") for name in GROUPS[group[1].casefold()]]
     several = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d+(?:,\d+)+)\s*", text)
     if several is None:
         return [text]

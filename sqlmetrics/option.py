@@ -103,11 +103,13 @@ class Preset:
         note: Whose conventions they are.
         options: Option -> value; the house's holds for the others.
         metrics: Metric -> options that hold for that metric alone.
+        caveat: What a reader of its numbers should know, if anything.
     """
 
     note: str
     options: Mapping[str, Value] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    caveat: str = ""
 
     @property
     def departures(self) -> list[str]:

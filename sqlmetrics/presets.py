@@ -20,6 +20,10 @@ _SHOWN: Mapping[str, Value] = {
 }
 _COMMON: Mapping[str, Value] = {"average_over": "common"}
 _ONE_RELEVANT: Mapping[str, Value] = {"gain": "binary", "ties": "best", "missing": "drop"}
+_SAMPLED = (
+    "with sampled candidates a metric cannot be compared with one over the whole catalogue, nor "
+    "with another sample"
+)
 _JUDGMENTS: Mapping[str, Value] = {
     "ties": "input_order",
     "precision_denominator": "returned",
@@ -104,11 +108,20 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             "ComiRec: the ideal list is that of the hits",
             {**_BINARY, "ideal": "hits", "ties": "input_order", "no_relevant": "zero"},
         ),
-        "sasrec": Preset("SASRec: one relevant item among sampled candidates", _ONE_RELEVANT),
-        "bert4rec": Preset("BERT4Rec: one relevant item among sampled candidates", _ONE_RELEVANT),
+        "sasrec": Preset(
+            "SASRec: one relevant item among 100 uniformly sampled candidates",
+            _ONE_RELEVANT,
+            caveat=_SAMPLED,
+        ),
+        "bert4rec": Preset(
+            "BERT4Rec: one relevant item among 100 candidates sampled by popularity",
+            _ONE_RELEVANT,
+            caveat=_SAMPLED,
+        ),
         "paddlerec": Preset(
             "PaddleRec: leave-one-out NDCG and HR; PNR of scores with 6 decimals",
             {**_ONE_RELEVANT, "score_precision": "decimal6"},
+            caveat=_SAMPLED,
         ),
         "mind": Preset(
             "the MIND news task: the shown list, RR over all clicks",

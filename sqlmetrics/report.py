@@ -40,11 +40,15 @@ def text(result: Result, *, per_query: bool = False) -> str:
 
 def markdown(result: Result, *, per_query: bool = False) -> str:
     """A GitHub table."""
-    names, rows, left = cells(result, per_query=per_query)
+    table = piped(*cells(result, per_query=per_query))
+    return "\n".join([table, "", *footer(result)])
+
+
+def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
+    """Cells as a GitHub table, numbers to the right."""
     rule = ["---" if i < left else "---:" for i in range(len(names))]
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    lines = ["| " + " | ".join(row) + " |" for row in ([names, rule, *escaped])]
-    return "\n".join([*lines, "", *footer(result)])
+    return "\n".join("| " + " | ".join(row) + " |" for row in [names, rule, *escaped])
 
 
 def html(result: Result) -> str:

@@ -152,3 +152,67 @@ def test_best_and_worst_bound_every_order(text: str, seed: int) -> None:
         worst, *others, best = (row[column] for row in rows)
         if best is not None:
             assert all(worst - 1e-12 <= other <= best + 1e-12 for other in others), rows
+
+
+# -- the audit ---------------------------------------------------------------------------
+
+RUN = pa.table(
+    {
+        "query_id": ["p", "p", "p", "q", "q"],
+        "item_id": ["a", "b", "c", "d", "e"],
+        "score": [2.0, 2.0, 1.0, 2.0, 1.0],
+    }
+)
+TRUTH = pa.table({"query_id": ["p", "q"], "item_id": ["b", "d"], "grade": [1, 1]})
+
+
+def test_the_audit_counts_ties_and_bounds_each_metric() -> None:
+    spec = sm.evaluate(RUN, TRUTH, ["mrr", "hit@1", "first_rank@2"]).spec
+    audit = sm.tie_audit(spec)
+    assert audit.counts.to_pylist() == [
+        {"system": "rankings", "n_lists": 2, "n_tied_lists": 1, "n_rows": 5, "n_tied_rows": 2}
+    ]
+    rows = {row.pop("metric"): row for row in audit.metrics.to_pylist()}
+    numbers = ("worst", "average", "value", "best", "spread")
+    assert [rows["mrr"][name] for name in numbers] == [0.75, 0.875, 0.75, 1.0, 0.25]
+    assert [rows["hit@1"][name] for name in numbers] == [0.5, 0.75, 0.5, 1.0, 0.5]
+    assert [rows["first_rank@2"][name] for name in numbers] == [1.5, None, 1.5, 1.0, 0.5]
+
+
+def test_the_audit_reads_as_tables() -> None:
+    text = repr(sm.tie_audit(sm.evaluate(RUN, TRUTH, "mrr").spec))
+    assert "1 of 2" in text
+    assert "2 of 5" in text
+    assert ["rankings", "mrr", "0.7500", "0.8750", "0.7500", "1.0000", "0.2500"] in [
+        line.split() for line in text.splitlines()
+    ]
+
+
+def test_the_audit_takes_what_refuses_ties() -> None:
+    unique = RUN.set_column(2, "score", pa.array([3.0, 2.0, 1.0, 2.0, 1.0]))
+    spec = sm.evaluate(unique, TRUTH, "mrr", ties="error").spec
+    assert sm.tie_audit(spec).metrics["spread"].to_pylist() == [0.0]
+
+
+def test_the_audit_tells_systems_and_days_apart() -> None:
+    run = pa.concat_tables(
+        [
+            RUN.append_column("system", pa.array([system] * 5))
+            .append_column("day", pa.array([day] * 5))
+            .set_column(2, "score", pa.array(scores))
+            for system, day, scores in (
+                ("new", "2024-01-01", [2.0, 2.0, 1.0, 2.0, 1.0]),
+                ("old", "2024-01-01", [1.0, 2.0, 3.0, 2.0, 1.0]),
+                ("old", "2024-01-02", [1.0, 1.0, 1.0, 1.0, 1.0]),
+            )
+        ]
+    )
+    spec = sm.evaluate(run, TRUTH, "mrr", system="system", date="day", average_over="common").spec
+    audit = sm.tie_audit(spec)
+    assert audit.counts["n_tied_lists"].to_pylist() == [1, 2]
+    spreads = {
+        (str(row["metric_date"]), row["system"]): row["spread"] for row in audit.metrics.to_pylist()
+    }
+    assert spreads["2024-01-01", "new"] == 0.25
+    assert spreads["2024-01-01", "old"] == 0
+    assert spreads["2024-01-02", "old"] == pytest.approx((2 / 3 + 1 / 2) / 2)

@@ -42,9 +42,19 @@ def error_options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-def emit(result: Result, per_query: bool, output: str, out: str | None) -> None:
-    """Write a result in one of FORMATS."""
-    table = result.per_query() if per_query else result.summary()
+def emit(
+    table: pa.Table, texts: Mapping[str, Callable[[], str]], output: str, out: str | None
+) -> None:
+    """Write rows in one of FORMATS.
+
+    Args:
+        table: The rows, for programs.
+        texts: `table` and `markdown`, for people.
+        output: One of FORMATS.
+        out: A file, None for stdout.
+    """
+    from sqlmetrics import report
+
     if output == "parquet" and out is None:
         raise SpecError("parquet is binary: say where to write it with --out FILE")
     if output == "parquet":
@@ -52,20 +62,26 @@ def emit(result: Result, per_query: bool, output: str, out: str | None) -> None:
 
         writing(str(out), lambda: pq.write_table(table, out))
         return
-    text = _text(result, table, per_query, output)
+    rows: dict[str, Callable[[], str]] = {
+        "json": lambda: report.json_lines(table),
+        "csv": lambda: report.csv(table).rstrip("\n"),
+    }
+    text = {**rows, **texts}[output]()
     if out is None:
         click.echo(text)
     else:
         writing(out, lambda: Path(out).write_text(text + "\n", encoding="utf-8"))
 
 
-def _text(result: Result, table: pa.Table, per_query: bool, output: str) -> str:
+def emit_result(result: Result, per_query: bool, output: str, out: str | None) -> None:
+    """Write a result: its summary, or its per-query table."""
     from sqlmetrics import report
 
-    if output in ("json", "csv"):
-        return report.json_lines(table) if output == "json" else report.csv(table).rstrip("\n")
-    style: Mapping[str, Callable[..., str]] = {"table": report.text, "markdown": report.markdown}
-    return style[output](result, per_query=per_query)
+    texts = {
+        "table": lambda: report.text(result, per_query=per_query),
+        "markdown": lambda: report.markdown(result, per_query=per_query),
+    }
+    emit(result.per_query() if per_query else result.summary(), texts, output, out)
 
 
 def writing(path: str, write: Callable[[], object]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import FORMATS, emit, error_options
+from sqlmetrics.cli.common import FORMATS, emit, emit_result, error_options
 from sqlmetrics.errors import SpecError
 
 COLUMNS = {
@@ -63,6 +63,7 @@ def column_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named.")
 @click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
+@click.option("--tie-audit", is_flag=True, help="How much equal scores matter, instead.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
@@ -77,6 +78,7 @@ def evaluate(
     label_columns: tuple[str, ...],
     db: str | None,
     per_query: bool,
+    tie_audit: bool,
     skip_input_checks: bool,
     output: str,
     out: str | None,
@@ -109,7 +111,13 @@ def evaluate(
             grades={text: _number(n) for text, n in _pairs(grades, "--grades").items()},
             **given,
         )
-    emit(result, per_query, output, out)
+        if tie_audit:
+            from sqlmetrics.auditing import ties
+
+            audit = ties.tie_audit(result.spec, connection)
+            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, output, out)
+            return
+    emit_result(result, per_query, output, out)
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

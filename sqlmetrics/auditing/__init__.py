@@ -1,0 +1,1 @@
+"""How much a number depends on what the data leaves open."""
