@@ -22,9 +22,9 @@ def list_names(what: str) -> None:
 
 @click.command()
 @click.argument("name", metavar="METRIC|OPTION")
-@click.option("--preset", default="house", show_default=True, metavar="NAME", help="list presets")
+@click.option("--preset", metavar="NAME", help="Whose conventions: list presets; and all compared.")
 @error_options
-def explain(name: str, preset: str) -> None:
+def explain(name: str, preset: str | None) -> None:
     r"""Explain a metric or an option: formula, choices, SQL, a worked example.
 
     \b

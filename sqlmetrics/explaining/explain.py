@@ -13,6 +13,7 @@ from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.explaining.arithmetic import number, parts
 from sqlmetrics.explaining.choices import Tried, tried, value_of
+from sqlmetrics.explaining.toy import LABELS, LISTS, QUERIES, Agreeing, agreeing
 from sqlmetrics.explaining.worked import Worked, worked
 from sqlmetrics.grid import aligned
 from sqlmetrics.measure import Measure, parse
@@ -27,23 +28,26 @@ CUTOFF = 5
 """The cutoff of the example for a metric that needs one and was named without."""
 
 
-def explain(name: str, preset: str = "house") -> str:
+def explain(name: str, preset: str | None = None) -> str:
     """All about a metric or an option, to read at 80 columns.
 
     Args:
         name: A metric's text, like `ndcg(gain=linear)@10`, or its name alone; or the name
             of an option, like `ties`.
-        preset: The conventions that hold where the metric's text says nothing else.
+        preset: The conventions that hold where the metric's text says nothing else; if it
+            is given, the metric is also shown on one data set under every preset.
 
     Raises:
         SpecError: If there is no such metric or option, the metric's text is wrong, or
             the preset is unknown; the nearest name is told.
     """
-    if preset not in PRESETS:
+    if preset is not None and preset not in PRESETS:
         raise SpecError(unknown("preset", preset, PRESETS))
     option = OPTIONS.get(name.strip().casefold())
-    sections = _option(option, preset) if option else _metric(_measure(name), preset)
-    return "\n\n".join(sections)
+    holds = preset or "house"
+    sections = _option(option, holds) if option else _metric(_measure(name), holds)
+    compared = [] if option or preset is None else _presets(_measure(name))
+    return "\n\n".join([*sections, *compared])
 
 
 def sql_of(measure: Measure, preset: str = "house") -> str:
@@ -171,6 +175,38 @@ def _legend(measure: Measure) -> Iterator[str]:
 
 def _exact(value: float | None) -> str:
     return "left out of the mean" if value is None else f"{value:.12g}"
+
+
+# -- the presets ----------------------------------------------------------------------
+
+
+def _presets(measure: Measure) -> Iterator[str]:
+    """The toy data, and what the presets make of it."""
+    found = list(agreeing(measure))
+    groups = [one for one in found if isinstance(one, Agreeing)]
+    yield f"{measure} of one data set under every preset"
+    yield "\n".join(
+        _hung(query, f"ranked {_items(LISTS, query)}; labels {_items(LABELS, query)}", 6)
+        for query in QUERIES
+    )
+    rows = [[str(i), *_agreed(group)] for i, group in enumerate(groups, start=1)]
+    yield aligned(["", *QUERIES, "mean", "queries"], rows, numbers_from=1)
+    yield "Which tools agree"
+    yield "\n".join(
+        _hung(row[0], ", ".join(g.presets), 4) for row, g in zip(rows, groups, strict=True)
+    )
+    refused = [one for one in found if isinstance(one, tuple)]
+    if refused:
+        yield "\n".join(_hung(preset, f"refused: {why}", 15) for preset, why in refused)
+
+
+def _items(rows: dict[str, dict[str, int]], query: str) -> str:
+    return " ".join(f"{item}:{value}" for item, value in rows.get(query, {}).items()) or "none"
+
+
+def _agreed(group: Agreeing) -> list[str]:
+    values = ["-" if value is None else f"{value:.4f}" for value in (*group.values, group.mean)]
+    return [*values, str(group.n_queries)]
 
 
 # -- an option ------------------------------------------------------------------------
