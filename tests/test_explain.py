@@ -44,7 +44,7 @@ def all_texts() -> list[str]:
     return [f"{m.name}@3" if m.cutoff == "required" else m.name for m in catalog().values()]
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["house", "trec_eval_9", "torchmetrics", "lenskit", "rre"])
 @pytest.mark.parametrize("text", all_texts() + SETTINGS)
 def test_the_reference_and_the_sql_agree(text: str, preset: str) -> None:
     try:
