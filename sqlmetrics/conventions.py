@@ -115,7 +115,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice(
                         "min_k_r",
                         "min(k, R): 1 can be reached at every k",
-                        "case when {num_rel} < {k}e0 then {num_rel} else {k}e0 end",
+                        "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
                     ),
                     Choice(
                         "shown",
@@ -135,7 +135,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice(
                         "min_k_r",
                         "min(k, R)",
-                        "case when {num_rel} < {k}e0 then {num_rel} else {k}e0 end",
+                        "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
                     ),
                 ),
             ),
@@ -148,14 +148,14 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice(
                         "min_k_r",
                         "min(k, R); R without a cutoff",
-                        "case when {num_rel} < {k}e0 then {num_rel} else {k}e0 end",
+                        "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
                         uncut="{num_rel}",
                     ),
                     Choice("k", "k", "{k}e0", needs=("a cutoff",)),
                     Choice(
                         "min_r_returned",
                         "min(R, items returned in the top k)",
-                        "case when {num_rel} < {returned} then {num_rel} else {returned} end",
+                        "case when {num_rel} >= {returned} then {returned} else {num_rel} end",
                     ),
                     Choice(
                         "hits",
