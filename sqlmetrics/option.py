@@ -38,6 +38,7 @@ class Choice:
         over: For `ideal`: whose order it is, `ideal` (labels) or `ideal_shown`.
         cut: For `ideal`: whether the metric's cutoff holds for the ideal order too.
         only: For `average_over`: the flags of the queries that the mean runs over.
+        needs: What metrics need beside rankings and labels if it holds; see `Metric`.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Choice:
     over: str = "ideal"
     cut: bool = True
     only: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
