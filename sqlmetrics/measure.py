@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -63,6 +64,11 @@ class Measure:
         """The same with one setting more, in the metric's own order."""
         given = dict(self.settings) | {name: value}
         return replace(self, settings=_ordered(self.metric, given))
+
+    @property
+    def formula(self) -> Measure:
+        """The same without a cutoff, and without the settings that touch its mean alone."""
+        return replace(self.part(self.metric), k=None)
 
     def part(self, metric: Metric) -> Measure:
         """Another metric with as much of this one's settings and cutoff as it takes."""
@@ -158,10 +164,6 @@ def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
     return settings
 
 
-def _is_positive(value: object) -> bool:
-    return is_number(value) and value > 0  # type: ignore[operator]
-
-
 def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str) -> Metric:
     """The metric of a name; a few aliases hold only with certain settings."""
     whole = f"{name}({', '.join(settings)})"
@@ -195,8 +197,11 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
     problems = []
     for key, value in settings.items():
         if key in metric.parameters:
-            if not _is_positive(value):
-                problems.append(f"metric {text!r}: {key} must be a number above 0, given {value!r}")
+            needed = metric.outside(key, value if is_number(value) else math.nan)  # type: ignore[arg-type]
+            if needed:
+                problems.append(
+                    f"metric {text!r}: {key} must be a number {needed}, given {value!r}"
+                )
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
         elif key in OPTIONS and OPTIONS[key].scope == "spec":

@@ -105,6 +105,7 @@ class Needs:
         finals: The metrics, in the spec's order.
         sums: The sums by name; `retrieved` and `wanted` are always there.
         reads_judged: Whether ranked rows must say if they have a label.
+        above: What rows need of the rows above them: the sum's name -> what is summed.
         running_hits: Running counts of hits that ranked rows must have, by name, with
             the condition of a hit.
     """
@@ -114,9 +115,15 @@ class Needs:
         self.sums: dict[str, Sums] = {}
         self.reads_judged = False
         self.running_hits: dict[str, str] = {}
+        self.above: dict[str, str] = {}
         self._sums("ranked")
         self._sums("labels")
         self.finals = tuple(self._final(measure) for measure in spec.measures)
+
+    @property
+    def ranked(self) -> str:
+        """The stage of the ranked rows that are summed."""
+        return "running" if self.above else "ranked"
 
     @property
     def lists(self) -> str:
@@ -182,6 +189,8 @@ class Needs:
             }
             view = self._view(measure, k, parts)
             self._note_rows(measure.metric, view)
+            if measure.metric.looks_above:
+                self.above[view.above] = measure.metric.sql("above", view)
             sums.columns[measure.column] = Column(measure.metric.sql("value", view), measure.column)
         reference = f"{sums.name}.{measure.column}"
         undefined = sums.name == "wanted" or measure.metric.undefined == "skip"
@@ -220,6 +229,11 @@ class Needs:
         if "hits_so_far" in metric.rows:
             self.running_hits[view.hits_so_far] = view.relevant
 
+    def _numbers(self, measure: Measure) -> dict[str, str]:
+        """A metric's parameters as SQL."""
+        names = measure.metric.parameters
+        return {name: double(self.spec.parameter(measure, name)) for name in names}
+
     def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
         rel = self.spec.parameter(measure, "rel")
         relevant = f"grade >= {number(rel)}"
@@ -231,7 +245,7 @@ class Needs:
             discount=discount.sql.format(rank="rnk"),
             relevant=relevant,
             hits_so_far=f"hits_so_far{suffix}",
-            parts=parts,
+            parts={**parts, **self._numbers(measure), "above": f"{measure.formula.column}_above"},
         )
 
     def _gain(self, measure: Measure, relevant: str) -> str:

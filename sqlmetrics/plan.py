@@ -98,7 +98,10 @@ class _PerQuery:
         """All of them, each after those that it reads."""
         rankings, labels = self._names()
         yield from self._unique_stages()
-        yield self._ranked_stage(rankings, labels)
+        ranked = self._ranked_stage(rankings, labels)
+        yield ranked
+        if self.needs.above:
+            yield self._running_stage(ranked)
         if self.needs.lists == "answered":
             yield self._answered_stage(rankings)
         for sums in self._sums_in_order():
@@ -169,6 +172,14 @@ class _PerQuery:
         }
         return Stage("ranked", "ranked", view)
 
+    def _running_stage(self, ranked: Stage) -> Stage:
+        """The ranked rows, with sums over those above each."""
+        keys = self.shape.keys
+        above = Window(keys, ["rnk asc"], "unbounded preceding", "1 preceding")
+        sums = [Column(f"sum({one}) over {above}", name) for name, one in self.needs.above.items()]
+        view = {"columns": [*(column.name for column in ranked.view["columns"]), *sums]}
+        return Stage("running", "running", view)
+
     def _answered_stage(self, rankings: str) -> Stage:
         """The lists there are, also those of which no item is left."""
         columns = [Column("1", "is_ranked")]
@@ -208,7 +219,7 @@ class _PerQuery:
         return Stage(sums.rows, "ideal", view)
 
     def _sums_stage(self, sums: Sums, labels: str) -> Stage:
-        over = labels if sums.over == "labels" else sums.rows
+        over = {"labels": labels, "ranked": self.needs.ranked}.get(sums.over, sums.rows)
         keys = self._sum_keys(sums)
         columns = list(sums.columns.values())
         if sums.name == self.needs.lists:

@@ -136,6 +136,17 @@ def f1(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
     return 2 * found * exact / (found + exact) if found + exact else 0.0
 
 
+def f(grades: Grades, labels: Grades, *, k: int, beta: float, rel: float) -> Value:
+    """Harmonic mean of precision and recall, recall counting beta times as much."""
+    found = recall(grades, labels, k=k, rel=rel)
+    exact = precision(grades, labels, k=k, rel=rel)
+    if found is None or exact is None:
+        return None
+    if not found:
+        return 0.0
+    return (1 + beta**2) * exact * found / (beta**2 * exact + found)
+
+
 def hit(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
     """1 if any relevant item is in the top k."""
     return 1.0 if _hit_ranks(grades, k, rel) else 0.0
@@ -167,6 +178,44 @@ def judged(grades: Grades, labels: Grades, *, k: int | None) -> Value:
     """Labelled items in the top k / items returned there, 0 for an empty list."""
     top = grades[:k]
     return sum(1 for grade in top if grade is not None) / len(top) if top else 0.0
+
+
+def rbp(grades: Grades, labels: Grades, *, k: int | None, p: float, rel: float) -> Value:
+    """What a reader gains who goes on to the next item with probability p."""
+    return math.fsum((1 - p) * p ** (rank - 1) for rank in _hit_ranks(grades, k, rel))
+
+
+def err(grades: Grades, labels: Grades, *, k: int | None, max_grade: float) -> Value:
+    """Mean of 1 / rank of the item at which a reader stops, 0 for one who never does."""
+    total, still_reads = 0.0, 1.0
+    for rank, grade in enumerate(grades[:k], start=1):
+        stops = (2 ** (grade or 0) - 1) / 2**max_grade
+        total += still_reads * stops / rank
+        still_reads *= 1 - stops
+    return total
+
+
+def bpref_bound(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """The smaller of R and the number of labels that are not relevant."""
+    judged = [grade for grade in labels if grade is not None]
+    relevant = _relevant(labels, rel)
+    return float(min(relevant, len(judged) - relevant))
+
+
+def bpref_sum(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """For each relevant item the share of the judged bad items that it stands above."""
+    bound = bpref_bound(grades, labels, rel=rel)
+    total = 0.0
+    for place, grade in enumerate(grades):
+        if grade is not None and grade >= rel:
+            bad = sum(1 for other in grades[:place] if other is not None and other < rel)
+            total += 1 - min(bad, bound) / bound if bad and bound else 1.0
+    return total
+
+
+def bpref(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """The mean of that over all relevant labels."""
+    return _ratio(bpref_sum(grades, labels, rel=rel), _relevant(labels, rel))
 
 
 def first_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
@@ -513,4 +562,5 @@ def micro_parts(one: Asked, grades: Grades, labels: Grades) -> tuple[float, floa
         return found, wanted
     if one.name == "precision":
         return found, k or 0
-    return 2 * found, (k or 0) + wanted if wanted else 0
+    weight = one.arguments.get("beta", 1) ** 2
+    return (1 + weight) * found, (k or 0) + weight * wanted if wanted else 0

@@ -169,11 +169,28 @@ def _grade_checks(plan: Plan) -> Iterator[RowCheck]:
         known = ", ".join(literal(text) for text in grades)
         has_none = f"{{column}} is not null and {{text}} not in ({known})"
         yield RowCheck("grade", has_none, "has no number in grades", "add it to grades")
+        for most in _max_grades(plan):
+            high = [literal(text) for text, grade in grades.items() if grade > most]
+            if high:
+                yield RowCheck("grade", f"{{text}} in ({', '.join(high)})", *_above(most))
         return
     yield from _GRADES
     if plan.spec.options["negative_grades"] == "error":
         yield _NEGATIVE
     yield from _gain_checks(plan)
+    for most in _max_grades(plan):
+        yield _outside("grade", f"{{number}} > {number(most)}", *_above(most))
+
+
+def _max_grades(plan: Plan) -> Iterator[float]:
+    """The grades above which a metric makes no sense."""
+    limited = (one for one in plan.measures if "max_grade" in one.metric.parameters)
+    yield from dict.fromkeys(plan.spec.parameter(one, "max_grade") for one in limited)
+
+
+def _above(most: float) -> tuple[str, str]:
+    remedy = "name the highest grade there is, like err(max_grade=4)@10"
+    return f"is above max_grade={number(most)}", remedy
 
 
 def _gain_checks(plan: Plan) -> Iterator[RowCheck]:

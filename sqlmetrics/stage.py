@@ -38,17 +38,18 @@ def equal(left: str, right: str, keys: tuple[str, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class Window:
-    """What stands behind `over`."""
+    """What stands behind `over`; a frame starts at its first word and ends at `until`."""
 
     partition: Sequence[str]
     order: Sequence[str]
     frame: str = ""
+    until: str = "current row"
 
     def __str__(self) -> str:
         parts = [
             f"partition by {', '.join(self.partition)}",
             f"order by {', '.join(self.order)}",
-            *([f"rows between {self.frame} and current row"] if self.frame else []),
+            *([f"rows between {self.frame} and {self.until}"] if self.frame else []),
         ]
         line = f"({' '.join(parts)})"
         return line if len(line) <= 52 else "(\n    " + "\n    ".join(parts) + "\n)"

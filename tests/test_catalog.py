@@ -142,6 +142,12 @@ SPELLINGS = [
     ("idcg@3", "idcg@3", "idcg_at_3"),
     ("f1@5", "f1@5", "f1_at_5"),
     ("judged@5", "judged@5", "judged_at_5"),
+    ("F_10", "f@10", "f_at_10"),
+    ("f_beta(beta=0.5)@10", "f(beta=0.5)@10", "f_beta0p5_at_10"),
+    ("rbp(p=.8)", "rbp", "rbp"),
+    ("RBP(p=0.95, rel=2)@9", "rbp(p=0.95, rel=2)@9", "rbp_p0p95_rel2_at_9"),
+    ("ERR(max_grade=4.0)@20", "err(max_grade=4)@20", "err_max_grade4_at_20"),
+    ("Bpref", "bpref", "bpref"),
     ("first_rank", "first_rank", "first_rank"),
     ("mean_rank@9", "mean_rank@9", "mean_rank_at_9"),
     (
@@ -292,7 +298,7 @@ PROBLEMS = [
     ("ndcg@10@20", "cannot be read; write it like ndcg@10"),
     ("2ndcg", "cannot be read; write it like ndcg@10"),
     ("ndcg; drop table x", "cannot be read; write it like ndcg@10"),
-    ("zzz@10", r"unknown metric 'zzz'; known: ap, cg, "),
+    ("zzz@10", r"unknown metric 'zzz'; known: ap, "),
     # the cutoff
     ("ndcg@ten", "the cutoff must be a whole number"),
     ("ndcg@-1", "the cutoff must be a whole number"),
@@ -323,6 +329,11 @@ PROBLEMS = [
     ("ndcg(gain=linaer)@5", "unknown value for gain 'linaer'; did you mean 'linear'?"),
     ("ndcg(discount=log10)@5", "unknown value for discount 'log10'; did you mean 'log2'?"),
     ("ndcg(average_over=hit)@5", "unknown value for average_over 'hit'; did you mean 'hits'?"),
+    ("rbp(p=1)", "p must be a number between 0 and 1, given 1"),
+    ("rbp(p=0)", "p must be a number between 0 and 1, given 0"),
+    ("rbp(p=1e999)", "p must be a number between 0 and 1, given inf"),
+    ("f(beta=0)@5", "beta must be a number above 0, given 0"),
+    ("err(max_grade=none)@5", "max_grade must be a number above 0, given 'none'"),
     # gain tables
     ("ndcg(gain=table)@5", "gain=table needs the table itself, like gain={1: 1, 2: 3}"),
     ("ndcg(gain={})@5", "gain=table needs the table itself"),

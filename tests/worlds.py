@@ -50,6 +50,13 @@ SCORES = (3.0, 1.0, 0.0, -0.0, 1e-320, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, m
 GRADES = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
 GAINS = (0, 0.5, 1, 3, 4.5, 9)
 RELS = (0.1, 0.5, 1, 2, 3)
+NUMBERS: Mapping[str, Sequence[float]] = {
+    "rel": RELS,
+    "p": (0.1, 0.5, 0.8, 0.95),
+    "beta": (0.5, 1, 2, 3.3),
+    "max_grade": (4, 4.5, 10),
+}
+"""Parameters -> values of which none makes a world that is refused."""
 CUTOFFS = (1, 2, 3, 5, 100)
 WEIGHTS = (0.0, 0.5, 1.0, 3.0)
 SEGMENTS: Mapping[str, Sequence[str | None]] = {
@@ -193,6 +200,7 @@ def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) ->
     """Any metric with any settings that it has."""
     metric = draw(st.sampled_from(list(catalog().values())))
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
+    names += [name for name in ("max_grade",) if name in metric.parameters and name not in names]
     given = {name: draw(_setting(name, table)) for name in names}
     if "gain" in metric.options and not _uses_rel(given):
         given.pop("rel", None)
@@ -202,7 +210,7 @@ def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) ->
 
 def _setting(name: str, table: Mapping[float, float] | None) -> st.SearchStrategy[Any]:
     if name not in OPTIONS:
-        return st.sampled_from(RELS)
+        return st.sampled_from(NUMBERS[name])
     if name == "depth":
         return st.sampled_from(["none", 1, 2, 5])
     # unjudged=error refuses most worlds; test_cases and test_bad_input have it
