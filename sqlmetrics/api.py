@@ -37,6 +37,7 @@ def evaluate(
     system: str | None = None,
     date: str | None = None,
     weight: str | None = None,
+    baseline: str | None = None,
     queries: Any = None,
     items: Any = None,
     where: str | None = None,
@@ -69,6 +70,7 @@ def evaluate(
             labels have the column too, they hold for that day, else for every day.
         weight: A column of query weights, of the rankings or of `queries`; means are
             weighted by them.
+        baseline: The system that the others are compared with: `overlap`, `rbo`.
         queries: Rows (query [, date, weight, segments]), one a query, given likewise. With
             dates, a query that it lists for a day is missing where a system has it not.
         items: Rows (item [, category, popularity, vector]), one an item of the catalogue,
@@ -127,6 +129,7 @@ def evaluate(
             preset=preset or "house",
             by=(by,) if isinstance(by, str) else tuple(by or ()),
             conventions=conventions,
+            baseline=baseline,
         )
         tables = opened(spec, engine)
         spec = _described(_dated(spec, tables, engine), tables, engine)

@@ -17,7 +17,16 @@ from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column
 from sqlmetrics.template import case, double, number
 
-SUMS = {"ranked": "retrieved", "labels": "wanted", "ideal": "wanted", "ideal_shown": "shown"}
+SUMS = {
+    "ranked": "retrieved",
+    "labels": "wanted",
+    "ideal": "wanted",
+    "ideal_shown": "shown",
+    "described": "variety",
+    "compared": "agreement",
+}
+BY_LABELS = ("labels", "ideal")
+"""The relations that have labels alone; the others have lists."""
 
 
 @dataclass
@@ -25,11 +34,12 @@ class Sums:
     """The sums over one relation, one row a query: `retrieved` over `ranked`, and so on.
 
     Attributes:
-        over: `ranked`, `labels`, `ideal` or `ideal_shown`.
+        over: `ranked`, `labels`, `ideal`, `ideal_shown`, `described` or `compared`.
         suffix: Tells apart the ideal orders of gain tables that order grades differently.
         order: What an ideal order is sorted by, empty where nothing is.
         columns: The sums, by name.
         joined: Other sums that the rows of this one must be joined with.
+        cutoffs: The cutoffs of its sums, None for a sum over the whole list.
     """
 
     over: str
@@ -37,11 +47,18 @@ class Sums:
     order: str = ""
     columns: dict[str, Column] = field(default_factory=dict)
     joined: dict[str, None] = field(default_factory=dict)
+    cutoffs: set[int | None] = field(default_factory=set)
 
     @property
     def name(self) -> str:
         """The stage of the sums."""
         return SUMS[self.over] + self.suffix
+
+    @property
+    def deepest(self) -> int | None:
+        """The last rank that some sum looks at, None if one looks at the whole list."""
+        cutoffs = [cutoff for cutoff in self.cutoffs if cutoff]
+        return max(cutoffs) if len(cutoffs) == len(self.cutoffs) else None
 
     @property
     def rows(self) -> str:
@@ -131,6 +148,11 @@ class Needs:
         return "answered" if self.spec.options["unjudged"] == "condensed" else "retrieved"
 
     @property
+    def reads_items(self) -> bool:
+        """Whether ranked rows must say which item they are."""
+        return any(sums.over in ("described", "compared") for sums in self.sums.values())
+
+    @property
     def counts_unlabelled(self) -> bool:
         """Whether queries without a label can be counted too."""
         over = (self.spec.value(measure, "average_over") for measure in self.spec.measures)
@@ -182,6 +204,7 @@ class Needs:
     def _summed(self, measure: Measure) -> str:
         """Have a sum computed, and say how `per_query` refers to it."""
         sums, k = self._sums_of(measure)
+        sums.cutoffs.add(k)
         if measure.column not in sums.columns:
             parts = {
                 name: self._row_part(sums, measure.part(catalog()[part]))
@@ -229,10 +252,12 @@ class Needs:
         if "hits_so_far" in metric.rows:
             self.running_hits[view.hits_so_far] = view.relevant
 
-    def _numbers(self, measure: Measure) -> dict[str, str]:
-        """A metric's parameters as SQL."""
+    def _own(self, measure: Measure) -> dict[str, str]:
+        """A metric's parameters as SQL, and the columns that its settings choose."""
         names = measure.metric.parameters
-        return {name: double(self.spec.parameter(measure, name)) for name in names}
+        numbers = {name: double(self.spec.parameter(measure, name)) for name in names}
+        similarity = OPTIONS["similarity"].choice(self.spec.value(measure, "similarity"))
+        return numbers | {"above": f"{measure.formula.column}_above", "similarity": similarity.sql}
 
     def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
         rel = self.spec.parameter(measure, "rel")
@@ -245,7 +270,7 @@ class Needs:
             discount=discount.sql.format(rank="rnk"),
             relevant=relevant,
             hits_so_far=f"hits_so_far{suffix}",
-            parts={**parts, **self._numbers(measure), "above": f"{measure.formula.column}_above"},
+            parts={**parts, **self._own(measure)},
         )
 
     def _gain(self, measure: Measure, relevant: str) -> str:

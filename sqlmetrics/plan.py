@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sqlmetrics import comparison, description
 from sqlmetrics.inputs.relation import Tables
 from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.measure import Measure
-from sqlmetrics.needs import Final, Needs, Sums
+from sqlmetrics.needs import BY_LABELS, Final, Needs, Sums
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
@@ -105,6 +106,7 @@ class _PerQuery:
         if self.needs.lists == "answered":
             yield self._answered_stage(rankings)
         for sums in self._sums_in_order():
+            yield from self._row_stages(sums)
             if sums.order:
                 yield self._ideal_stage(sums, labels)
             yield self._sums_stage(sums, labels)
@@ -148,6 +150,8 @@ class _PerQuery:
     def _ranked_stage(self, rankings: str, labels: str) -> Stage:
         carried = (*self.shape.keys, *self.shape.listed_facts)
         columns = [Column(f"{rankings}.{name}", name) for name in carried]
+        if self.needs.reads_items:
+            columns.append(Column(f"{rankings}.item_id", "item_id"))
         columns.append(Column(f"coalesce({labels}.grade, 0e0)", "grade"))
         if self.needs.reads_judged:
             flag = f"case when {labels}.grade is null then 0e0 else 1e0 end"
@@ -196,10 +200,19 @@ class _PerQuery:
     def _sums_in_order(self) -> list[Sums]:
         """The labels' sums first: the rankings' may be joined with them."""
         sums = self.needs.sums.values()
-        return sorted(sums, key=lambda one: (one.over in ("ranked", "ideal_shown"), one.name))
+        return sorted(sums, key=lambda one: (one.over not in BY_LABELS, one.name))
 
     def _sum_keys(self, sums: Sums) -> tuple[str, ...]:
-        return self.shape.keys if sums.over in ("ranked", "ideal_shown") else self.shape.label_keys
+        return self.shape.label_keys if sums.over in BY_LABELS else self.shape.keys
+
+    def _row_stages(self, sums: Sums) -> Iterator[Stage]:
+        """The stages of the rows that are summed, where they are made of the ranked ones."""
+        made = {"described": description.stages, "compared": comparison.stages}
+        if sums.over in made:
+            ends = (sums.deepest, self.shape.spec.options["depth"])
+            last = min((end for end in ends if isinstance(end, int)), default=None)
+            shown = f"rnk <= {last}" if last else ""
+            yield from made[sums.over](self.shape, "ranked", shown)
 
     def _ideal_stage(self, sums: Sums, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
@@ -307,6 +320,8 @@ _ABOUT = {
     "labels": "one row a query with a label: sums over its labels",
     "ideal": "one row a query with a label: sums over its ideal order",
     "ideal_shown": "one row a query with a ranking: sums over its list in the best order",
+    "described": "one row a query with a ranking: sums over the items of its list",
+    "compared": "one row a query with a ranking: sums over its list beside the baseline's",
 }
 
 _ABOUT_IDEAL = {

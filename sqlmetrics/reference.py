@@ -6,6 +6,9 @@ tables of options. It is written to be read beside the papers, not to be fast.
 A ranking is given to a metric as `grades`: the grades of its items in rank order, None
 for an item without a label. `labels` are the grades of all labels of the query. A metric
 that is undefined for a query returns None.
+
+Other metrics are given the `items` themselves, best first, with the `other` list of the
+same query, the baseline's, or with the `catalogue`: what is known of every item.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 Grades = Sequence[float | None]
+Ids = Sequence[str]
 Gain = str | Mapping[float, float]
 Value = float | None
 
@@ -230,6 +235,59 @@ def mean_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> V
     return sum(ranks) / len(ranks) if ranks else None
 
 
+def overlap(items: Ids, other: Ids, *, k: int) -> Value:
+    """Items in the top k of both lists / length of the longer top k."""
+    one, two = items[:k], other[:k]
+    return len(set(one) & set(two)) / max(len(one), len(two)) if one and two else 0.0
+
+
+def rbo(items: Ids, other: Ids, *, k: int | None, p: float) -> Value:
+    """Rank-biased overlap, extrapolated: equation 32 of the paper, symbol by symbol."""
+    short, long = sorted((items[:k], other[:k]), key=len)
+    s, l = len(short), len(long)  # noqa: E741  # the paper's names
+    if not s:
+        return 0.0
+    x = [len(set(short[:d]) & set(long[:d])) for d in range(l + 1)]
+    seen = [x[d] / d * p**d for d in range(1, l + 1)]
+    uneven = [x[s] * (d - s) / (s * d) * p**d for d in range(s + 1, l + 1)]
+    tail = ((x[l] - x[s]) / l + x[s] / s) * p**l
+    return (1 - p) / p * math.fsum(seen + uneven) + tail
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is known of an item."""
+
+    category: str | None = None
+    popularity: float | None = None
+    vector: Sequence[float] = ()
+
+
+Catalogue = Mapping[str, Item]
+
+
+def novelty(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
+    """Mean of -log2 of the items' shares of all popularity."""
+    total = math.fsum(item.popularity or 0.0 for item in catalogue.values())
+    shares = [(catalogue[item].popularity or 0.0) / total for item in items[:k]]
+    return math.fsum(-math.log2(share) for share in shares) / len(shares) if shares else None
+
+
+def ils(items: Ids, catalogue: Catalogue, *, k: int, similarity: str) -> Value:
+    """Mean similarity over the pairs of the top k."""
+    pairs = list(combinations((catalogue[item] for item in items[:k]), 2))
+    if similarity == "category":
+        alike = [1.0 if one.category == two.category else 0.0 for one, two in pairs]
+    else:
+        alike = [_cosine(one.vector, two.vector) for one, two in pairs]
+    return math.fsum(alike) / len(alike) if alike else None
+
+
+def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
+    product = math.fsum(a * b for a, b in zip(one, two, strict=True))
+    return product / (math.hypot(*one) * math.hypot(*two))
+
+
 _gain = gain  # metrics have a parameter of this name
 
 
@@ -355,6 +413,8 @@ def evaluate(
     missing: str = "zero",
     segments: Sequence[str] = (),
     known: Sequence[Known] = (),
+    catalogue: Catalogue | None = None,
+    baseline: str | None = None,
 ) -> Evaluation:
     """Evaluate every system on every day; duplicates count once, at their best.
 
@@ -370,6 +430,8 @@ def evaluate(
         missing: zero or drop.
         segments: The names of the segments, in the order in which the rankings have them.
         known: The queries table.
+        catalogue: The items table.
+        baseline: The system that the others are compared with.
     """
     world = World(
         _lists(rankings, ties, score_precision),
@@ -379,6 +441,8 @@ def evaluate(
         missing,
         unjudged == "condensed",
         depth,
+        catalogue or {},
+        baseline,
     )
     result = Evaluation()
     groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
@@ -413,6 +477,8 @@ class World:
         missing: zero or drop.
         condensed: Whether items without a label are left out of the lists.
         depth: How many items of a list count, None for all.
+        catalogue: What is known of items.
+        baseline: The system that the others are compared with.
     """
 
     lists: Mapping[Key, list[str]]
@@ -422,6 +488,8 @@ class World:
     missing: str
     condensed: bool
     depth: int | None
+    catalogue: Catalogue
+    baseline: str | None
 
     def labels(self, key: Key) -> Mapping[str, Value] | None:
         """The labels of a query on a day: dated ones, else those that hold for every day."""
@@ -431,10 +499,27 @@ class World:
     def grades(self, key: Key) -> tuple[Grades, Grades]:
         """The grades of a list in rank order, and of all labels."""
         labels = self.labels(key) or {}
-        grades = [labels.get(item) for item in self.lists.get(key, [])]
+        return [labels.get(item) for item in self.items(key)], list(labels.values())
+
+    def items(self, key: Key) -> list[str]:
+        """The items of a list that count, in rank order."""
+        items = self.lists.get(key, [])
         if self.condensed:
-            grades = [grade for grade in grades if grade is not None]
-        return grades[: self.depth], list(labels.values())
+            labels = self.labels(key) or {}
+            items = [item for item in items if labels.get(item) is not None]
+        return items[: self.depth]
+
+    def given(self, key: Key) -> dict[str, Any]:
+        """All that a metric can be given, by the names of its arguments."""
+        grades, labels = self.grades(key)
+        date, _, query = key
+        return {
+            "grades": grades,
+            "labels": labels,
+            "items": self.items(key),
+            "other": self.items((date, self.baseline or "", query)),
+            "catalogue": self.catalogue,
+        }
 
 
 def _lists(
@@ -509,15 +594,21 @@ def _per_query(one: Asked, world: World, key: Key) -> Value:
         return None
     if not is_ranked and world.missing == "drop":
         return None
-    grades, labels = world.grades(key)
+    grades, _ = world.grades(key)
     k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
     if one.average_over == "hits" and not _hit_ranks(grades, k, rel):
         return None
-    function: Callable[..., Value] = globals()[one.name]
-    value = function(grades, labels, **one.arguments)
+    value = computed(one, world.given(key))
     if value is None:
         value = {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0}[one.no_relevant]
     return value
+
+
+def computed(one: Asked, given: Mapping[str, Any]) -> Value:
+    """A metric of what its function asks for by name, before any policy."""
+    function: Callable[..., Value] = globals()[one.name]
+    wanted = {name: given[name] for name in function.__annotations__ if name in given}
+    return function(**wanted, **one.arguments)
 
 
 def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:

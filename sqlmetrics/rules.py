@@ -44,6 +44,7 @@ class GroupCheck:
         problem: What is wrong; the count stands behind it.
         remedy: What to do.
         view: What the template prints.
+        ranked: Whether it reads the stage `ranked`, beside those of the tables.
     """
 
     table: str
@@ -52,6 +53,7 @@ class GroupCheck:
     problem: str
     remedy: str
     view: Mapping[str, Any]
+    ranked: bool = False
 
 
 def _null(role: str) -> RowCheck:
@@ -92,6 +94,8 @@ _NEGATIVE = _outside(
     "is negative",
     "choose negative_grades=unjudged or negative_grades=zero, or mend them",
 )
+
+_VECTOR = "try_cast({column} as double[])"
 
 ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
     "rankings": (
@@ -146,6 +150,19 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
             "popularity is a count, 0 or more",
         ),
         _null("vector"),
+        RowCheck("vector", f"{_VECTOR} is null", "is no list of numbers", "make it one"),
+        RowCheck(
+            "vector",
+            f"list_count({_VECTOR}) < len({_VECTOR}) or not isfinite(list_sum({_VECTOR}))",
+            "holds NULL, NaN or infinite numbers",
+            "give the item a finite vector",
+        ),
+        RowCheck(
+            "vector",
+            f"len({_VECTOR}) = 0 or list_min({_VECTOR}) = 0 and list_max({_VECTOR}) = 0",
+            "has the length 0, so that it has no direction",
+            "leave such items out, or give them a vector",
+        ),
     ),
 }
 
@@ -219,7 +236,7 @@ _SPECIAL: Mapping[str, Callable[[Plan], Iterator[RowCheck]]] = {
 
 def group_checks(plan: Plan) -> Iterator[GroupCheck]:
     """The groups of rows that the spec does not allow."""
-    for checks in (_repeats, _orders, _unjudged, _varying, _common):
+    for checks in (_repeats, _orders, _unjudged, _varying, _undescribed, _common):
         yield from checks(plan)
 
 
@@ -303,6 +320,36 @@ def _varying(plan: Plan) -> Iterator[GroupCheck]:
             f"queries within which {name} varies",
             "it must belong to the query as a whole",
             {"keys": plan.shape.query_keys, "column": column, **plan.shape.names},
+        )
+
+
+def _undescribed(plan: Plan) -> Iterator[GroupCheck]:
+    """Shown items of which metrics need to know more, and vectors that do not compare."""
+    described = next((stage.view for stage in plan.per_query if stage.name == "described"), None)
+    if described is None:
+        return
+    known = {"the items table lacks": ("", "add them to the items table")}
+    if "popularity" in described["roles"]:
+        remedy = "add them to the items table, or 1 to the popularity of every item"
+        known = {"have no popularity, or 0, in the items table": ("items.popularity > 0e0", remedy)}
+    for problem, (condition, remedy) in known.items():
+        yield GroupCheck(
+            "rankings",
+            "undescribed",
+            (*plan.shape.keys, "item_id"),
+            f"ranked items that {problem}",
+            remedy,
+            {**described, "condition": condition.replace("items", described["items"])},
+            ranked=True,
+        )
+    if "vector" in described["roles"]:
+        yield GroupCheck(
+            "items",
+            "dimensions",
+            ("dimensions", "items", "like"),
+            "vectors that are not equally long: lengths",
+            "keep one length, as one model makes them",
+            described,
         )
 
 

@@ -193,7 +193,11 @@ class Shape:
             return
         for need, measure in self.spec.needed.items():
             table, _, role = need.partition(".")
-            if role and role not in self.columns[table]:
+            if need == "baseline" and "system" not in self.columns["rankings"]:
+                yield f"{measure} compares systems; name the rankings' column of systems"
+            elif need == "baseline" and self.spec.baseline is None:
+                yield f"{measure} compares with a system; name it as the baseline"
+            elif role and role not in self.columns[table]:
                 yield (
                     f"{measure} needs the {role} of items: a column {role} of the items table, "
                     f"or, in a spec, {table}: {{columns: {{{role}: ...}}}}"

@@ -46,6 +46,7 @@ class Spec(Model):
         by: Columns of the rankings, or segments of `queries`, to segment by; each is also
             rolled up to `all`.
         output: The tables that `run` writes to.
+        baseline: The system that the others are compared with, for metrics that compare.
         name: What the fact table calls the spec; also the system's name if the rankings
             have no system column. Default: the rankings' own name.
 
@@ -63,6 +64,7 @@ class Spec(Model):
     preset: str = "house"
     conventions: Mapping[str, Any] = {}
     by: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
+    baseline: str | None = None
     output: Output | None = None
 
     def __init__(self, **given: Any) -> None:
@@ -177,6 +179,8 @@ class Spec(Model):
             for name, option in OPTIONS.items()
             if option.scope == "spec" or name in measure.metric.settings
         }
+        if "baseline" in measure.metric.needs:
+            decided["baseline"] = self.baseline
         text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

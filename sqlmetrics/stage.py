@@ -48,7 +48,7 @@ class Window:
     def __str__(self) -> str:
         parts = [
             f"partition by {', '.join(self.partition)}",
-            f"order by {', '.join(self.order)}",
+            *([f"order by {', '.join(self.order)}"] if self.order else []),
             *([f"rows between {self.frame} and {self.until}"] if self.frame else []),
         ]
         line = f"({' '.join(parts)})"
