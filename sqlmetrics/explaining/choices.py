@@ -105,6 +105,22 @@ def _queries(log: tuple[Row, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row[0] for row in log))
 
 
+ITEMS = pa.Table.from_pylist(
+    [
+        {"item_id": item, "category": category, "popularity": popularity, "vector": vector}
+        for item, category, popularity, vector in (
+            ("t", "red", 4.0, [1.0, 0.0]),
+            ("a", "red", 2.0, [0.0, 1.0]),
+            ("b", "red", 1.0, [3.0, 4.0]),
+            ("c", "blue", 1.0, [1.0, 0.0]),
+            ("y", "red", 1.0, [1.0, 0.0]),
+            ("z", "blue", 1.0, [1.0, 1.0]),
+        )
+    ]
+)
+"""What is known of the log's ranked items."""
+
+
 def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
     """The rankings and the labels of the log."""
     names = ("query_id", "item_id", "score", "grade")
@@ -118,7 +134,9 @@ def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
 
 
 def _fitting(option: Option, metric: Metric, preset: str) -> Iterator[str]:
-    """The text of a metric that takes every choice of an option."""
+    """The text of a metric that takes every choice of an option; the log has no systems."""
+    if "baseline" in metric.needs:
+        return
     text = metric.name if metric.cutoff == "none" else f"{metric.name}@{CUTOFF}"
     if option.scope == "spec" or option.name in metric.settings:
         try:
@@ -148,7 +166,7 @@ def _evaluated(
 ) -> Result | InputError:
     conventions: dict[str, Any] = {option.name: value}
     try:
-        return evaluate(*_tables(log), texts, preset=preset, **conventions)
+        return evaluate(*_tables(log), texts, preset=preset, items=ITEMS, **conventions)
     except InputError as error:
         return error
 

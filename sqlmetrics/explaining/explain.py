@@ -13,6 +13,7 @@ from sqlmetrics.conventions import OPTIONS, PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.explaining.arithmetic import number, parts
 from sqlmetrics.explaining.choices import Tried, tried, value_of
+from sqlmetrics.explaining.example import needed
 from sqlmetrics.explaining.worked import Worked, worked
 from sqlmetrics.grid import aligned
 from sqlmetrics.measure import Measure, parse
@@ -50,7 +51,8 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
 
     The stages that give columns their names and types are left out where that is all they
     do: the text then reads the tables `rankings` (query_id, item_id, score) and `labels`
-    (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns.
+    (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns. A
+    metric that needs more reads a column `system` too, or the table `items`.
 
     Raises:
         SpecError: If the metric does not fit the preset's conventions.
@@ -65,13 +67,9 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
 
 
 def _spec(measure: Measure, preset: str) -> Spec:
-    return Spec(
-        name="rankings",
-        rankings={"relation": "my_rankings"},
-        labels={"relation": "my_labels"},
-        metrics=[str(measure)],
-        preset=preset,
-    )
+    tables = {"rankings": {"relation": "my_rankings"}, "labels": {"relation": "my_labels"}}
+    given = {**tables, **needed(measure)}
+    return Spec(**given, name="rankings", metrics=[str(measure)], preset=preset)
 
 
 def _measure(text: str) -> Measure:
