@@ -40,7 +40,8 @@ class Metric:
         parameters: Numbers of its own, with their defaults.
         limits: Parameter -> the numbers that it must lie between; else it is above 0.
         parts: The metrics it is made of: name in the template -> metric.
-        needs: What it needs beside rankings and labels: `items`, `items.category`.
+        needs: What it needs beside rankings and labels: `items`, `items.category`,
+            `baseline`.
         rows: Columns of the ranked rows beyond rank and grade that it reads.
         undefined: `never`; `no_relevant` if that option says what becomes of it; `skip`
             if a query for which it is undefined is always left out.

@@ -109,6 +109,15 @@ def test_a_changed_baseline_changes_the_definition() -> None:
     assert len(hashes) == 2
 
 
+def test_a_text_whose_grade_is_above_the_scale_is_refused() -> None:
+    labels = pa.table({"query_id": ["q", "q"], "item_id": ["a", "b"], "grade": ["top", "ok"]})
+    grades = {"top": 4, "ok": 1}
+    given = {"system": "system", "grades": grades}
+    with pytest.raises(sm.InputError, match="grade is above max_grade=3 in 1 row"):
+        sm.evaluate(RANKINGS, labels, "err@2", **given)
+    assert sm.evaluate(RANKINGS, labels, "err(max_grade=4)@2", **given).measures
+
+
 SPEC = """
 rankings: {file: runs.parquet, columns: {system: system}}
 labels: {file: labels.parquet}
