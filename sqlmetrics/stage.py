@@ -46,8 +46,10 @@ class Window:
     until: str = "current row"
 
     def __str__(self) -> str:
+        between = ", " if len(", ".join(self.partition)) <= 60 else ",\n        "
+        first = "" if between == ", " else "\n       "
         parts = [
-            f"partition by {', '.join(self.partition)}",
+            f"partition by{first} {between.join(self.partition)}",
             *([f"order by {', '.join(self.order)}"] if self.order else []),
             *([f"rows between {self.frame} and {self.until}"] if self.frame else []),
         ]
