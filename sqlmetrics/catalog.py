@@ -7,6 +7,7 @@ command line's help, the errors and the tests all read this catalogue.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -39,8 +40,11 @@ class Metric:
             `(rel)` is meant only with that setting.
         options: Conventions that change its formula.
         parameters: Numbers of its own, with their defaults.
+        limits: Parameter -> the numbers that it must lie between; else it is above 0.
         parts: The metrics it is made of: name in the template -> metric; `@list` behind it
             leaves out the cutoff.
+        needs: What it needs beside rankings and labels: `items`, `items.category`,
+            `baseline`.
         undefined: `never`; `zero` if it then is 0; `no_relevant` if that option says what
             becomes of it; `skip` if a query for which it is undefined is always left out.
         micro: Whether it has a micro average.
@@ -61,7 +65,9 @@ class Metric:
     aliases: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    needs: tuple[str, ...] = ()
     undefined: str = "never"
     micro: bool = False
     expected: str = "never"
@@ -81,6 +87,18 @@ class Metric:
     def ratio(self) -> bool:
         """Whether its template prints a numerator and a denominator, not one value."""
         return hasattr(_macros(self.name), "numerator")
+
+    @property
+    def looks_above(self) -> bool:
+        """Whether its rows need a sum over the rows above them: its template says of what."""
+        return hasattr(_macros(self.name), "above")
+
+    def outside(self, parameter: str, value: float) -> str:
+        """What a parameter must be, if the value is not; else an empty text."""
+        low, high = self.limits.get(parameter, (0, math.inf))
+        if low < value < high:
+            return ""
+        return f"between {low} and {high}" if high < math.inf else f"above {low}"
 
     def sql(self, macro: str, view: object) -> str:
         """The text of one of its macros for the columns and settings of a view."""

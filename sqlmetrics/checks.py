@@ -20,7 +20,7 @@ from sqlmetrics.sql import print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
 
 EXAMPLES = 3
-NUMBERS = {"score", "rank", "weight", "grade"}
+NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
 
@@ -51,6 +51,7 @@ def check(plan: Plan, engine: Engine) -> None:
         look.merged_ids,
         look.bad_rows,
         look.empty_lists,
+        look.unknown_baseline,
         look.bad_groups,
     )
     for kind in kinds:
@@ -195,10 +196,23 @@ class _Look:
                 remedy = "give one row an item, or evaluate without dates, with missing=zero"
                 yield Problem("rankings", what, count, remedy=remedy)
 
+    def unknown_baseline(self) -> Iterator[Problem]:
+        """A baseline that is no system of the rankings."""
+        baseline, shape = self.plan.spec.baseline, self.plan.shape
+        if "baseline" not in self.plan.spec.needed or baseline is None:
+            return
+        select = f"select distinct system from {shape.names['rankings']} order by system"
+        rows = self.engine.rows(with_stages(self.plan.inputs, select))
+        systems = [system for (system,) in rows]
+        if baseline not in systems:
+            what = f"no row has the baseline: {unknown('system', baseline, systems)}"
+            yield Problem("rankings", what, 1)
+
     def bad_groups(self) -> Iterator[Problem]:
         for rule in group_checks(self.plan):
             select = print_template(f"checks/{rule.template}", rule.view)
-            rows = self.engine.rows(with_stages(self.plan.inputs, select))
+            stages = self.plan.inputs + (self.plan.per_query if rule.ranked else ())
+            rows = self.engine.rows(with_stages(stages, select))
             if rows:
                 count = rows[0][0]
                 examples = [row[1:] for row in rows]

@@ -191,6 +191,25 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 ),
             ),
             Option(
+                "similarity",
+                "metric",
+                "how alike two items are",
+                (
+                    Choice(
+                        "category",
+                        "1 if they are of the same category, else 0",
+                        "same_category_above",
+                        data=("items.category",),
+                    ),
+                    Choice(
+                        "vector",
+                        "the cosine of their vectors",
+                        "cosine_above",
+                        data=("items.vector",),
+                    ),
+                ),
+            ),
+            Option(
                 "ties",
                 "spec",
                 "the order of items with equal scores; ids compare as UTF-8 bytes",

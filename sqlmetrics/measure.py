@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -77,6 +78,11 @@ class Measure:
     def uncut(self) -> Measure:
         """The same over the whole list."""
         return replace(self, k=None)
+
+    @property
+    def formula(self) -> Measure:
+        """The same without a cutoff, and without the settings that touch its mean alone."""
+        return self.part(self.metric).uncut()
 
     def part(self, metric: Metric) -> Measure:
         """Another metric with as much of this one's settings and cutoff as it takes."""
@@ -177,10 +183,6 @@ def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
     return settings
 
 
-def _is_positive(value: object) -> bool:
-    return is_number(value) and value > 0  # type: ignore[operator]
-
-
 def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str) -> Metric:
     """The metric of a name; a few aliases hold only with certain settings."""
     whole = f"{name}({', '.join(settings)})"
@@ -214,8 +216,11 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
     problems = []
     for key, value in settings.items():
         if key in metric.parameters:
-            if not _is_positive(value):
-                problems.append(f"metric {text!r}: {key} must be a number above 0, given {value!r}")
+            needed = metric.outside(key, value if is_number(value) else math.nan)  # type: ignore[arg-type]
+            if needed:
+                problems.append(
+                    f"metric {text!r}: {key} must be a number {needed}, given {value!r}"
+                )
         elif key in OPTIONS and not _is_own(key, value):
             problems.append(f"metric {text!r}: {key} holds for all metrics; set it beside them")
         elif key in metric.settings:

@@ -19,12 +19,15 @@ from sqlmetrics.stage import Column
 from sqlmetrics.view import RowView, View, both
 
 SUMS = {
-    "ranked": "retrieved",
     "labels": "wanted",
     "ideal": "wanted",
+    "ranked": "retrieved",
     "ideal_shown": "shown",
     "ideal_returned": "as_returned",
+    "described": "variety",
+    "compared": "agreement",
 }
+"""Relation -> the stage of its sums; a sum may be joined with those before it."""
 
 
 @dataclass
@@ -32,11 +35,12 @@ class Sums:
     """The sums over one relation, one row a query: `retrieved` over `ranked`, and so on.
 
     Attributes:
-        over: `ranked`, `labels`, `ideal`, `ideal_shown` or `ideal_returned`.
+        over: A relation of `SUMS`.
         suffix: Tells apart the ideal orders of gain tables that order grades differently.
         order: What an ideal order is sorted by, empty where nothing is.
         columns: The sums, by name.
         joined: Other sums that the rows of this one must be joined with.
+        cutoffs: The cutoffs of its sums, None for a sum over the whole list.
     """
 
     over: str
@@ -44,11 +48,18 @@ class Sums:
     order: str = ""
     columns: dict[str, Column] = field(default_factory=dict)
     joined: dict[str, None] = field(default_factory=dict)
+    cutoffs: set[int | None] = field(default_factory=set)
 
     @property
     def name(self) -> str:
         """The stage of the sums."""
         return SUMS[self.over] + self.suffix
+
+    @property
+    def deepest(self) -> int | None:
+        """The last rank that some sum looks at, None if one looks at the whole list."""
+        cutoffs = [cutoff for cutoff in self.cutoffs if cutoff]
+        return max(cutoffs) if len(cutoffs) == len(self.cutoffs) else None
 
     @property
     def rows(self) -> str:
@@ -92,6 +103,11 @@ class Needs:
     def lists(self) -> str:
         """The stage with one row a list: the sums, unless items are left out before them."""
         return "answered" if self.spec.options["unjudged"] == "condensed" else "retrieved"
+
+    @property
+    def reads_items(self) -> bool:
+        """Whether ranked rows must say which item they are."""
+        return any(sums.over in ("described", "compared") for sums in self.sums.values())
 
     @property
     def counts_unlabelled(self) -> bool:
@@ -147,6 +163,7 @@ class Needs:
     def _summed(self, measure: Measure) -> str:
         """Have a sum computed, and say how `per_query` refers to it."""
         sums = self._sums_of(measure)
+        sums.cutoffs.add(measure.k)
         if measure.column not in sums.columns:
             rows = self.rows if measure.metric.over == "ranked" else Rows()
             view = RowView(self.spec, measure, partial(self._beside, sums), rows)

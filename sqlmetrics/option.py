@@ -42,6 +42,7 @@ class Choice:
         weight: For `discount`: what a rank is worth.
         only: For `average_over`: the flags of the queries that the mean runs over.
         needs: What must hold for it, in words; the spec knows how to tell.
+        data: What metrics need beside rankings and labels if it holds; see `Metric.needs`.
         all_orders: For `ties`: whether the metrics are means over all orders of ties.
     """
 
@@ -53,6 +54,7 @@ class Choice:
     weight: Callable[[int], float] = float
     only: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
     all_orders: bool = False
 
 

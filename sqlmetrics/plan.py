@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sqlmetrics import comparison, description
 from sqlmetrics.inputs.relation import Tables
 from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.measure import Measure
-from sqlmetrics.needs import Final, Needs, Sums
+from sqlmetrics.needs import SUMS, Final, Needs, Sums
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
@@ -79,7 +80,12 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
 def _tables_of(spec: Spec) -> Tables:
     rankings = relation_of(spec.rankings, "rankings")
     labels = relation_of(spec.labels, "labels") if spec.labels else rankings
-    return Tables(rankings, labels, relation_of(spec.queries, "queries") if spec.queries else None)
+    return Tables(
+        rankings,
+        labels,
+        relation_of(spec.queries, "queries") if spec.queries else None,
+        relation_of(spec.items, "items") if spec.items and spec.needs_items else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -93,13 +99,18 @@ class _PerQuery:
         """All of them, each after those that it reads."""
         rankings, labels = self._names()
         yield from self._unique_stages()
-        yield self._ranked_stage(rankings, labels)
-        yield from self.needs.rows.tie_stages(
-            self.shape.keys, self.shape.order[0], self.shape.listed_facts
+        ranked = self._ranked_stage(rankings, labels)
+        yield ranked
+        yield from self.needs.rows.stages(
+            [column.name for column in ranked.view["columns"]],
+            self.shape.keys,
+            self.shape.order[0],
+            self.shape.listed_facts,
         )
         if self.needs.lists == "answered":
             yield self._answered_stage(rankings)
         for sums in self._sums_in_order():
+            yield from self._row_stages(sums)
             if sums.order and sums.over != "ideal_returned":
                 yield self._ideal_stage(sums, labels)
             yield self._sums_stage(sums, labels)
@@ -146,6 +157,8 @@ class _PerQuery:
         columns = [Column(f"{rankings}.{name}", name) for name in carried]
         if self.needs.rows.has_ties:
             columns.append(Column(f"{rankings}.{self.shape.sorters[0]}", self.shape.sorters[0]))
+        if self.needs.reads_items:
+            columns.append(Column(f"{rankings}.item_id", "item_id"))
         columns.append(Column(f"coalesce({labels}.grade, 0e0)", "grade"))
         if self.needs.rows.judged:
             flag = f"case when {labels}.grade is null then 0e0 else 1e0 end"
@@ -191,11 +204,20 @@ class _PerQuery:
     def _sums_in_order(self) -> list[Sums]:
         """The labels' sums first: the rankings' may be joined with them."""
         sums = self.needs.sums.values()
-        order = ("labels", "ideal", "ranked", "ideal_shown", "ideal_returned")
+        order = list(SUMS)
         return sorted(sums, key=lambda one: (max(1, order.index(one.over)), one.name))
 
     def _sum_keys(self, sums: Sums) -> tuple[str, ...]:
         return self.shape.keys if sums.a_list else self.shape.label_keys
+
+    def _row_stages(self, sums: Sums) -> Iterator[Stage]:
+        """The stages of the rows that are summed, where they are made of the ranked ones."""
+        made = {"described": description.stages, "compared": comparison.stages}
+        if sums.over in made:
+            ends = (sums.deepest, self.shape.spec.options["depth"])
+            last = min((end for end in ends if isinstance(end, int)), default=None)
+            shown = f"rnk <= {last}" if last else ""
+            yield from made[sums.over](self.shape, "ranked", shown)
 
     def _ideal_stage(self, sums: Sums, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
@@ -307,6 +329,8 @@ _ABOUT = {
     "ideal": "one row a query with a label: sums over its ideal order",
     "ideal_shown": "one row a query with a ranking: sums over its list in the best order",
     "ideal_returned": "one row a query with a ranking: sums over as many of its labels",
+    "described": "one row a query with a ranking: sums over the items of its list",
+    "compared": "one row a query with a ranking: sums over its list beside the baseline's",
 }
 
 _ABOUT_IDEAL = {

@@ -6,6 +6,9 @@ tables of options. It is written to be read beside the papers, not to be fast.
 A ranking is given to a metric as `grades`: the grades of its items in rank order, None
 for an item without a label. `labels` are the grades of all labels of the query. A metric
 that is undefined for a query returns None.
+
+Other metrics are given the `items` themselves, best first, with the `other` list of the
+same query, the baseline's, or with the `catalogue`: what is known of every item.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import Any
 
 Grades = Sequence[float | None]
+Ids = Sequence[str]
 Gain = str | Mapping[float, float]
 Value = float | None
 Rounding = str | int
@@ -210,6 +214,24 @@ def _precision_bottom(grades: Grades, labels: Grades, k: int, rel: float, what: 
     return {"k": k, "returned": len(grades[:k]), "min_k_r": min(k, relevant)}[what]
 
 
+def f(
+    grades: Grades,
+    labels: Grades,
+    *,
+    k: int,
+    beta: float,
+    rel: float,
+    precision_denominator: str,
+    recall_denominator: str,
+) -> Value:
+    """Harmonic mean of precision and recall, recall counting beta times as much."""
+    found = recall(grades, labels, k=k, rel=rel, recall_denominator=recall_denominator)
+    exact = precision(grades, labels, k=k, rel=rel, precision_denominator=precision_denominator)
+    if found is None:
+        return None
+    return (1 + beta**2) * exact * found / (beta**2 * exact + found) if exact else 0.0
+
+
 def hit(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
     """1 if any relevant item is in the top k."""
     return 1.0 if _hit_ranks(grades, k, rel) else 0.0
@@ -273,6 +295,44 @@ def judged(grades: Grades, labels: Grades, *, k: int | None) -> Value:
     return sum(1 for grade in top if grade is not None) / len(top) if top else 0.0
 
 
+def rbp(grades: Grades, labels: Grades, *, k: int | None, p: float, rel: float) -> Value:
+    """What a reader gains who goes on to the next item with probability p."""
+    return math.fsum((1 - p) * p ** (rank - 1) for rank in _hit_ranks(grades, k, rel))
+
+
+def err(grades: Grades, labels: Grades, *, k: int | None, max_grade: float) -> Value:
+    """Mean of 1 / rank of the item at which a reader stops, 0 for one who never does."""
+    total, still_reads = 0.0, 1.0
+    for rank, grade in enumerate(grades[:k], start=1):
+        stops = (2 ** (grade or 0) - 1) / 2**max_grade
+        total += still_reads * stops / rank
+        still_reads *= 1 - stops
+    return total
+
+
+def bpref_bound(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """The smaller of R and the number of labels that are not relevant."""
+    judged = [grade for grade in labels if grade is not None]
+    relevant = _relevant(labels, rel)
+    return float(min(relevant, len(judged) - relevant))
+
+
+def bpref_sum(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """For each relevant item the share of the judged bad items that it stands above."""
+    bound = bpref_bound(grades, labels, rel=rel)
+    total = 0.0
+    for place, grade in enumerate(grades):
+        if grade is not None and grade >= rel:
+            bad = sum(1 for other in grades[:place] if other is not None and other < rel)
+            total += 1 - min(bad, bound) / bound if bad and bound else 1.0
+    return total
+
+
+def bpref(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """The mean of that over all relevant labels."""
+    return _ratio(bpref_sum(grades, labels, rel=rel), _relevant(labels, rel))
+
+
 def first_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
     """Rank of the first relevant item."""
     ranks = _hit_ranks(grades, k, rel)
@@ -283,6 +343,59 @@ def mean_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> V
     """Mean rank of the relevant items retrieved."""
     ranks = _hit_ranks(grades, k, rel)
     return sum(ranks) / len(ranks) if ranks else None
+
+
+def overlap(items: Ids, other: Ids, *, k: int) -> Value:
+    """Items in the top k of both lists / length of the longer top k."""
+    one, two = items[:k], other[:k]
+    return len(set(one) & set(two)) / max(len(one), len(two)) if one and two else 0.0
+
+
+def rbo(items: Ids, other: Ids, *, k: int | None, p: float) -> Value:
+    """Rank-biased overlap, extrapolated: equation 32 of the paper, symbol by symbol."""
+    short, long = sorted((items[:k], other[:k]), key=len)
+    s, l = len(short), len(long)  # noqa: E741  # the paper's names
+    if not s:
+        return 0.0
+    x = [len(set(short[:d]) & set(long[:d])) for d in range(l + 1)]
+    seen = [x[d] / d * p**d for d in range(1, l + 1)]
+    uneven = [x[s] * (d - s) / (s * d) * p**d for d in range(s + 1, l + 1)]
+    tail = ((x[l] - x[s]) / l + x[s] / s) * p**l
+    return (1 - p) / p * math.fsum(seen + uneven) + tail
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is known of an item."""
+
+    category: str | None = None
+    popularity: float | None = None
+    vector: Sequence[float] = ()
+
+
+Catalogue = Mapping[str, Item]
+
+
+def novelty(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
+    """Mean of -log2 of the items' shares of all popularity."""
+    total = math.fsum(item.popularity or 0.0 for item in catalogue.values())
+    shares = [(catalogue[item].popularity or 0.0) / total for item in items[:k]]
+    return math.fsum(-math.log2(share) for share in shares) / len(shares) if shares else None
+
+
+def ils(items: Ids, catalogue: Catalogue, *, k: int, similarity: str) -> Value:
+    """Mean similarity over the pairs of the top k."""
+    pairs = list(combinations((catalogue[item] for item in items[:k]), 2))
+    if similarity == "category":
+        alike = [1.0 if one.category == two.category else 0.0 for one, two in pairs]
+    else:
+        alike = [_cosine(one.vector, two.vector) for one, two in pairs]
+    return math.fsum(alike) / len(alike) if alike else None
+
+
+def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
+    product = math.fsum(a * b for a, b in zip(one, two, strict=True))
+    return product / (math.hypot(*one) * math.hypot(*two))
 
 
 _gain = gain  # metrics have a parameter of this name
@@ -528,6 +641,8 @@ def evaluate(
     missing: str = "zero",
     segments: Sequence[str] = (),
     known: Sequence[Known] = (),
+    catalogue: Catalogue | None = None,
+    baseline: str | None = None,
 ) -> Evaluation:
     """Evaluate every system on every day; duplicates count once, at their best.
 
@@ -543,6 +658,8 @@ def evaluate(
         missing: zero or drop.
         segments: The names of the segments, in the order in which the rankings have them.
         known: The queries table.
+        catalogue: The items table.
+        baseline: The system that the others are compared with.
     """
     world = World(
         _lists(rankings, ties, score_precision),
@@ -553,6 +670,8 @@ def evaluate(
         unjudged == "condensed",
         depth,
         ties,
+        catalogue or {},
+        baseline,
     )
     result = Evaluation()
     groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
@@ -588,6 +707,8 @@ class World:
         condensed: Whether items without a label are left out of the lists.
         depth: How many items of a list count, None for all.
         ties: The rule for equal scores.
+        catalogue: What is known of items.
+        baseline: The system that the others are compared with.
     """
 
     lists: Mapping[Key, list[list[str]]]
@@ -598,6 +719,8 @@ class World:
     condensed: bool
     depth: int | None
     ties: str
+    catalogue: Catalogue
+    baseline: str | None
 
     def labels(self, key: Key) -> Mapping[str, Value] | None:
         """The labels of a query on a day: dated ones, else those that hold for every day."""
@@ -612,23 +735,46 @@ class World:
     def groups(self, key: Key) -> list[list[Value]]:
         """The grades of a list in rank order, in groups of equal scores; depth is not cut."""
         labels = self.labels(key) or {}
-        groups = [[labels.get(item) for item in group] for group in self.lists.get(key, [])]
+        return [[labels.get(item) for item in group] for group in self.tied(key)]
+
+    def items(self, key: Key) -> list[str]:
+        """The items of a list that count, in rank order."""
+        return [item for group in self.tied(key) for item in group][: self.depth]
+
+    def tied(self, key: Key) -> list[list[str]]:
+        """The items of a list in rank order, in groups of equal scores; depth is not cut."""
+        labels = self.labels(key) or {}
+        groups = list(self.lists.get(key, []))
         if self.condensed:
-            groups = [[grade for grade in group if grade is not None] for group in groups]
+            groups = [[i for i in group if labels.get(i) is not None] for group in groups]
         if self.ties in ("best", "worst"):
             up = self.ties == "worst"
-            groups = [sorted(group, key=lambda g: g or 0.0, reverse=not up) for group in groups]
+            groups = [
+                sorted(group, key=lambda item: labels.get(item) or 0.0, reverse=not up)
+                for group in groups
+            ]
         return groups
+
+    def given(self, key: Key) -> dict[str, Any]:
+        """All that a metric can be given, by the names of its arguments."""
+        grades, labels = self.grades(key)
+        date, _, query = key
+        return {
+            "grades": grades,
+            "labels": labels,
+            "items": self.items(key),
+            "other": self.items((date, self.baseline or "", query)),
+            "catalogue": self.catalogue,
+        }
 
     def value(self, one: Asked, key: Key) -> Value:
         """A metric of one list, before any policy."""
-        function: Callable[..., Value] = globals()[one.name]
+        given = self.given(key)
         if (one.ties or self.ties) != "average":
-            return function(*self.grades(key), **one.arguments)
-        labels = list((self.labels(key) or {}).values())
+            return computed(one, given)
 
         def metric(grades: Grades) -> Value:
-            return function(grades[: self.depth], labels, **one.arguments)
+            return computed(one, given | {"grades": grades[: self.depth]})
 
         return expected(one, metric, self.groups(key), self.depth)
 
@@ -715,6 +861,13 @@ def _per_query(one: Asked, world: World, key: Key) -> Value:
     return rounded(value, one.rounding)
 
 
+def computed(one: Asked, given: Mapping[str, Any]) -> Value:
+    """A metric of what its function asks for by name, before any policy."""
+    function: Callable[..., Value] = globals()[one.name]
+    wanted = {name: given[name] for name in function.__annotations__ if name in given}
+    return function(**wanted, **one.arguments)
+
+
 def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
     """The summary of one metric over some queries."""
     top, bottom, absent, skipped = [], [], 0, 0
@@ -763,4 +916,5 @@ def micro_parts(one: Asked, world: World, key: Key) -> tuple[float, float]:
     listed = _precision_bottom(grades, labels, k, rel, given["precision_denominator"])
     if one.name == "precision":
         return found, listed
-    return 2 * found, listed + wanted if wanted else 0
+    weight = given.get("beta", 1) ** 2
+    return (1 + weight) * found, listed + weight * wanted if wanted else 0

@@ -23,6 +23,7 @@ class Rows:
         in_order: Whether a metric reads the rows in the one order of the rule for ties.
         judged: Whether a row says if its item has a label.
         running_hits: Name of a running count -> the condition of a hit.
+        above: Name of a sum over the rows above a row -> what is summed.
         means: Name of a mean over a tie group -> the value of a row.
         hits: Suffix of the columns about hits of a tie group -> the condition of a hit.
         expected: What follows from the tie groups: name -> the suffix of what it reads.
@@ -31,6 +32,7 @@ class Rows:
     in_order: bool = False
     judged: bool = False
     running_hits: dict[str, str] = field(default_factory=dict)
+    above: dict[str, str] = field(default_factory=dict)
     means: dict[str, str] = field(default_factory=dict)
     hits: dict[str, str] = field(default_factory=dict)
     expected: dict[str, str] = field(default_factory=dict)
@@ -45,12 +47,21 @@ class Rows:
         """The stage whose rows are summed."""
         if self.expected:
             return "expected"
-        return "tied" if self.has_ties else "ranked"
+        return "tied" if self.has_ties else self._in_one_order
+
+    @property
+    def _in_one_order(self) -> str:
+        return "running" if self.above else "ranked"
 
     def running(self, suffix: str, relevant: str) -> str:
         """The column that counts the relevant items down to a row."""
         name = f"hits_so_far{suffix}"
         self.running_hits[name] = relevant
+        return name
+
+    def sum_above(self, name: str, value: str) -> str:
+        """The column that sums a value over the rows above a row, NULL for the first."""
+        self.above[name] = value
         return name
 
     def mean(self, name: str, value: str) -> str:
@@ -71,22 +82,37 @@ class Rows:
         self.expected[f"{name}{suffix}"] = suffix
         return f"{name}{suffix}"
 
-    def tie_stages(
-        self, keys: Sequence[str], order: str, carried: Sequence[str]
+    def stages(
+        self, ranked: Sequence[str], keys: Sequence[str], order: str, carried: Sequence[str]
     ) -> Iterator[Stage]:
-        """The stages after `ranked` that tell what stands at a rank on average.
+        """The stages after `ranked` that tell what stands above a row, or there on average.
 
         Args:
+            ranked: The columns of `ranked`.
             keys: What a list is identified by.
             order: What sorts it, before the rule for ties.
             carried: Columns of a list that later stages read.
         """
-        if not self.has_ties:
-            return
-        plain = ["grade", *["judged"] * self.judged, *self.running_hits] if self.in_order else []
-        same = [*keys, *carried, "rnk", *plain]
+        if self.above:
+            down = Window(keys, ["rnk asc"], "unbounded preceding", "1 preceding")
+            sums = [
+                Column(_over(f"sum({one})", str(down)), name) for name, one in self.above.items()
+            ]
+            about = "the ranked items, with sums over those above each"
+            yield _chosen("running", about, [*ranked, *sums], "ranked")
+        if self.has_ties:
+            yield from self._tie_stages(keys, order, carried)
+
+    def _tie_stages(
+        self, keys: Sequence[str], order: str, carried: Sequence[str]
+    ) -> Iterator[Stage]:
+        """The stages that tell what stands at a rank on average."""
+        plain = ["grade", *["judged"] * self.judged, *self.running_hits, *self.above]
+        same = [*keys, *carried, "rnk", *(plain if self.in_order else [])]
         columns = [*same, *self._tie_columns(keys, order)]
-        yield _chosen("tied", "a row stands for every item of its tie group", columns, "ranked")
+        yield _chosen(
+            "tied", "a row stands for every item of its tie group", columns, self._in_one_order
+        )
         if self.expected:
             columns = [*same, *self.means, *self._expected_columns(keys)]
             about = "what stands at a rank, on average over all orders of the ties"

@@ -44,6 +44,7 @@ class GroupCheck:
         problem: What is wrong; the count stands behind it.
         remedy: What to do.
         view: What the template prints.
+        ranked: Whether it reads the stage `ranked`, beside those of the tables.
     """
 
     table: str
@@ -52,6 +53,7 @@ class GroupCheck:
     problem: str
     remedy: str
     view: Mapping[str, Any]
+    ranked: bool = False
 
 
 def _null(role: str) -> RowCheck:
@@ -92,6 +94,8 @@ _NEGATIVE = _outside(
     "is negative",
     "choose negative_grades=unjudged or negative_grades=zero, or mend them",
 )
+
+_VECTOR = "try_cast({column} as double[])"
 
 ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
     "rankings": (
@@ -134,6 +138,32 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _unreadable("weight"),
         *_WEIGHTS,
     ),
+    "items": (
+        _null("item"),
+        _null("category"),
+        _null("popularity"),
+        _unreadable("popularity"),
+        _outside(
+            "popularity",
+            f"({_FINITE} or {{number}} < 0)",
+            "is negative or not finite",
+            "popularity is a count, 0 or more",
+        ),
+        _null("vector"),
+        RowCheck("vector", f"{_VECTOR} is null", "is no list of numbers", "make it one"),
+        RowCheck(
+            "vector",
+            f"list_count({_VECTOR}) < len({_VECTOR}) or not isfinite(list_sum({_VECTOR}))",
+            "holds NULL, NaN or infinite numbers",
+            "give the item a finite vector",
+        ),
+        RowCheck(
+            "vector",
+            f"len({_VECTOR}) = 0 or list_min({_VECTOR}) = 0 and list_max({_VECTOR}) = 0",
+            "has the length 0, so that it has no direction",
+            "leave such items out, or give them a vector",
+        ),
+    ),
 }
 
 
@@ -156,11 +186,28 @@ def _grade_checks(plan: Plan) -> Iterator[RowCheck]:
         known = ", ".join(literal(text) for text in grades)
         has_none = f"{{column}} is not null and {{text}} not in ({known})"
         yield RowCheck("grade", has_none, "has no number in grades", "add it to grades")
+        for most in _max_grades(plan):
+            high = [literal(text) for text, grade in grades.items() if grade > most]
+            if high:
+                yield RowCheck("grade", f"{{text}} in ({', '.join(high)})", *_above(most))
         return
     yield from _GRADES
     if plan.spec.options["negative_grades"] == "error":
         yield _NEGATIVE
     yield from _gain_checks(plan)
+    for most in _max_grades(plan):
+        yield _outside("grade", f"{{number}} > {number(most)}", *_above(most))
+
+
+def _max_grades(plan: Plan) -> Iterator[float]:
+    """The grades above which a metric makes no sense."""
+    limited = (one for one in plan.measures if "max_grade" in one.metric.parameters)
+    yield from dict.fromkeys(plan.spec.parameter(one, "max_grade") for one in limited)
+
+
+def _above(most: float) -> tuple[str, str]:
+    remedy = "name the highest grade there is, like err(max_grade=4)@10"
+    return f"is above max_grade={number(most)}", remedy
 
 
 def _gain_checks(plan: Plan) -> Iterator[RowCheck]:
@@ -183,12 +230,13 @@ _SPECIAL: Mapping[str, Callable[[Plan], Iterator[RowCheck]]] = {
     "rankings": _score_checks,
     "labels": _grade_checks,
     "queries": _no_checks,
+    "items": _no_checks,
 }
 
 
 def group_checks(plan: Plan) -> Iterator[GroupCheck]:
     """The groups of rows that the spec does not allow."""
-    for checks in (_repeats, _orders, _unjudged, _varying, _common):
+    for checks in (_repeats, _orders, _unjudged, _varying, _undescribed, _common):
         yield from checks(plan)
 
 
@@ -206,6 +254,15 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
             "queries that stand more than once in the queries table",
             "keep one row a query",
             {"table": names["queries"], "keys": plan.shape.known_keys},
+        )
+    if "items" in names:
+        yield GroupCheck(
+            "items",
+            "repeated",
+            ("item_id", "rows"),
+            "items that stand more than once in the items table",
+            "keep one row an item",
+            {"table": names["items"], "keys": ("item_id",)},
         )
 
 
@@ -263,6 +320,36 @@ def _varying(plan: Plan) -> Iterator[GroupCheck]:
             f"queries within which {name} varies",
             "it must belong to the query as a whole",
             {"keys": plan.shape.query_keys, "column": column, **plan.shape.names},
+        )
+
+
+def _undescribed(plan: Plan) -> Iterator[GroupCheck]:
+    """Shown items of which metrics need to know more, and vectors that do not compare."""
+    described = next((stage.view for stage in plan.per_query if stage.name == "described"), None)
+    if described is None:
+        return
+    known = {"the items table lacks": ("", "add them to the items table")}
+    if "popularity" in described["roles"]:
+        remedy = "add them to the items table, or 1 to the popularity of every item"
+        known = {"have no popularity, or 0, in the items table": ("items.popularity > 0e0", remedy)}
+    for problem, (condition, remedy) in known.items():
+        yield GroupCheck(
+            "rankings",
+            "undescribed",
+            (*plan.shape.keys, "item_id"),
+            f"ranked items that {problem}",
+            remedy,
+            {**described, "condition": condition.replace("items", described["items"])},
+            ranked=True,
+        )
+    if "vector" in described["roles"]:
+        yield GroupCheck(
+            "items",
+            "dimensions",
+            ("dimensions", "items", "like"),
+            "vectors that are not equally long: lengths",
+            "keep one length, as one model makes them",
+            described,
         )
 
 

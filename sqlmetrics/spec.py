@@ -40,7 +40,7 @@ class Spec(Model):
         rankings: The ranked items.
         labels: The graded items. Without them the rankings have a column of grades.
         queries: What is known of queries: text, weight, segments.
-        items: What is known of items: title, category.
+        items: What is known of items: title, category, popularity, vector.
         metrics: Their texts, like `ndcg@10`.
         preset: A named set of conventions.
         conventions: Options that override the preset's. An option of single metrics may
@@ -48,6 +48,7 @@ class Spec(Model):
         by: Columns of the rankings, or segments of `queries`, to segment by; each is also
             rolled up to `all`.
         output: The tables that `run` writes to.
+        baseline: The system that the others are compared with, for metrics that compare.
         name: What the fact table calls the spec; also the system's name if the rankings
             have no system column. Default: the rankings' own name.
 
@@ -65,6 +66,7 @@ class Spec(Model):
     preset: str = "house"
     conventions: Mapping[str, Any] = {}
     by: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
+    baseline: str | None = None
     output: Output | None = None
 
     def __init__(self, **given: Any) -> None:
@@ -170,6 +172,22 @@ class Spec(Model):
         own = measure.setting(name)
         return measure.metric.parameters.get(name, 1) if own is None else own  # type: ignore[return-value]
 
+    @cached_property
+    def needed(self) -> Mapping[str, Measure]:
+        """What metrics need beside rankings and labels -> the first that needs it."""
+        found: dict[str, Measure] = {}
+        for measure in self.measures:
+            needs = list(measure.metric.needs)
+            for name in measure.metric.options:
+                needs += OPTIONS[name].choice(self.value(measure, name)).data
+            found |= {need: measure for need in needs if need not in found}
+        return found
+
+    @property
+    def needs_items(self) -> bool:
+        """Whether some metric needs the items table."""
+        return any(need.partition(".")[0] == "items" for need in self.needed)
+
     def definition_hash(self, measure: Measure) -> str:
         """A short hash of all that decides a metric's numbers, the data apart."""
         names = measure.metric.parameters
@@ -179,6 +197,8 @@ class Spec(Model):
             for name, option in OPTIONS.items()
             if option.scope == "spec" or name in measure.metric.settings
         }
+        if "baseline" in measure.metric.needs:
+            decided["baseline"] = self.baseline
         text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -38,7 +38,7 @@ def equal(left: str, right: str, keys: tuple[str, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class Window:
-    """What stands behind `over`."""
+    """What stands behind `over`; a frame starts at its first word and ends at `until`."""
 
     partition: Sequence[str]
     order: Sequence[str]
@@ -46,9 +46,11 @@ class Window:
     until: str = "current row"
 
     def __str__(self) -> str:
+        between = ", " if len(", ".join(self.partition)) <= 60 else ",\n        "
+        first = "" if between == ", " else "\n       "
         parts = [
-            f"partition by {', '.join(self.partition)}",
-            f"order by {', '.join(self.order)}",
+            f"partition by{first} {between.join(self.partition)}",
+            *([f"order by {', '.join(self.order)}"] if self.order else []),
             *([f"rows between {self.frame} and {self.until}"] if self.frame else []),
         ]
         line = f"({' '.join(parts)})"

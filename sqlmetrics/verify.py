@@ -110,6 +110,8 @@ def evaluated_by_reference(the_plan: Plan, engine: DuckDB) -> reference.Evaluati
         missing=str(options["missing"]).replace("error", "zero"),
         segments=spec.by,
         known=[_known(row) for row in rows.get("queries", [])],
+        catalogue={row["item_id"]: _item(row) for row in rows.get("items", [])},
+        baseline=spec.baseline,
     )
 
 
@@ -235,3 +237,7 @@ def _label(row: dict[str, Any]) -> reference.Label:
 def _known(row: dict[str, Any]) -> reference.Known:
     segments = {n.removeprefix("by_"): value for n, value in row.items() if n.startswith("by_")}
     return reference.Known(row["query_id"], row.get("metric_date"), row.get("weight"), segments)
+
+
+def _item(row: dict[str, Any]) -> reference.Item:
+    return reference.Item(row.get("category"), row.get("popularity"), row.get("vector") or ())

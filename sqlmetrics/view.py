@@ -19,6 +19,8 @@ WHOLE_LIST = "@list"
 class View:
     """A metric, its settings and the texts of its parts, each made when it is asked for.
 
+    Its parameters and its parts are attributes, by the names that its header gives them.
+
     Args:
         spec: Whose conventions hold.
         measure: The metric.
@@ -32,6 +34,8 @@ class View:
         self._part = part
 
     def __getattr__(self, name: str) -> str:
+        if name in self.measure.metric.parameters:
+            return double(self._spec.parameter(self.measure, name))
         if name not in self.measure.metric.parts:
             raise AttributeError(name)
         return self._part(part_of(self.measure, name))
@@ -113,6 +117,12 @@ class RowView(View):
         """How many relevant items there are down to a relevant row."""
         count = self._rows.expected_hits if self._all_orders else self._rows.running
         return count(self._suffix, self.relevant)
+
+    @property
+    def above(self) -> str:
+        """The sum, over the rows above, of what the metric's macro `above` says of a row."""
+        name = f"{self.measure.formula.column}_above"
+        return self._rows.sum_above(name, self.measure.metric.sql("above", self))
 
     def in_top(self, value: str) -> str:
         """The value for rows in the top k, 0 for others."""

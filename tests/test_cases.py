@@ -8,6 +8,9 @@ lists, labels
     number of items, up from 1, or is 1. Odd characters of ids are percent-encoded,
     `q1..9` are nine queries alike, columns of other names are segments, an empty cell is
     NULL. A text without a bar is the items of one query, q. Or `data`, which names both.
+items
+    Lines of the items table: `item`, and `category`, `popularity` or `vector`, whose numbers
+    have spaces between them.
 why
     The case in words.
 expect
@@ -71,6 +74,8 @@ class Case:
     by: tuple[str, ...] = ()
     preset: str = "house"
     rank: bool = False
+    items: str = ""
+    baseline: str | None = None
     refused: str = ""
     prints: tuple[str, ...] = ()
 
@@ -96,6 +101,8 @@ class Case:
             **({"score": "score", "item": "item", "query": "query"} | given),
             preset=self.preset,
             by=self.by,
+            items=pa.Table.from_pylist(_catalogue(self.items)) if self.items else None,
+            baseline=self.baseline,
             **self.conventions,
         )
 
@@ -132,6 +139,18 @@ def _rows(
         for line in _lines(text)
         for query in _queries(line["query"])
         for item, value in _items(line["items"], default)
+    ]
+
+
+def _catalogue(text: str) -> list[dict[str, Any]]:
+    """The rows of the items table."""
+    numbers: Mapping[str, Callable[[str], Any]] = {
+        "popularity": float,
+        "vector": lambda cell: [float(number) for number in cell.split()],
+    }
+    return [
+        {name: numbers.get(name, str)(cell) if cell else None for name, cell in line.items()}
+        for line in _lines(text)
     ]
 
 

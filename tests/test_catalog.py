@@ -17,10 +17,10 @@ from sqlmetrics import reference
 from sqlmetrics.catalog import Metric, catalog, spellings
 from sqlmetrics.conventions import OPTIONS, problems_of, resolve
 from sqlmetrics.measure import parse
+from sqlmetrics.needs import SUMS
 from sqlmetrics.presets import PRESETS
 from sqlmetrics.view import WHOLE_LIST
 
-IDEALS = ("ideal", "ideal_shown", "ideal_returned")
 METRICS = list(catalog().values())
 OPTION_CHOICES = [
     (option.name, choice.name) for option in OPTIONS.values() for choice in option.choices
@@ -39,7 +39,7 @@ def test_the_header_says(metric: Metric, key: str) -> None:
 def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
     assert metric.range in RANGES
     assert metric.cutoff in ("required", "optional", "none")
-    assert metric.over in ("ranked", "labels", "query", *IDEALS)
+    assert metric.over in (*SUMS, "query")
     assert metric.undefined in ("never", "zero", "no_relevant", "skip")
     assert {*metric.options} <= {*OPTIONS}
     assert not metric.micro or metric.ratio
@@ -53,9 +53,10 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
-    takes = {"grades", "labels", "return", *metric.parameters, *metric.options}
+    given = {"grades", "labels", "items", "other", "catalogue", "return"}
+    takes = {*metric.parameters, *metric.options} | ({"k"} if metric.cutoff != "none" else set())
     if metric.listed:  # a part may hand on what it is given
-        assert {*function.__annotations__} == takes | (set() if metric.cutoff == "none" else {"k"})
+        assert {*function.__annotations__} - given == takes
     assert function.__doc__
 
 
@@ -118,6 +119,7 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "precision_denominator": "k",
         "ap_denominator": "r",
         "rr_of": "first",
+        "similarity": "category",
         "ties": "id_asc",
         "score_precision": "double",
         "depth": "none",
@@ -152,6 +154,12 @@ SPELLINGS = [
     ("idcg@3", "idcg@3", "idcg_at_3"),
     ("f1@5", "f1@5", "f1_at_5"),
     ("judged@5", "judged@5", "judged_at_5"),
+    ("F_10", "f@10", "f_at_10"),
+    ("f_beta(beta=0.5)@10", "f(beta=0.5)@10", "f_beta0p5_at_10"),
+    ("rbp(p=.8)", "rbp", "rbp"),
+    ("RBP(p=0.95, rel=2)@9", "rbp(p=0.95, rel=2)@9", "rbp_p0p95_rel2_at_9"),
+    ("ERR(max_grade=4.0)@20", "err(max_grade=4)@20", "err_max_grade4_at_20"),
+    ("Bpref", "bpref", "bpref"),
     ("first_rank", "first_rank", "first_rank"),
     ("mean_rank@9", "mean_rank@9", "mean_rank_at_9"),
     (
@@ -302,7 +310,7 @@ PROBLEMS = [
     ("ndcg@10@20", "cannot be read; write it like ndcg@10"),
     ("2ndcg", "cannot be read; write it like ndcg@10"),
     ("ndcg; drop table x", "cannot be read; write it like ndcg@10"),
-    ("zzz@10", r"unknown metric 'zzz'; known: ap, cg, "),
+    ("zzz@10", r"unknown metric 'zzz'; known: ap, "),
     # the cutoff
     ("ndcg@ten", "the cutoff must be a whole number"),
     ("ndcg@-1", "the cutoff must be a whole number"),
@@ -334,6 +342,11 @@ PROBLEMS = [
     ("ndcg(gain=linaer)@5", "unknown value for gain 'linaer'; did you mean 'linear'?"),
     ("ndcg(discount=log10)@5", "unknown value for discount 'log10'; did you mean 'log2'?"),
     ("ndcg(average_over=hit)@5", "unknown value for average_over 'hit'; did you mean 'hits'?"),
+    ("rbp(p=1)", "p must be a number between 0 and 1, given 1"),
+    ("rbp(p=0)", "p must be a number between 0 and 1, given 0"),
+    ("rbp(p=1e999)", "p must be a number between 0 and 1, given inf"),
+    ("f(beta=0)@5", "beta must be a number above 0, given 0"),
+    ("err(max_grade=none)@5", "max_grade must be a number above 0, given 'none'"),
     # gain tables
     ("ndcg(gain=table)@5", "gain=table needs the table itself, like gain={1: 1, 2: 3}"),
     ("ndcg(gain={})@5", "gain=table needs the table itself"),

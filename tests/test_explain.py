@@ -13,9 +13,10 @@ import sqlmetrics as sm
 from sqlmetrics.catalog import Metric, catalog, listed
 from sqlmetrics.conventions import OPTIONS, resolve
 from sqlmetrics.explaining.choices import tried
+from sqlmetrics.explaining.example import LIST, NOT_RETRIEVED, items, needed, rankings
 from sqlmetrics.explaining.explain import explain, sql_of
 from sqlmetrics.explaining.toy import Agreeing, agreeing
-from sqlmetrics.explaining.worked import LIST, NOT_RETRIEVED, worked
+from sqlmetrics.explaining.worked import worked
 from sqlmetrics.measure import parse
 from sqlmetrics.presets import PRESETS
 
@@ -68,23 +69,19 @@ def test_the_arithmetic_gives_the_value(text: str) -> None:
 def test_the_sql_is_the_compiler_s_and_runs(text: str) -> None:
     measure = parse(text)
     shown = sql_of(measure)
-    spec = sm.Spec(
-        name="rankings",
-        rankings={"relation": "my_rankings"},
-        labels={"relation": "my_labels"},
-        metrics=[text],
-    )
+    tables = {"rankings": {"relation": "my_rankings"}, "labels": {"relation": "my_labels"}}
+    spec = sm.Spec(**tables | needed(measure), name="rankings", metrics=[text])
     compiled = sm.compile(spec, per_query=True)
     assert compiled.endswith(shown.removeprefix("with") + "\n")
     with duckdb.connect() as connection:
-        connection.execute("create table rankings (query_id text, item_id text, score double)")
+        connection.register("rankings", rankings(systems="baseline" in spec.needed))
+        connection.register("items", items())
         connection.execute("create table labels (query_id text, item_id text, grade double)")
-        for score, item in enumerate(reversed(LIST)):
-            connection.execute("insert into rankings values ('q', ?, ?)", [item, score])
         for item, grade in {**LIST, **NOT_RETRIEVED}.items():
             if grade is not None:
                 connection.execute("insert into labels values ('q', ?, ?)", [item, grade])
-        ((*_, value),) = connection.execute(shown).fetchall()
+        rows = connection.execute(shown).fetchall()
+        ((*_, value),) = (row for row in rows if row[0] != "prod")
     if "{" not in text:  # with a gain table the example has the table's grades
         proof = worked(measure, "house").value
         assert value == (proof and pytest.approx(proof, rel=1e-12, nan_ok=True))

@@ -200,7 +200,7 @@ PYTREC_EVAL: Mapping[int, Mapping[str, str]] = {
     1: {
         text: text
         for text in (
-            *("map", "ndcg", "recip_rank", "Rprec"),
+            *("map", "ndcg", "recip_rank", "Rprec", "bpref"),
             *("num_q", "num_ret", "num_rel", "num_rel_ret"),
             *at("map_cut_", "ndcg_cut_", "P_", "recall_", "success_"),
         )
@@ -209,6 +209,7 @@ PYTREC_EVAL: Mapping[int, Mapping[str, str]] = {
         "ap(rel=2)": "map",
         "mrr(rel=2)": "recip_rank",
         "rprec(rel=2)": "Rprec",
+        "bpref(rel=2)": "bpref",
         "num_rel(rel=2)": "num_rel",
         "num_rel_ret(rel=2)": "num_rel_ret",
         **pairs("ap(rel=2)@", "map_cut_"),
@@ -250,7 +251,7 @@ def test_pytrec_eval_sorts_32_bit_scores() -> None:
 
 IR_MEASURES = (
     *("nDCG", "nDCG(dcg='log2')", "RR", "RR(rel=2)", "AP", "AP(rel=2)", "Rprec", "Rprec(rel=2)"),
-    *("NumRet", "NumRelRet", "MAP", "MRR"),
+    *("NumRet", "NumRelRet", "MAP", "MRR", "Bpref", "Bpref(rel=2)"),
     *at("nDCG@", "nDCG(dcg='log2')@", "R@", "R(rel=2)@", "P@", "P(rel=2)@", "AP@", "AP(rel=2)@"),
     *at("Success@", "Success(rel=2)@"),
 )
@@ -330,6 +331,45 @@ def test_ir_measures_exponential_gains(data: Data) -> None:
     texts = [f"nDCG(dcg='exp-log2')@{k}" for k in (3, 10, 1000)]
     theirs = by_ir_measures(data, texts, tool)
     assert_same(data.ours(texts, "ir_measures", score_precision="double"), theirs, 5e-6 + EXACT)
+
+
+# our text -> its text
+GDEVAL = {f"err(max_grade=4)@{k}": f"ERR@{k}" for k in (1, 3, 10, 1000)}
+
+
+@pytest.mark.parametrize("data", ["NLPR03vb10", "pircRBa1", *SEEDS], indirect=True)
+def test_ir_measures_expected_reciprocal_rank(data: Data) -> None:
+    """ERR is gdeval's there, with grades up to 4, and rounded to 5 decimals."""
+    tool = peer("ir_measures")
+    if not tool.gdeval.is_available():
+        pytest.skip("gdeval needs perl")
+    found = by_ir_measures(data, GDEVAL.values(), tool)
+    theirs = {(ours, q): found[their, q] for ours, their in GDEVAL.items() for _, q in found}
+    ours = data.ours(GDEVAL, "ir_measures", score_precision="double")
+    assert_same(ours, theirs, 5e-6 + EXACT)
+
+
+@pytest.mark.parametrize("data", ["uic0301", *SEEDS], indirect=True)
+def test_ir_measures_set_f(data: Data) -> None:
+    """SetF is F over the whole list: at a cutoff that is as long as the list itself.
+
+    Its beta is the importance of trec_eval's set_F, which multiplies recall in the sum of
+    the reciprocals: our beta is its square root.
+    """
+    same_length = [len(scores) for scores in data.lists.values() if len(scores) > 1]
+    k = max(set(same_length), key=same_length.count)
+    alike = Data(
+        {q: s for q, s in data.lists.items() if len(s) == k and q in data.labels},
+        {q: grades for q, grades in data.labels.items() if len(data.lists.get(q, ())) == k},
+    )
+    both = {
+        f"f@{k}": "SetF",
+        f"f(beta=2)@{k}": "SetF(beta=4.0)",
+        f"f(beta=0.5)@{k}": "SetF(beta=.25)",
+    }
+    found = by_ir_measures(alike, both.values(), peer("ir_measures"))
+    theirs = {(ours, q): found[their, q] for ours, their in both.items() for _, q in found}
+    assert_same(alike.ours(both, "ir_measures"), theirs)
 
 
 def test_ir_measures_toy() -> None:
@@ -452,3 +492,59 @@ def test_scikit_learn_averages_ties() -> None:
     theirs = tool.ndcg_score([[0, 2, 0]], [[5, 5, 5]], k=3)
     assert [round(value, 4) for value in ours] == [1, 0.6309, 0.5]
     assert theirs == pytest.approx(sum(ours) / 3)
+
+
+# --- rbo: the paper's equation 32 ------------------------------------------------------------
+
+
+def beside(data: Data, seed: int) -> Lists:
+    """Another ranking of each query: cut short, shuffled near its ranks, with other items."""
+    rng = random.Random(seed)
+    other: Lists = {}
+    for query, scores in data.lists.items():
+        order = sorted(scores, key=lambda item: (-scores[item], item))[
+            : rng.randint(1, len(scores))
+        ]
+        order = [f"new {item}" if rng.random() < 0.3 else item for item in order]
+        near = {item: place + rng.gauss(0, 4) for place, item in enumerate(order)}
+        other[query] = {item: -place for item, place in near.items()}
+    return other
+
+
+@pytest.mark.parametrize("data", ["InexpC2", "rutcor03100", *SEEDS], indirect=True)
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.98])
+def test_rbo(data: Data, p: float) -> None:
+    """Lists of different lengths too; of ties the lower id is first, here as there."""
+    tool = peer("rbo")
+    systems = {"prod": data.lists, "new": beside(data, 1)}
+    rows = [
+        {"system": system, "query_id": query, "item_id": item, "score": score}
+        for system, lists in systems.items()
+        for query, scores in lists.items()
+        for item, score in scores.items()
+    ]
+    result = sm.evaluate(
+        pa.Table.from_pylist(rows),
+        _table(data.labels, "grade"),
+        f"rbo(p={p}, average_over=rankings)",
+        system="system",
+        baseline="prod",
+    )
+    column = result.measures[0].column
+    ours = {
+        (row["system"], row["query_id"]): row[column]
+        for row in result.per_query().to_pylist()
+        if row[column] is not None
+    }
+    ranked = {
+        system: {
+            q: sorted(s, key=lambda item, s=s: (-s[item], item.encode())) for q, s in lists.items()
+        }
+        for system, lists in systems.items()
+    }
+    theirs = {
+        (system, query): tool.RankingSimilarity(items, ranked["prod"][query]).rbo_ext(p=p)
+        for system, lists in ranked.items()
+        for query, items in lists.items()
+    }
+    assert_same(ours, theirs)

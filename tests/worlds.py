@@ -50,7 +50,17 @@ SCORES = (3.0, 1.0, 0.0, -0.0, 1e-320, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, m
 GRADES = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
 GAINS = (0, 0.5, 1, 3, 4.5, 9)
 RELS = (0.1, 0.5, 1, 2, 3)
+NUMBERS: Mapping[str, Sequence[float]] = {
+    "rel": RELS,
+    "p": (0.1, 0.5, 0.8, 0.95),
+    "beta": (0.5, 1, 2, 3.3),
+    "max_grade": (4, 4.5, 10),
+}
+"""Parameters -> values of which none makes a world that is refused."""
 CUTOFFS = (1, 2, 3, 5, 100)
+CATEGORIES = ("a", "A", "a ", "", "o'x")
+POPULARITIES = (1.0, 2.5, 3.0, 1000.0)
+VECTORS = ([1.0, 0.0], [0.0, 2.0], [3.0, 4.0], [1e-3, 1e-3], [5e5, 1.0])
 WEIGHTS = (0.0, 0.5, 1.0, 3.0)
 SEGMENTS: Mapping[str, Sequence[str | None]] = {
     "country": ("de", "DE", "(unknown)", "", None),
@@ -74,11 +84,15 @@ class World:
     labels: Sequence[Row]
     metrics: Sequence[str]
     given: Options
+    items: Sequence[Row] = ()
 
     def evaluated(self, connection: duckdb.DuckDBPyConnection) -> sm.Result:
         """The world by SQL."""
         rankings, labels = (_table(rows) for rows in (self.rankings, self.labels))
-        return sm.evaluate(rankings, labels, self.metrics, connection=connection, **self.given)
+        given = {"connection": connection, **self.given}
+        if self.items:
+            given["items"] = _table(self.items)
+        return sm.evaluate(rankings, labels, self.metrics, **given)
 
     def relevant(self, query: str, date: object, rel: float) -> int:
         """R: how many items are relevant for a query on a day."""
@@ -88,8 +102,9 @@ class World:
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:
-    texts = {name: pa.string() for name in ("query_id", "item_id", "system", "date", *SEGMENTS)}
-    fields = [pa.field(name, texts.get(name, pa.float64())) for name in rows[0]]
+    names = ("query_id", "item_id", "system", "date", "category", *SEGMENTS)
+    types = {name: pa.string() for name in names} | {"vector": pa.list_(pa.float64())}
+    fields = [pa.field(name, types.get(name, pa.float64())) for name in rows[0]]
     return pa.Table.from_pylist(list(rows), pa.schema(fields))
 
 
@@ -189,10 +204,14 @@ def tables() -> st.SearchStrategy[dict[float, float]]:
 
 
 @st.composite
-def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) -> str:
-    """Any metric with any settings that it has."""
-    metric = draw(st.sampled_from(list(catalog().values())))
+def metric_texts(
+    draw: st.DrawFn, table: Mapping[float, float] | None = None, *, compares: bool = True
+) -> str:
+    """Any metric with any settings that it has; those that compare systems if there are some."""
+    metrics = [one for one in catalog().values() if compares or "baseline" not in one.needs]
+    metric = draw(st.sampled_from(metrics))
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
+    names += [name for name in ("max_grade",) if name in metric.parameters and name not in names]
     given = {name: draw(_setting(name, table)) for name in names}
     if "ties" in given:  # the only rule that a metric can have for itself
         given["ties"] = "average"
@@ -204,7 +223,7 @@ def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) ->
 
 def _setting(name: str, table: Mapping[float, float] | None) -> st.SearchStrategy[Any]:
     if name not in OPTIONS:
-        return st.sampled_from(RELS)
+        return st.sampled_from(NUMBERS[name])
     if name == "depth":
         return st.sampled_from(["none", 1, 2, 5])
     # unjudged=error refuses most worlds; test_cases and test_bad_input have it
@@ -248,12 +267,15 @@ def worlds(draw: st.DrawFn, **fixed: Any) -> World:
     weight = {"weight": "weight"} if shape.weighted else {}
     order = {"rank": "rank"} if shape.by_rank else {}
     system = {"system": "system"} if shape.systems != (None,) else {}
+    baseline = {"baseline": shape.systems[0]} if system else {}
+    texts = metric_texts(table, compares=bool(system))
     date = {"date": "date"} if shape.days != (None,) else {}
     return World(
         draw(_rankings(shape)),
         draw(_labels(shape)),
-        _fitting(draw(st.lists(metric_texts(table), min_size=3, max_size=8)), options),
-        {"by": by, **weight, **order, **system, **date, **options},
+        _fitting(draw(st.lists(texts, min_size=3, max_size=8)), options),
+        {"by": by, **weight, **order, **system, **baseline, **date, **options},
+        draw(_items()),
     )
 
 
@@ -365,6 +387,20 @@ def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
     tied = twice and shape.option("ties") != "error"
     ranks = [1 + place // 2 for place in range(len(pairs))] if tied else range(1, len(pairs) + 1)
     return [{"item_id": item, "rank": rank} for (item, _), rank in zip(pairs, ranks, strict=True)]
+
+
+@st.composite
+def _items(draw: st.DrawFn) -> list[Row]:
+    """The catalogue: every id, and some that nobody shows."""
+    return [
+        {
+            "item_id": item,
+            "category": draw(st.sampled_from(CATEGORIES)),
+            "popularity": draw(st.sampled_from(POPULARITIES)),
+            "vector": draw(st.sampled_from(VECTORS)),
+        }
+        for item in (*IDS, "never shown")
+    ]
 
 
 def _float32(score: float) -> float:

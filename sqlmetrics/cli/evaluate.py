@@ -43,8 +43,12 @@ def column_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Overrides the preset: list options. VALUE,VALUE gives each metric once for each.",
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column.")
+@click.option("--baseline", metavar="SYSTEM", help="The system that the others are compared with.")
 @click.option(
     "--queries", metavar="TABLE", help="What is known of queries: segments, weights, days."
+)
+@click.option(
+    "--items", metavar="TABLE", help="What is known of items: category, popularity, vector."
 )
 @click.option("--where", metavar="CONDITION", help="Only these rows of the rankings.")
 @click.option(

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from sqlmetrics import reference
+from sqlmetrics.explaining.example import CATALOGUE, Grades, Value
 from sqlmetrics.measure import Measure
 from sqlmetrics.spec import Spec
 from sqlmetrics.verify import asked
 from sqlmetrics.view import View, used_parts
-
-Value = float | None
-Grades = Mapping[str, Value]
 
 
 def number(value: Value) -> str:
@@ -51,12 +49,14 @@ class Arithmetic:
         measure: The metric.
         ranked: The items of the list, best first, with their grades; None without a label.
         labels: The grades of all labelled items.
+        other: The baseline's list.
     """
 
     spec: Spec
     measure: Measure
     ranked: Grades
     labels: Grades
+    other: tuple[str, ...]
 
     @cached_property
     def parts(self) -> tuple[Measure, ...]:
@@ -91,9 +91,14 @@ class Arithmetic:
         """A part's value by the reference, before any policy; None where it is undefined."""
         one = asked(self.spec, part)
         seen = list(self.ranked.values()) if grades is None else grades
-        function = getattr(reference, one.name)
-        value: Value = function(seen, list(self.labels.values()), **one.arguments)
-        return value
+        given = {
+            "grades": seen,
+            "labels": list(self.labels.values()),
+            "items": list(self.ranked)[: len(seen)],
+            "other": self.other,
+            "catalogue": CATALOGUE,
+        }
+        return reference.computed(one, given)
 
     def gain(self, grade: Value) -> float:
         """What a grade is worth."""

@@ -112,6 +112,22 @@ def _queries(log: tuple[Row, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row[0] for row in log))
 
 
+ITEMS = pa.Table.from_pylist(
+    [
+        {"item_id": item, "category": category, "popularity": popularity, "vector": vector}
+        for item, category, popularity, vector in (
+            ("t", "red", 4.0, [1.0, 0.0]),
+            ("a", "red", 2.0, [0.0, 1.0]),
+            ("b", "red", 1.0, [3.0, 4.0]),
+            ("c", "blue", 1.0, [1.0, 0.0]),
+            ("y", "red", 1.0, [1.0, 0.0]),
+            ("z", "blue", 1.0, [1.0, 1.0]),
+        )
+    ]
+)
+"""What is known of the log's ranked items."""
+
+
 def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
     """The rankings and the labels of the log."""
     names = ("query_id", "item_id", "score", "grade")
@@ -126,6 +142,8 @@ def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
 
 def _texts(option: Option, metric: Metric) -> Iterator[str]:
     """A metric that has the option, plain and with the gains that some choices need."""
+    if "baseline" in metric.needs:  # the log has no systems
+        return
     text = metric.name if metric.cutoff == "none" else f"{metric.name}@{CUTOFF}"
     if option.scope == "spec" or option.name in metric.settings:
         yield text
@@ -162,7 +180,7 @@ def _evaluated(
     if not fitting:
         return told
     try:
-        result = evaluate(*_tables(log), fitting, preset=preset, **conventions)
+        result = evaluate(*_tables(log), fitting, preset=preset, items=ITEMS, **conventions)
     except InputError as error:
         return told | dict.fromkeys(fitting, f"refused: {error.problems[0].splitlines()[0]}")
     digits = 5 if option.name == "rounding" else 4

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from textwrap import wrap
+from typing import Any
 
 from sqlmetrics import sql
 from sqlmetrics.catalog import listed, spellings
@@ -13,6 +14,7 @@ from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.explaining.arithmetic import number, parts
 from sqlmetrics.explaining.choices import Tried, tried, value_of
+from sqlmetrics.explaining.example import needed
 from sqlmetrics.explaining.toy import LABELS, LISTS, QUERIES, Agreeing, agreeing
 from sqlmetrics.explaining.worked import Worked, worked
 from sqlmetrics.grid import aligned
@@ -46,7 +48,8 @@ def explain(name: str, preset: str | None = None) -> str:
     option = OPTIONS.get(name.strip().casefold())
     holds = preset or "house"
     sections = _option(option, holds) if option else _metric(_measure(name), holds)
-    compared = [] if option or preset is None else _presets(_measure(name))
+    alone = option or preset is None or needed(_measure(name))
+    compared = [] if alone else _presets(_measure(name))
     return "\n\n".join([*sections, *compared])
 
 
@@ -56,7 +59,8 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
     The stages that give columns their names and types are left out where that is all they
     do: the text then reads the tables `rankings` (query_id, item_id, score) and `labels`
     (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns. Where
-    ties keep their input order, the rankings have a rank instead of a score.
+    ties keep their input order, the rankings have a rank instead of a score; a metric that
+    needs more reads a column `system` too, or the table `items`.
 
     Raises:
         SpecError: If the metric does not fit the preset's conventions.
@@ -72,13 +76,11 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
 
 def _spec(measure: Measure, preset: str) -> Spec:
     by_rank = {"rank": "rank"} if PRESETS[preset].options.get("ties") == "input_order" else {}
-    return Spec(
-        name="rankings",
-        rankings={"relation": "my_rankings", "columns": by_rank},
-        labels={"relation": "my_labels"},
-        metrics=[str(measure)],
-        preset=preset,
-    )
+    labels = {"relation": "my_labels"}
+    rankings: dict[str, Any] = {"relation": "my_rankings"}
+    given = {"rankings": rankings, "labels": labels, **needed(measure)}
+    given["rankings"]["columns"] = given["rankings"].get("columns", {}) | by_rank
+    return Spec(**given, name="rankings", metrics=[str(measure)], preset=preset)
 
 
 def _measure(text: str) -> Measure:

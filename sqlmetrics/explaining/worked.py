@@ -11,18 +11,24 @@ import pyarrow as pa
 from sqlmetrics.api import opened, run
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.explaining.arithmetic import Arithmetic, Grades, Value, number
+from sqlmetrics.explaining.arithmetic import Arithmetic, number
+from sqlmetrics.explaining.example import (
+    BASELINE,
+    CATALOGUE,
+    LIST,
+    NOT_RETRIEVED,
+    SYSTEM,
+    Grades,
+    Value,
+    items,
+    needed,
+    rankings,
+)
 from sqlmetrics.measure import Measure
 from sqlmetrics.option import Table
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec
 from sqlmetrics.verify import evaluated_by_reference
-
-LIST: Grades = {"a": None, "b": 2, "c": 0, "d": 3, "e": None, "f": 1}
-"""The ranked items, best first, with their grades; None for an item without a label."""
-
-NOT_RETRIEVED: Grades = {"g": 2}
-"""A relevant item that the list does not hold."""
 
 Row = tuple[str, ...]
 
@@ -73,7 +79,8 @@ def worked(measure: Measure, preset: str) -> Worked:
     labels = _labels(measure)
     spec = _spec(measure, preset, labels)
     ranked = _seen(spec, {item: labels.get(item) for item in LIST})
-    arithmetic = Arithmetic(spec, spec.measures[0], ranked, labels)
+    other = _seen(spec, {item: labels.get(item) for item in BASELINE})
+    arithmetic = Arithmetic(spec, spec.measures[0], ranked, labels, tuple(other))
     value, sql_value = _both(spec)
     return Worked(
         columns=_columns(arithmetic),
@@ -97,12 +104,16 @@ def _labels(measure: Measure) -> Grades:
 
 
 def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
-    scores = [float(score) for score in range(len(LIST), 0, -1)]
-    ranked = {"query_id": ["q"] * len(LIST), "item_id": list(LIST), "score": scores}
+    more = dict(needed(measure))
+    systems = "baseline" in more
     labelled = {"query_id": ["q"] * len(labels), "item_id": list(labels)}
+    columns = {"system": "system"} if systems else {}
+    more["rankings"] = {"data": rankings(systems=systems), "columns": columns}
+    if "items" in more:
+        more["items"] = {"data": items(), "columns": more["items"]["columns"]}
     return Spec(
+        **more,
         name="example",
-        rankings={"data": pa.table(ranked)},
         labels={"data": pa.table({**labelled, "grade": list(labels.values())})},
         metrics=[str(measure)],
         preset=preset,
@@ -123,26 +134,37 @@ def _both(spec: Spec) -> tuple[Value, Value]:
         tables = opened(spec, engine)
         proof = evaluated_by_reference(plan(spec, tables), engine)
         rows = run(spec, tables, engine, check=False).per_query().to_pylist()
-    (values,) = proof.per_query.values()
-    return values[0], rows[0][spec.measures[0].column] if rows else None
+    own = [row for row in rows if row["system"] in (SYSTEM, spec.title)]
+    (values,) = (found for (_, system, _), found in proof.per_query.items() if system != "prod")
+    return values[0], own[0][spec.measures[0].column] if own else None
 
 
 def _columns(of: Arithmetic) -> Row:
     told = ("gain", "discount") if of.has_gain else ("relevant",) * of.has_rel
-    return ("rank", "item", "grade", *told, *of.sums)
+    return ("rank", "item", "grade", *_known(of), *told, *of.sums)
 
 
 def _rows(of: Arithmetic) -> Iterator[Row]:
     """One row an item; those that do not count have no numbers."""
     width = len(_columns(of))
     for rank, (item, grade) in enumerate(of.ranked.items(), start=1):
-        row: Row = (str(rank), item, _grade(grade))
+        row: Row = (str(rank), item, _grade(grade), *_known(of, rank, item))
         if rank <= (of.measure.k or rank):
             row += _told(of, rank, grade) + tuple(number(one[rank - 1]) for one in of.sums.values())
         yield row + ("",) * (width - len(row))
     for item, grade in {**LIST, **of.labels}.items():
         if item not in of.ranked:
             yield ("-", item, _grade(grade)) + ("",) * (width - 3)
+
+
+def _known(of: Arithmetic, rank: int = 0, item: str = "") -> Row:
+    """What metrics need beside grades, in a row; the names without one."""
+    names = [need.rpartition(".")[2] for need in of.spec.needed if need != "items"]
+    if not item:
+        return tuple(names)
+    below = "-" if rank > len(of.other) else of.other[rank - 1]
+    values = {name: getattr(CATALOGUE[item], name, None) for name in names} | {"baseline": below}
+    return tuple(str(values[name]) for name in names)
 
 
 def _ideal_rows(of: Arithmetic) -> Iterator[Row]:

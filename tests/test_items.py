@@ -1,0 +1,150 @@
+"""Metrics that need more than rankings and labels: what they need is told, and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_cli import sqlmetrics
+
+import sqlmetrics as sm
+
+RANKINGS = pa.table(
+    {
+        "query_id": ["q"] * 5,
+        "item_id": ["a", "b", "c", "b", "a"],
+        "score": [3.0, 2.0, 1.0, 2.0, 1.0],
+        "system": ["prod", "prod", "prod", "new", "new"],
+    }
+)
+LABELS = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
+ITEMS = pa.table(
+    {
+        "item_id": ["a", "b", "c"],
+        "category": ["u", "u", "v"],
+        "popularity": [2, 1, 1],
+        "vector": [[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]],
+    }
+)
+
+
+def evaluated(metric: str, **given: Any) -> sm.Result:
+    return sm.evaluate(RANKINGS, LABELS, metric, **{"system": "system", **given})
+
+
+def items(**changed: list[Any]) -> pa.Table:
+    return pa.table({**ITEMS.to_pydict(), **changed})
+
+
+@pytest.mark.parametrize(
+    ("metric", "given", "problem"),
+    [
+        ("novelty@2", {}, "novelty@2 needs the items table, one row an item; give items"),
+        ("ils@2", {"items": ITEMS.select(["item_id"])}, "ils@2 needs the category of items"),
+        (
+            "ils(similarity=vector)@2",
+            {"items": ITEMS.select(["item_id", "category"])},
+            r"ils\(similarity=vector\)@2 needs the vector of items: a column vector of the items",
+        ),
+        ("overlap@2", {}, "overlap@2 compares with a system; name it as the baseline"),
+        (
+            "rbo",
+            {"system": None, "baseline": "prod"},
+            "rbo compares systems; name the rankings' column of systems",
+        ),
+    ],
+)
+def test_what_a_metric_needs_is_told(metric: str, given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(sm.SpecError, match=problem):
+        evaluated(metric, **given)
+
+
+def test_an_unknown_baseline_is_told_with_the_nearest() -> None:
+    with pytest.raises(sm.InputError, match="unknown system 'prdo'; did you mean 'prod'"):
+        evaluated("rbo", baseline="prdo")
+
+
+@pytest.mark.parametrize(
+    ("metric", "table", "problem"),
+    [
+        ("novelty@2", items(item_id=["a", "b", "b"]), "items that stand more than once .*: 1"),
+        ("novelty@2", items(item_id=["a", "b", None]), "item_id is NULL in 1 row"),
+        ("novelty@2", items(popularity=[1, 2, None]), "popularity is NULL in 1 row"),
+        ("novelty@2", items(popularity=["1", "2", "x"]), "popularity is no number in 1 row"),
+        ("novelty@2", items(popularity=[1, 2, -1]), "popularity is negative or not finite in 1"),
+        ("novelty@2", items(popularity=[1, 0, 1]), "have no popularity, or 0, .*: 2"),
+        ("novelty@2", ITEMS.slice(0, 0), "items: there is no row in it"),
+        ("ils@2", items(category=["u", None, "v"]), "category is NULL in 1 row"),
+        ("ils@2", ITEMS.slice(0, 1), "ranked items that the items table lacks: 2"),
+        ("vector", items(vector=[[1.0], [1.0, 2.0], [3.0, 4.0]]), "not equally long: lengths: 2"),
+        ("vector", items(vector=[[1.0], [0.0], [2.0]]), "vector has the length 0, .* in 1 row"),
+        ("vector", items(vector=[[1.0], [], [2.0]]), "vector has the length 0, .* in 1 row"),
+        ("vector", items(vector=[[1.0], [None], [2.0]]), "vector holds NULL, NaN or infinite"),
+        ("vector", items(vector=[[1.0], [float("nan")], [2.0]]), "vector holds NULL, NaN or"),
+        ("vector", items(vector=["x", "[1]", "[2]"]), "vector is no list of numbers in 1 row"),
+        ("vector", items(vector=[[1.0], None, [2.0]]), "vector is NULL in 1 row"),
+    ],
+)
+def test_bad_items_are_refused(metric: str, table: pa.Table, problem: str) -> None:
+    metric = "ils(similarity=vector)@2" if metric == "vector" else metric
+    with pytest.raises(sm.InputError, match=problem):
+        evaluated(metric, items=table)
+
+
+def test_what_no_metric_reads_is_not_looked_at() -> None:
+    broken = items(item_id=["a", "a", None], popularity=[None] * 3)
+    assert "items" not in evaluated("mrr", items=broken, baseline="nobody").sql
+    assert evaluated("ils@2", items=items(popularity=[None] * 3)).measures
+
+
+def test_a_changed_baseline_changes_the_definition() -> None:
+    hashes = {
+        row["definition_hash"]
+        for baseline in ("prod", "new")
+        for row in evaluated("rbo", baseline=baseline).to_dicts()
+    }
+    assert len(hashes) == 2
+
+
+def test_a_text_whose_grade_is_above_the_scale_is_refused() -> None:
+    labels = pa.table({"query_id": ["q", "q"], "item_id": ["a", "b"], "grade": ["top", "ok"]})
+    grades = {"top": 4, "ok": 1}
+    given = {"system": "system", "grades": grades}
+    with pytest.raises(sm.InputError, match="grade is above max_grade=3 in 1 row"):
+        sm.evaluate(RANKINGS, labels, "err@2", **given)
+    assert sm.evaluate(RANKINGS, labels, "err(max_grade=4)@2", **given).measures
+
+
+SPEC = """
+rankings: {file: runs.parquet, columns: {system: system}}
+labels: {file: labels.parquet}
+items: {file: items.parquet, columns: {category: kind, popularity: popularity, vector: vector}}
+metrics: [overlap@2, rbo, novelty@2, ils@2, "ils(similarity=vector)@2", "err@3", bpref]
+baseline: prod
+"""
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    pq.write_table(RANKINGS, tmp_path / "runs.parquet")
+    pq.write_table(LABELS, tmp_path / "labels.parquet")
+    named = ["kind" if name == "category" else name for name in ITEMS.column_names]
+    pq.write_table(ITEMS.rename_columns(named), tmp_path / "items.parquet")
+    (tmp_path / "spec.yml").write_text(SPEC)
+
+    sqlmetrics("validate", "spec.yml", folder=tmp_path)
+    assert "from ranked" in sqlmetrics("compile", "spec.yml", folder=tmp_path).stdout
+    shown = sqlmetrics("verify", "spec.yml", folder=tmp_path).stdout
+    assert [line.split()[0] for line in shown.splitlines()[1:4]] == [
+        "overlap@2",
+        "rbo",
+        "novelty@2",
+    ]
+
+    line = "evaluate runs.parquet labels.parquet -m novelty@2 -m rbo --system system -o csv"
+    more = ["--items", "items.parquet", "--baseline", "prod"]
+    out = sqlmetrics(*line.split(), *more, folder=tmp_path).stdout
+    assert ",rbo,0," in out
+    assert ",novelty,2," in out
