@@ -12,12 +12,20 @@ from dataclasses import dataclass, field
 from sqlmetrics.catalog import Metric, catalog
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure, word
-from sqlmetrics.option import Table
+from sqlmetrics.option import Table, put_together
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column
 from sqlmetrics.template import case, double, number
 
-SUMS = {"ranked": "retrieved", "labels": "wanted", "ideal": "wanted", "ideal_shown": "shown"}
+SUMS = {
+    "ranked": "retrieved",
+    "labels": "wanted",
+    "ideal": "wanted",
+    "ideal_shown": "shown",
+    "pairs": "paired",
+}
+LISTS = ("ranked", "ideal_shown", "pairs")
+"""What has sums for each list; the others have them for each query's labels."""
 
 
 @dataclass
@@ -25,9 +33,12 @@ class Sums:
     """The sums over one relation, one row a query: `retrieved` over `ranked`, and so on.
 
     Attributes:
-        over: `ranked`, `labels`, `ideal` or `ideal_shown`.
-        suffix: Tells apart the ideal orders of gain tables that order grades differently.
+        over: `ranked`, `labels`, `ideal`, `ideal_shown` or `pairs`.
+        suffix: Tells apart the ideal orders of gain tables that order grades differently,
+            and pairs by what they compare.
         order: What an ideal order is sorted by, empty where nothing is.
+        relevant: Which item of a pair is to be the higher one; empty: that of the higher
+            grade.
         columns: The sums, by name.
         joined: Other sums that the rows of this one must be joined with.
     """
@@ -35,6 +46,7 @@ class Sums:
     over: str
     suffix: str = ""
     order: str = ""
+    relevant: str = ""
     columns: dict[str, Column] = field(default_factory=dict)
     joined: dict[str, None] = field(default_factory=dict)
 
@@ -105,6 +117,7 @@ class Needs:
         finals: The metrics, in the spec's order.
         sums: The sums by name; `retrieved` and `wanted` are always there.
         reads_judged: Whether ranked rows must say if they have a label.
+        reads_score: Whether they must have their score.
         running_hits: Running counts of hits that ranked rows must have, by name, with
             the condition of a hit.
     """
@@ -113,6 +126,7 @@ class Needs:
         self.spec = spec
         self.sums: dict[str, Sums] = {}
         self.reads_judged = False
+        self.reads_score = False
         self.running_hits: dict[str, str] = {}
         self._sums("ranked")
         self._sums("labels")
@@ -133,14 +147,19 @@ class Needs:
         metric = measure.metric
         if metric.over != "query":
             return Final(measure, self._guarded(measure, self._summed(measure)))
-        view = self._view(measure, measure.k, self._parts(measure))
+        parts = self._parts(measure)
+        view = self._view(measure, measure.k, parts)
         if not metric.ratio:
             return Final(measure, self._guarded(measure, metric.sql("value", view)))
         top, bottom = metric.sql("numerator", view), metric.sql("denominator", view)
         wrap = "\n    " if len(top + bottom) > 60 else " "
-        value = self._guarded(measure, f"{top}{wrap}/ nullif({bottom}, 0e0)")
-        micro = self.spec.value(measure, "average") == "micro"
-        return Final(measure, value, top, bottom) if micro else Final(measure, value)
+        ratio = f"{top}{wrap}/ nullif({bottom}, 0e0)"
+        value = self._guarded(measure, ratio)
+        if "weight" in parts:
+            top, bottom = f"{parts['weight']} * {ratio}", parts["weight"]
+        elif self.spec.value(measure, "average") != "micro":
+            return Final(measure, value)
+        return Final(measure, value, self._counted(measure, top), bottom)
 
     def _guarded(self, measure: Measure, value: str) -> str:
         """The value, what stands for it where it is undefined, or NULL if left out."""
@@ -150,6 +169,10 @@ class Needs:
             value = policy.sql.format(value=value)
         elif metric.undefined == "never" and (metric.ratio or metric.over in ("labels", "ideal")):
             value = f"coalesce({value}, 0e0)"
+        return self._counted(measure, value)
+
+    def _counted(self, measure: Measure, value: str) -> str:
+        """The value of a query that the mean runs over, NULL for another."""
         over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
         if over.sql:
             hits = self._summed(measure.part(catalog()["num_rel_ret"]))
@@ -167,10 +190,12 @@ class Needs:
         return [flag for flag in over.only if flag != "is_labelled" or self.counts_unlabelled]
 
     def _parts(self, measure: Measure) -> dict[str, str]:
-        return {
+        """The metric's parts, with what its options add to them."""
+        parts = {
             name: self._summed(measure.part(catalog()[part]))
             for name, part in measure.metric.parts.items()
         }
+        return put_together(parts, self.spec.choices(measure))
 
     def _summed(self, measure: Measure) -> str:
         """Have a sum computed, and say how `per_query` refers to it."""
@@ -198,6 +223,8 @@ class Needs:
 
     def _sums_of(self, measure: Measure) -> tuple[Sums, int | None]:
         """Where a metric is summed, and the cutoff there."""
+        if measure.metric.over == "pairs":
+            return self._pairs(measure), measure.k
         if measure.metric.over != "ideal":
             return self._sums(measure.metric.over), measure.k
         choice = OPTIONS["ideal"].choice(self.spec.value(measure, "ideal"))
@@ -208,6 +235,15 @@ class Needs:
             suffix = f"_by_gain_{word(gain)}"
         return self._sums(choice.over, suffix, order), measure.k if choice.cut else None
 
+    def _pairs(self, measure: Measure) -> Sums:
+        """The pairs of a relevant item and another, or of any two different grades."""
+        if "rel" not in measure.metric.parameters:
+            return self._sums("pairs", "_by_grade")
+        relevant, suffix = self._relevant(measure)
+        sums = self._sums("pairs", suffix)
+        sums.relevant = relevant
+        return sums
+
     def _sums(self, over: str, suffix: str = "", order: str = "") -> Sums:
         sums = self.sums.setdefault(SUMS[over] + suffix, Sums(over, suffix, order))
         if order:
@@ -217,13 +253,13 @@ class Needs:
     def _note_rows(self, metric: Metric, view: View) -> None:
         if "judged" in metric.rows:
             self.reads_judged = True
+        if "score" in metric.rows:
+            self.reads_score = True
         if "hits_so_far" in metric.rows:
             self.running_hits[view.hits_so_far] = view.relevant
 
     def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
-        rel = self.spec.parameter(measure, "rel")
-        relevant = f"grade >= {number(rel)}"
-        suffix = "" if rel == 1 else f"_rel{word(rel)}"
+        relevant, suffix = self._relevant(measure)
         discount = OPTIONS["discount"].choice(self.spec.value(measure, "discount"))
         return View(
             k=k,
@@ -233,6 +269,11 @@ class Needs:
             hits_so_far=f"hits_so_far{suffix}",
             parts=parts,
         )
+
+    def _relevant(self, measure: Measure) -> tuple[str, str]:
+        """The condition of a relevant item, and what it adds to names."""
+        rel = self.spec.parameter(measure, "rel")
+        return f"grade >= {number(rel)}", "" if rel == 1 else f"_rel{word(rel)}"
 
     def _gain(self, measure: Measure, relevant: str) -> str:
         gain = self.spec.value(measure, "gain")

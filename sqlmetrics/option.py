@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from sqlmetrics.errors import SpecError, unknown
 
@@ -38,6 +39,9 @@ class Choice:
         over: For `ideal`: whose order it is, `ideal` (labels) or `ideal_shown`.
         cut: For `ideal`: whether the metric's cutoff holds for the ideal order too.
         only: For `average_over`: the flags of the queries that the mean runs over.
+        adds: What it adds to the parts of its metric, by the part's name, as SQL over
+            {parts}; a part of a new name is made of it. `weight` is what a query weighs
+            in the mean.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Choice:
     over: str = "ideal"
     cut: bool = True
     only: tuple[str, ...] = ()
+    adds: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,22 @@ class Option:
                 return choice
         known = [choice.name for choice in self.choices]
         raise SpecError(unknown(f"value for {self.name}", value, known))
+
+
+def put_together(parts: Mapping[str, str], choices: Iterable[Choice]) -> dict[str, str]:
+    """The parts of a metric, with what choices add to them.
+
+    >>> half = Choice("half", "", adds={"above": "5e-1 * {tied}", "weight": "{tied}"})
+    >>> put_together({"above": "a", "tied": "t"}, [half])
+    {'above': '(a + 5e-1 * t)', 'tied': 't', 'weight': 't'}
+    """
+    whole = dict(parts)
+    for choice in choices:
+        for name, text in choice.adds.items():
+            added = text.format(**whole)
+            wrap = "\n    " if len(whole.get(name, "") + added) > 60 else " "
+            whole[name] = f"({whole[name]}{wrap}+ {added})" if name in whole else added
+    return whole
 
 
 def is_number(value: object) -> bool:

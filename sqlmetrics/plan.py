@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from sqlmetrics.inputs.relation import Tables
 from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.measure import Measure
-from sqlmetrics.needs import Final, Needs, Sums
+from sqlmetrics.needs import LISTS, Final, Needs, Sums
+from sqlmetrics.pairs import pair_stages
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
@@ -99,6 +100,8 @@ class _PerQuery:
         for sums in self._sums_in_order():
             if sums.order:
                 yield self._ideal_stage(sums, labels)
+            if sums.over == "pairs":
+                yield from pair_stages(sums, self.shape.keys, self._depth)
             yield self._sums_stage(sums, labels)
         if self.shape.listed_facts:
             yield self._facts_stage()
@@ -144,6 +147,8 @@ class _PerQuery:
         if self.needs.reads_judged:
             flag = f"case when {labels}.grade is null then 0e0 else 1e0 end"
             columns.append(Column(flag, "judged"))
+        if self.needs.reads_score:
+            columns.append(self._score(rankings))
         over = Window(
             [f"{rankings}.{key}" for key in self.shape.keys],
             [f"{rankings}.{column}" for column in self.shape.order],
@@ -164,6 +169,12 @@ class _PerQuery:
         }
         return Stage("ranked", "ranked", view)
 
+    def _score(self, rankings: str) -> Column:
+        """What pairs of items are compared by: the higher, the better."""
+        if "rank" in self.shape.columns["rankings"]:
+            return Column(f"-{rankings}.given_rank", "score")
+        return Column(f"{rankings}.score", "score")
+
     def _answered_stage(self, rankings: str) -> Stage:
         """The lists there are, also those of which no item is left."""
         columns = [Column("1", "is_ranked")]
@@ -180,10 +191,10 @@ class _PerQuery:
     def _sums_in_order(self) -> list[Sums]:
         """The labels' sums first: the rankings' may be joined with them."""
         sums = self.needs.sums.values()
-        return sorted(sums, key=lambda one: (one.over in ("ranked", "ideal_shown"), one.name))
+        return sorted(sums, key=lambda one: (one.over in LISTS, one.name))
 
     def _sum_keys(self, sums: Sums) -> tuple[str, ...]:
-        return self.shape.keys if sums.over in ("ranked", "ideal_shown") else self.shape.label_keys
+        return self.shape.keys if sums.over in LISTS else self.shape.label_keys
 
     def _ideal_stage(self, sums: Sums, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
@@ -291,6 +302,7 @@ _ABOUT = {
     "labels": "one row a query with a label: sums over its labels",
     "ideal": "one row a query with a label: sums over its ideal order",
     "ideal_shown": "one row a query with a ranking: sums over its list in the best order",
+    "pairs": "one row a query with a scored and labelled item: its pairs of them",
 }
 
 _ABOUT_IDEAL = {

@@ -4,12 +4,14 @@ This module is the proof of the SQL, so it shares nothing with it: no code, no t
 tables of options. It is written to be read beside the papers, not to be fast.
 
 A ranking is given to a metric as `grades`: the grades of its items in rank order, None
-for an item without a label. `labels` are the grades of all labels of the query. A metric
-that is undefined for a query returns None.
+for an item without a label. `labels` are the grades of all labels of the query. Metrics of
+pairs are given `rows` instead: score and grade of every item that has both. A metric that
+is undefined for a query returns None.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections import defaultdict
@@ -18,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Grades = Sequence[float | None]
+Scored = Sequence[tuple[float, float]]
 Gain = str | Mapping[float, float]
 Value = float | None
 
@@ -180,6 +183,85 @@ def mean_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> V
     ranks = _hit_ranks(grades, k, rel)
     return sum(ranks) / len(ranks) if ranks else None
 
+
+def num_pos(rows: Scored, *, rel: float) -> Value:
+    """Relevant items among the rows."""
+    return float(sum(1 for _, grade in rows if grade >= rel)) if rows else None
+
+
+def num_neg(rows: Scored, *, rel: float) -> Value:
+    """The others."""
+    return float(sum(1 for _, grade in rows if grade < rel)) if rows else None
+
+
+def num_won(rows: Scored, *, rel: float) -> Value:
+    """Of every relevant and every other item: how often the relevant one scores higher."""
+    positives = [score for score, grade in rows if grade >= rel]
+    negatives = [score for score, grade in rows if grade < rel]
+    won = sum((p > n) + 0.5 * (p == n) for p in positives for n in negatives)
+    return float(won) if rows else None
+
+
+def gauc(rows: Scored, *, rel: float, gauc_weight: str) -> Value:
+    """The share of those pairs that the relevant item wins; its weight is for the mean."""
+    positives, negatives = num_pos(rows, rel=rel) or 0.0, num_neg(rows, rel=rel) or 0.0
+    return _ratio(num_won(rows, rel=rel), positives * negatives)
+
+
+def num_concordant(rows: Scored) -> Value:
+    """Pairs in which the higher grade has the higher score."""
+    return _pairs(rows, lambda scores, grades: scores * grades > 0)
+
+
+def num_discordant(rows: Scored) -> Value:
+    """Pairs in which the higher grade has the lower score."""
+    return _pairs(rows, lambda scores, grades: scores * grades < 0)
+
+
+def num_tied(rows: Scored) -> Value:
+    """Pairs of different grades and equal scores."""
+    return _pairs(rows, lambda scores, grades: scores == 0 and grades != 0)
+
+
+def num_equal(rows: Scored) -> Value:
+    """Pairs of equal grades."""
+    return _pairs(rows, lambda _, grades: grades == 0)
+
+
+def pnr(rows: Scored, *, tied_scores: str, equal_labels: str, pnr_form: str) -> Value:
+    """Positive pairs / (positive + negative pairs), or / negative pairs."""
+    return _ratio(*pnr_parts(rows, tied_scores, equal_labels, pnr_form))
+
+
+def pnr_parts(
+    rows: Scored, tied_scores: str, equal_labels: str, pnr_form: str
+) -> tuple[float, float]:
+    """What stands above and below the line of a positive-negative ratio."""
+    pos, neg, tied = num_concordant(rows) or 0, num_discordant(rows) or 0, num_tied(rows) or 0
+    if equal_labels == "concordant":
+        pos += num_equal(rows) or 0
+    pos += tied * {"half": 0.5, "concordant": 1}.get(tied_scores, 0)
+    neg += tied * {"half": 0.5, "discordant": 1}.get(tied_scores, 0)
+    return pos, pos + neg if pnr_form == "share" else neg
+
+
+def _pairs(rows: Scored, counts: Callable[[int, int], bool]) -> Value:
+    """How many pairs of rows count, by which has the higher score and which the higher grade."""
+    if not rows:
+        return None
+    return float(
+        sum(
+            counts((s > t) - (s < t), (g > h) - (g < h))
+            for (s, g), (t, h) in itertools.combinations(rows, 2)
+        )
+    )
+
+
+OF_ROWS = {
+    *("gauc", "num_neg", "num_pos", "num_won"),
+    *("num_concordant", "num_discordant", "num_equal", "num_tied", "pnr"),
+}
+"""The metrics of pairs: their values come from scores and grades."""
 
 _gain = gain  # metrics have a parameter of this name
 
@@ -357,7 +439,7 @@ class World:
     """The input, put in order.
 
     Attributes:
-        lists: The items of every ranked list, best first.
+        lists: The items of every ranked list, best first, with their scores.
         graded: The grades of every labelled query's items, by day and query.
         facts: What is known of a query, by day and query.
         searched: The queries of a day that the queries table lists.
@@ -366,7 +448,7 @@ class World:
         depth: How many items of a list count, None for all.
     """
 
-    lists: Mapping[Key, list[str]]
+    lists: Mapping[Key, Mapping[str, float]]
     graded: Mapping[tuple[Any, str], Mapping[str, Value]]
     facts: Mapping[tuple[Any, str], Facts]
     searched: frozenset[tuple[Any, str]]
@@ -382,15 +464,23 @@ class World:
     def grades(self, key: Key) -> tuple[Grades, Grades]:
         """The grades of a list in rank order, and of all labels."""
         labels = self.labels(key) or {}
-        grades = [labels.get(item) for item in self.lists.get(key, [])]
+        grades = [labels.get(item) for item in self.lists.get(key, {})]
         if self.condensed:
             grades = [grade for grade in grades if grade is not None]
         return grades[: self.depth], list(labels.values())
 
+    def scored(self, key: Key) -> Scored:
+        """Score and grade of the items of a list that have a label, best first."""
+        labels, items = self.labels(key) or {}, self.lists.get(key, {})
+        rows = [(score, labels.get(item)) for item, score in items.items()]
+        if self.condensed:
+            rows = [(score, grade) for score, grade in rows if grade is not None]
+        return [(score, grade) for score, grade in rows[: self.depth] if grade is not None]
+
 
 def _lists(
     rankings: Sequence[Ranked], ties: str, precision: str
-) -> dict[tuple[Any, str, str], list[str]]:
+) -> dict[tuple[Any, str, str], dict[str, float]]:
     best: dict[tuple[Any, str, str], dict[str, float]] = defaultdict(dict)
     for row in rankings:
         score = float32(row.order) if precision == "float32" else row.order
@@ -399,11 +489,12 @@ def _lists(
     return {key: _sorted(items, ties) for key, items in best.items()}
 
 
-def _sorted(items: Mapping[str, float], ties: str) -> list[str]:
+def _sorted(items: Mapping[str, float], ties: str) -> dict[str, float]:
     order = list(items)
     if ties != "input_order":
         order.sort(key=lambda item: item.encode(), reverse=ties == "id_desc")
-    return sorted(order, key=lambda item: items[item], reverse=True)
+    order.sort(key=lambda item: items[item], reverse=True)
+    return {item: items[item] for item in order}
 
 
 def _graded(
@@ -455,41 +546,52 @@ def _population(world: World, asked: Sequence[Asked]) -> list[Key]:
 
 def _per_query(one: Asked, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
-    is_ranked = key in world.lists
-    if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
+    if not _is_counted(one, world, key):
         return None
-    if not is_ranked and world.missing == "drop":
-        return None
-    grades, labels = world.grades(key)
-    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
-    if one.average_over == "hits" and not _hit_ranks(grades, k, rel):
-        return None
-    function: Callable[..., Value] = globals()[one.name]
-    value = function(grades, labels, **one.arguments)
+    value = computed(one, *world.grades(key), world.scored(key))
     if value is None:
         value = {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0}[one.no_relevant]
     return value
 
 
+def computed(one: Asked, grades: Grades, labels: Grades, rows: Scored) -> Value:
+    """A metric of one list, None where it is undefined."""
+    function: Callable[..., Value] = globals()[one.name]
+    if one.name in OF_ROWS:
+        return function(rows, **one.arguments)
+    return function(grades, labels, **one.arguments)
+
+
+def _is_counted(one: Asked, world: World, key: Key) -> bool:
+    """Whether a query is one of those that the mean of a metric is for."""
+    is_ranked = key in world.lists
+    if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
+        return False
+    if not is_ranked and world.missing == "drop":
+        return False
+    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
+    return one.average_over != "hits" or bool(_hit_ranks(world.grades(key)[0], k, rel))
+
+
 def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
     """The summary of one metric over some queries."""
     top, bottom, absent, skipped = [], [], 0, 0
+    counted = sum(1 for value in values.values() if value is not None)
     for key, value in values.items():
         is_ranked = key in world.lists
         if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
             continue
         absent += not is_ranked
-        if value is None:
-            skipped += is_ranked or world.missing != "drop"
+        skipped += value is None and (is_ranked or world.missing != "drop")
+        if not _is_counted(one, world, key):
             continue
         weight = world.facts.get((key[0], key[2]), Facts()).weight
-        micro = one.average == "micro"
-        parts = micro_parts(one, *world.grades(key)) if micro else (value, 1.0)
-        top.append(parts[0] * (1.0 if one.count else weight))
-        bottom.append(parts[1] * weight)
+        above, below = mean_parts(one, value, *world.grades(key), world.scored(key))
+        top.append(above * (1.0 if one.count else weight))
+        bottom.append(below * weight)
     total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
     mean = total / math.fsum(bottom) if math.fsum(bottom) else None
-    return Mean(total if one.count else mean, len(top), skipped, absent)
+    return Mean(total if one.count else mean, counted, skipped, absent)
 
 
 def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
@@ -501,8 +603,26 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
     }[average_over]
 
 
-def micro_parts(one: Asked, grades: Grades, labels: Grades) -> tuple[float, float]:
+def mean_parts(
+    one: Asked, value: Value, grades: Grades, labels: Grades, rows: Scored
+) -> tuple[float, float]:
+    """What a query adds to the numerator and the denominator of a mean."""
+    if one.average == "micro":
+        return micro_parts(one, grades, labels, rows)
+    if value is None:
+        return 0.0, 0.0
+    weight = 1.0
+    if one.name == "gauc":
+        positives = sum(1 for _, grade in rows if grade >= one.arguments["rel"])
+        weights = {"none": 1.0, "impressions": len(rows), "positives": positives}
+        weight = weights[one.arguments["gauc_weight"]]
+    return value * weight, weight
+
+
+def micro_parts(one: Asked, grades: Grades, labels: Grades, rows: Scored) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a micro mean."""
+    if one.name == "pnr":
+        return pnr_parts(rows, **one.arguments)
     k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
     found, wanted = len(_hit_ranks(grades, k, rel)), _relevant(labels, rel)
     if one.name == "ndcg":

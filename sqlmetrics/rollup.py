@@ -80,7 +80,7 @@ class Rollup:
             bottom = "sum(case when metric_value is null then 0e0 else weight end)"
         if self._micro:
             top, bottom = (
-                f"sum(case when metric_value is null then 0e0 else {part}{weight} end)"
+                f"sum(case when numerator is null then 0e0 else {part}{weight} end)"
                 for part in ("numerator", "denominator")
             )
         counted = "metric_value is null"

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from sqlmetrics.conventions import OPTIONS, PRESETS, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
-from sqlmetrics.option import Value
+from sqlmetrics.option import Choice, Value
 from sqlmetrics.source import (
     Items,
     LabelColumns,
@@ -146,6 +146,10 @@ class Spec(Model):
         """An option's value for one measure: its own, else the spec's."""
         own = measure.setting(option)
         return self.options[option] if own is None else own  # type: ignore[return-value]
+
+    def choices(self, measure: Measure) -> list[Choice]:
+        """The choices that hold for the options of a metric's formula."""
+        return [OPTIONS[name].choice(self.value(measure, name)) for name in measure.metric.options]
 
     def parameter(self, measure: Measure, name: str) -> float:
         """A parameter's value for one measure: its own, else the metric's default."""

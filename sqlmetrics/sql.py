@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
+from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.plan import Plan
 from sqlmetrics.stage import Stage
@@ -100,7 +101,12 @@ def _header(plan: Plan) -> str:
     """Comment lines that say what the query computes and by which conventions."""
     spec = plan.spec
     metrics = _wrapped("metrics: ", [str(measure) for measure in plan.measures])
-    options = [f"{name}={value}" for name, value in spec.options.items()]
+    used = {name for measure in plan.measures for name in measure.metric.settings}
+    options = [
+        f"{name}={value}"
+        for name, value in spec.options.items()
+        if name in used or OPTIONS[name].scope == "spec"
+    ]
     return metrics + _wrapped(f"conventions ({spec.preset}): ", options)
 
 

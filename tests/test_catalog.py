@@ -37,7 +37,7 @@ def test_the_header_says(metric: Metric, key: str) -> None:
 def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
     assert metric.range in RANGES
     assert metric.cutoff in ("required", "optional", "none")
-    assert metric.over in ("ranked", "labels", "ideal", "query")
+    assert metric.over in ("ranked", "labels", "ideal", "pairs", "query")
     assert metric.undefined in ("never", "no_relevant", "skip")
     assert {*metric.options} <= {*OPTIONS}
     assert not metric.micro or metric.ratio
@@ -51,7 +51,8 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
-    takes = {"grades", "labels", "return", *metric.parameters, *metric.options}
+    given = {"rows"} if metric.name in reference.OF_ROWS else {"grades", "labels"}
+    takes = given | {"return", *metric.parameters, *metric.options}
     assert {*function.__annotations__} == takes | (set() if metric.cutoff == "none" else {"k"})
     assert function.__doc__
 
@@ -120,6 +121,10 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "no_relevant": "skip",
         "average": "macro",
         "average_over": "labels",
+        "gauc_weight": "none",
+        "tied_scores": "exclude",
+        "equal_labels": "exclude",
+        "pnr_form": "share",
     }
 
 

@@ -19,6 +19,7 @@ from sqlmetrics import reference
 from sqlmetrics.catalog import catalog
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure
+from sqlmetrics.option import put_together
 from sqlmetrics.spec import Spec
 from sqlmetrics.verify import asked
 
@@ -93,9 +94,10 @@ class Arithmetic:
         """A part's value by the reference, before any policy; None where it is undefined."""
         one = asked(self.spec, part)
         seen = list(self.ranked.values()) if grades is None else grades
-        function = getattr(reference, one.name)
-        value: Value = function(seen, list(self.labels.values()), **one.arguments)
-        return value
+        scores = range(len(seen), 0, -1)
+        pairs = zip(scores, seen, strict=True)
+        rows = [(float(score), grade) for score, grade in pairs if grade is not None]
+        return reference.computed(one, seen, list(self.labels.values()), rows)
 
     def gain(self, grade: Value) -> float:
         """What a grade is worth."""
@@ -147,6 +149,7 @@ class Arithmetic:
         metric = part.metric
         values = {name: self.value(part.part(catalog()[of])) for name, of in metric.parts.items()}
         texts = {n: "NULL" if value is None else number(value) for n, value in values.items()}
+        texts = put_together(texts, self.spec.choices(part))
         own = {name: self.spec.parameter(part, name) for name in metric.parameters}
         view = SimpleNamespace(**{"k": part.k} | own | texts)
         if not metric.ratio:

@@ -41,6 +41,7 @@ relevant label, `lost` no hit, `silent` no list, `free` no label."""
 ALSO = {
     "duplicate_rankings": ("tied", "t", 1.0, None),
     "duplicate_labels": ("tied", "a", None, 3),
+    "equal_labels": ("tied", "d", 1.0, 1),
     "negative_grades": ("tied", "t", None, -1),
 }
 """A row more, for the options that tell what becomes of it."""
