@@ -30,13 +30,16 @@ class Metric:
         range: The values it can take.
         cutoff: `required`, `optional` or `none`.
         over: What it sums over: `ranked` (the list), `labels`, `ideal` (the labels in
-            their ideal order), or `query` (arithmetic over its parts).
+            their ideal order), `pairs` (of scored and labelled items), or `query`
+            (arithmetic over its parts). Over `pooled_scores` it is a number of all lists
+            together, with no value for a query; its part `rows` is what a query adds.
         empty: What an empty list, or a query without relevant labels, gives.
         source: The paper or tool.
         aliases: Other spellings; one that ends in `@k` needs a cutoff, one that ends in
             `(rel)` is meant only with that setting.
         options: Conventions that change its formula.
         parameters: Numbers of its own, with their defaults.
+        limits: The largest values of its parameters, where there are any.
         parts: The metrics it is made of: name in the template -> metric.
         rows: Columns of the ranked rows beyond rank and grade that it reads.
         undefined: `never`; `no_relevant` if that option says what becomes of it; `skip`
@@ -57,6 +60,7 @@ class Metric:
     aliases: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
+    limits: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
     rows: tuple[str, ...] = ()
     undefined: str = "never"
@@ -70,6 +74,11 @@ class Metric:
         own = (*self.parameters, *self.options)
         policy = ("no_relevant",) if self.undefined == "no_relevant" else ()
         return own + policy + (("average",) if self.micro else ()) + COMMON_OPTIONS
+
+    @property
+    def pooled(self) -> bool:
+        """Whether it is a number of all lists together, and none of a single query."""
+        return self.over.startswith("pooled")
 
     @property
     def ratio(self) -> bool:

@@ -195,8 +195,12 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
     problems = []
     for key, value in settings.items():
         if key in metric.parameters:
-            if not _is_positive(value):
-                problems.append(f"metric {text!r}: {key} must be a number above 0, given {value!r}")
+            most = metric.limits.get(key)
+            if not _is_positive(value) or (most and value > most):  # type: ignore[operator]
+                allowed = "above 0" + (f" and at most {plain(most)}" if most else "")
+                problems.append(
+                    f"metric {text!r}: {key} must be a number {allowed}, given {value!r}"
+                )
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
         elif key in OPTIONS and OPTIONS[key].scope == "spec":

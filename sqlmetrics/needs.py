@@ -63,7 +63,10 @@ class Sums:
 
 @dataclass(frozen=True)
 class Final:
-    """A metric in `per_query`: its value and, for a micro mean, what it is a ratio of."""
+    """A metric in `per_query`: its value and, for a micro mean, what it is a ratio of.
+
+    A metric that has no value for a query has 1 there if the query adds rows to it.
+    """
 
     measure: Measure
     value: str
@@ -118,6 +121,7 @@ class Needs:
         sums: The sums by name; `retrieved` and `wanted` are always there.
         reads_judged: Whether ranked rows must say if they have a label.
         reads_score: Whether they must have their score.
+        reads_item: Whether they must have their item.
         running_hits: Running counts of hits that ranked rows must have, by name, with
             the condition of a hit.
     """
@@ -127,6 +131,7 @@ class Needs:
         self.sums: dict[str, Sums] = {}
         self.reads_judged = False
         self.reads_score = False
+        self.reads_item = False
         self.running_hits: dict[str, str] = {}
         self._sums("ranked")
         self._sums("labels")
@@ -138,6 +143,17 @@ class Needs:
         return "answered" if self.spec.options["unjudged"] == "condensed" else "retrieved"
 
     @property
+    def depth(self) -> str:
+        """The condition that a ranked row is looked at, empty without a depth."""
+        depth = self.spec.options["depth"]
+        return "" if depth == "none" else f"rnk <= {depth}"
+
+    @property
+    def pooled(self) -> list[Measure]:
+        """The metrics that are numbers of all lists together."""
+        return [measure for measure in self.spec.measures if measure.metric.pooled]
+
+    @property
     def counts_unlabelled(self) -> bool:
         """Whether queries without a label can be counted too."""
         over = (self.spec.value(measure, "average_over") for measure in self.spec.measures)
@@ -145,10 +161,15 @@ class Needs:
 
     def _final(self, measure: Measure) -> Final:
         metric = measure.metric
-        if metric.over != "query":
+        if metric.over != "query" and not metric.pooled:
             return Final(measure, self._guarded(measure, self._summed(measure)))
         parts = self._parts(measure)
         view = self._view(measure, measure.k, parts)
+        if metric.pooled:
+            self._note_rows(metric, view)
+            return Final(
+                measure, self._counted(measure, f"case when {parts['rows']} > 0e0 then 1e0 end")
+            )
         if not metric.ratio:
             return Final(measure, self._guarded(measure, metric.sql("value", view)))
         top, bottom = metric.sql("numerator", view), metric.sql("denominator", view)
@@ -239,7 +260,7 @@ class Needs:
         """The pairs of a relevant item and another, or of any two different grades."""
         if "rel" not in measure.metric.parameters:
             return self._sums("pairs", "_by_grade")
-        relevant, suffix = self._relevant(measure)
+        relevant, suffix = self.relevant(measure)
         sums = self._sums("pairs", suffix)
         sums.relevant = relevant
         return sums
@@ -255,11 +276,13 @@ class Needs:
             self.reads_judged = True
         if "score" in metric.rows:
             self.reads_score = True
+        if "item_id" in metric.rows:
+            self.reads_item = True
         if "hits_so_far" in metric.rows:
             self.running_hits[view.hits_so_far] = view.relevant
 
     def _view(self, measure: Measure, k: int | None, parts: Mapping[str, str]) -> View:
-        relevant, suffix = self._relevant(measure)
+        relevant, suffix = self.relevant(measure)
         discount = OPTIONS["discount"].choice(self.spec.value(measure, "discount"))
         return View(
             k=k,
@@ -270,7 +293,7 @@ class Needs:
             parts=parts,
         )
 
-    def _relevant(self, measure: Measure) -> tuple[str, str]:
+    def relevant(self, measure: Measure) -> tuple[str, str]:
         """The condition of a relevant item, and what it adds to names."""
         rel = self.spec.parameter(measure, "rel")
         return f"grade >= {number(rel)}", "" if rel == 1 else f"_rel{word(rel)}"

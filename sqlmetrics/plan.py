@@ -35,6 +35,8 @@ class Plan:
         shape: What the two tables hold.
         inputs: The two tables, as the other stages and the input checks read them.
         per_query: From the tables to one row a query.
+        again: The part of these that the summary reads too, beside `per_query`: the ranked
+            rows, if a metric is a number of all lists together.
         summary: From `per_query` to one row a metric, system and segment.
         output: The columns of the per-query table.
         where: Which rows of `per_query` that table holds.
@@ -45,6 +47,7 @@ class Plan:
     shape: Shape
     inputs: tuple[Stage, ...]
     per_query: tuple[Stage, ...]
+    again: tuple[Stage, ...]
     summary: tuple[Stage, ...]
     output: tuple[Column, ...]
     where: str
@@ -65,12 +68,14 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
     shape = Shape(spec, tables).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
+    stages = _PerQuery(shape, needs)
     return Plan(
         spec=spec,
         measures=spec.measures,
         shape=shape,
         inputs=shape.stages(),
-        per_query=tuple(_PerQuery(shape, needs).stages()),
+        per_query=tuple(stages.stages()),
+        again=tuple(stages.ranked_stages()) if needs.pooled else (),
         summary=rollup.stages(),
         output=tuple(rollup.per_query_output()),
         where="is_ranked = 1" if spec.options["missing"] == "drop" else "",
@@ -93,21 +98,25 @@ class _PerQuery:
     def stages(self) -> Iterator[Stage]:
         """All of them, each after those that it reads."""
         rankings, labels = self._names()
-        yield from self._unique_stages()
-        yield self._ranked_stage(rankings, labels)
+        yield from self.ranked_stages()
         if self.needs.lists == "answered":
             yield self._answered_stage(rankings)
         for sums in self._sums_in_order():
             if sums.order:
                 yield self._ideal_stage(sums, labels)
             if sums.over == "pairs":
-                yield from pair_stages(sums, self.shape.keys, self._depth)
+                yield from pair_stages(sums, self.shape.keys, self.needs.depth)
             yield self._sums_stage(sums, labels)
         if self.shape.listed_facts:
             yield self._facts_stage()
         if self._evaluated == "evaluated":
             yield from self._evaluated_stages()
         yield self._per_query_stage()
+
+    def ranked_stages(self) -> Iterator[Stage]:
+        """The stages from the two tables to one row a ranked item."""
+        yield from self._unique_stages()
+        yield self._ranked_stage(*self._names())
 
     @property
     def _merges(self) -> dict[str, bool]:
@@ -149,6 +158,8 @@ class _PerQuery:
             columns.append(Column(flag, "judged"))
         if self.needs.reads_score:
             columns.append(self._score(rankings))
+        if self.needs.reads_item:
+            columns.append(Column(f"{rankings}.item_id", "item_id"))
         over = Window(
             [f"{rankings}.{key}" for key in self.shape.keys],
             [f"{rankings}.{column}" for column in self.shape.order],
@@ -182,12 +193,6 @@ class _PerQuery:
         view = {"keys": self.shape.keys, "columns": columns, "from": rankings}
         return Stage("answered", "answered", view)
 
-    @property
-    def _depth(self) -> str:
-        """The condition that a ranked row is looked at, empty without a depth."""
-        depth = self.shape.spec.options["depth"]
-        return "" if depth == "none" else f"rnk <= {depth}"
-
     def _sums_in_order(self) -> list[Sums]:
         """The labels' sums first: the rankings' may be joined with them."""
         sums = self.needs.sums.values()
@@ -208,7 +213,7 @@ class _PerQuery:
                 Column(f"row_number() over {Window(keys, [f'{sums.order} desc'])}", "rnk"),
             ],
             "from": over,
-            "where": self._depth if over == "ranked" else "",
+            "where": self.needs.depth if over == "ranked" else "",
             "about": _ABOUT_IDEAL[sums.over],
         }
         return Stage(sums.rows, "ideal", view)
@@ -229,7 +234,7 @@ class _PerQuery:
                 "columns": columns,
                 "from": over,
                 "joins": joins,
-                "where": self._depth if sums.over == "ranked" else "",
+                "where": self.needs.depth if sums.over == "ranked" else "",
                 "about": _ABOUT[sums.over],
             },
         )

@@ -257,6 +257,30 @@ def _pairs(rows: Scored, counts: Callable[[int, int], bool]) -> Value:
     )
 
 
+def auc(rows: Scored, *, rel: float, max_fpr: float) -> Value:
+    """The area under the ROC curve, up to max_fpr standardised as McClish does."""
+    positives, negatives = num_pos(rows, rel=rel) or 0.0, num_neg(rows, rel=rel) or 0.0
+    if not positives or not negatives:
+        return None
+    if max_fpr == 1:
+        return (num_won(rows, rel=rel) or 0.0) / (positives * negatives)
+    area, fpr, tpr = 0.0, 0.0, 0.0
+    for threshold in sorted({score for score, _ in rows}, reverse=True):
+        shown = [grade for score, grade in rows if score >= threshold]
+        new_fpr = sum(1 for grade in shown if grade < rel) / negatives
+        new_tpr = sum(1 for grade in shown if grade >= rel) / positives
+        end = min(new_fpr, max_fpr)
+        if end > fpr:
+            at_end = tpr + (new_tpr - tpr) * (end - fpr) / (new_fpr - fpr)
+            area += (end - fpr) * (tpr + at_end) / 2
+        fpr, tpr = new_fpr, new_tpr
+    least, most = max_fpr**2 / 2, max_fpr
+    return (1 + (area - least) / (most - least)) / 2
+
+
+OF_SETS = {"auc"}
+"""The metrics of all lists together: of a single query it is only said if it adds to them."""
+
 OF_ROWS = {
     *("gauc", "num_neg", "num_pos", "num_won"),
     *("num_concordant", "num_discordant", "num_equal", "num_tied", "pnr"),
@@ -557,9 +581,17 @@ def _per_query(one: Asked, world: World, key: Key) -> Value:
 def computed(one: Asked, grades: Grades, labels: Grades, rows: Scored) -> Value:
     """A metric of one list, None where it is undefined."""
     function: Callable[..., Value] = globals()[one.name]
+    if one.name in OF_SETS:
+        return 1.0 if rows else None
     if one.name in OF_ROWS:
         return function(rows, **one.arguments)
     return function(grades, labels, **one.arguments)
+
+
+def of_set(one: Asked, keys: Sequence[Key], world: World) -> Value:
+    """A metric of the lists of some queries together."""
+    function: Callable[..., Value] = globals()[one.name]
+    return function([row for key in keys for row in world.scored(key)], **one.arguments)
 
 
 def _is_counted(one: Asked, world: World, key: Key) -> bool:
@@ -589,6 +621,9 @@ def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
         above, below = mean_parts(one, value, *world.grades(key), world.scored(key))
         top.append(above * (1.0 if one.count else weight))
         bottom.append(below * weight)
+    if one.name in OF_SETS:
+        keys = [key for key, value in values.items() if value is not None]
+        return Mean(of_set(one, keys, world), counted, skipped, absent)
     total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
     mean = total / math.fsum(bottom) if math.fsum(bottom) else None
     return Mean(total if one.count else mean, counted, skipped, absent)

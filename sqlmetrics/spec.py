@@ -151,6 +151,12 @@ class Spec(Model):
         """The choices that hold for the options of a metric's formula."""
         return [OPTIONS[name].choice(self.value(measure, name)) for name in measure.metric.options]
 
+    def is_mean(self, measure: Measure) -> bool:
+        """Whether a metric's summary is the plain mean of its values of queries."""
+        weighs = any("weight" in choice.adds for choice in self.choices(measure))
+        micro = self.value(measure, "average") == "micro"
+        return not (measure.metric.count or measure.metric.pooled or weighs or micro)
+
     def parameter(self, measure: Measure, name: str) -> float:
         """A parameter's value for one measure: its own, else the metric's default."""
         own = measure.setting(name)
@@ -212,10 +218,17 @@ class Spec(Model):
                     f"{measure}: rel does not touch the gains; it needs gain=binary or "
                     "average_over=hits"
                 )
+            if measure.metric.pooled and self._weighted:
+                problems.append(f"{measure} has no weighted form; leave out the weight")
             other = columns.setdefault(measure.column, measure)
             if other != measure:
                 problems.append(f"{other} and {measure} would share the column {measure.column}")
         return problems
+
+    @property
+    def _weighted(self) -> bool:
+        known = self.queries.columns.weight if self.queries else None
+        return (self.rankings.columns.weight or known) is not None
 
     def _uses_rel(self, measure: Measure) -> bool:
         if measure.setting("rel") is None:

@@ -41,13 +41,13 @@ class Window:
     """What stands behind `over`."""
 
     partition: Sequence[str]
-    order: Sequence[str]
+    order: Sequence[str] = ()
     frame: str = ""
 
     def __str__(self) -> str:
         parts = [
             f"partition by {', '.join(self.partition)}",
-            f"order by {', '.join(self.order)}",
+            *([f"order by {', '.join(self.order)}"] if self.order else []),
             *([f"rows between {self.frame} and current row"] if self.frame else []),
         ]
         line = f"({' '.join(parts)})"

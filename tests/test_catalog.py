@@ -37,7 +37,9 @@ def test_the_header_says(metric: Metric, key: str) -> None:
 def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
     assert metric.range in RANGES
     assert metric.cutoff in ("required", "optional", "none")
-    assert metric.over in ("ranked", "labels", "ideal", "pairs", "query")
+    assert metric.over in ("ranked", "labels", "ideal", "pairs", "query", "pooled_scores")
+    assert metric.limits.keys() <= metric.parameters.keys()
+    assert not metric.pooled or "rows" in metric.parts
     assert metric.undefined in ("never", "no_relevant", "skip")
     assert {*metric.options} <= {*OPTIONS}
     assert not metric.micro or metric.ratio
@@ -51,7 +53,8 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
-    given = {"rows"} if metric.name in reference.OF_ROWS else {"grades", "labels"}
+    of_rows = metric.name in reference.OF_ROWS | reference.OF_SETS
+    given = {"rows"} if of_rows else {"grades", "labels"}
     takes = given | {"return", *metric.parameters, *metric.options}
     assert {*function.__annotations__} == takes | (set() if metric.cutoff == "none" else {"k"})
     assert function.__doc__
@@ -297,7 +300,7 @@ PROBLEMS = [
     ("ndcg@10@20", "cannot be read; write it like ndcg@10"),
     ("2ndcg", "cannot be read; write it like ndcg@10"),
     ("ndcg; drop table x", "cannot be read; write it like ndcg@10"),
-    ("zzz@10", r"unknown metric 'zzz'; known: ap, cg, "),
+    ("zzz@10", r"unknown metric 'zzz'; known: ap, auc, cg, "),
     # the cutoff
     ("ndcg@ten", "the cutoff must be a whole number"),
     ("ndcg@-1", "the cutoff must be a whole number"),

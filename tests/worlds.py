@@ -50,6 +50,8 @@ SCORES = (3.0, 1.0, 0.0, -0.0, 1e-320, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, m
 GRADES = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
 GAINS = (0, 0.5, 1, 3, 4.5, 9)
 RELS = (0.1, 0.5, 1, 2, 3)
+PARAMETERS: Mapping[str, Sequence[float]] = {"max_fpr": (0.05, 0.1, 0.3, 0.5, 0.8, 1)}
+"""Values of parameters other than `rel`."""
 CUTOFFS = (1, 2, 3, 5, 100)
 WEIGHTS = (0.0, 0.5, 1.0, 3.0)
 SEGMENTS: Mapping[str, Sequence[str | None]] = {
@@ -104,7 +106,11 @@ def by_sql(result: sm.Result) -> Numbers:
     found: dict[tuple[Place, Measure], Found] = {}
     for row in result.per_query().to_pylist():
         place = (*_run(row, result), "query", row["query_id"])
-        found |= {(place, measure): (row[measure.column], None) for measure in result.measures}
+        found |= {
+            (place, measure): (row[measure.column], None)
+            for measure in result.measures
+            if not measure.metric.pooled
+        }
     measures = {(measure.name, measure.k or 0): measure for measure in result.measures}
     for row in result.to_dicts():
         place = (*_run(row, result), row["segment_name"], row["segment_value"])
@@ -121,7 +127,11 @@ def by_reference(result: sm.Result, proof: Evaluation) -> Numbers:
         place = (str(date or ""), system, "query", query)
         if place in ranked or not drops:
             pairs = zip(result.measures, values, strict=True)
-            found |= {(place, measure): (value, None) for measure, value in pairs}
+            found |= {
+                (place, measure): (value, None)
+                for measure, value in pairs
+                if not measure.metric.pooled
+            }
     for (date, *rest), means in proof.summary.items():
         for measure, mean in zip(result.measures, means, strict=True):
             counts = mean.n_queries, mean.n_skipped, mean.n_missing
@@ -189,9 +199,12 @@ def tables() -> st.SearchStrategy[dict[float, float]]:
 
 
 @st.composite
-def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) -> str:
-    """Any metric with any settings that it has."""
-    metric = draw(st.sampled_from(list(catalog().values())))
+def metric_texts(
+    draw: st.DrawFn, table: Mapping[float, float] | None = None, *, weighted: bool = False
+) -> str:
+    """Any metric with any settings that it has; with weights one that can be weighted."""
+    metrics = [one for one in catalog().values() if not (weighted and one.pooled)]
+    metric = draw(st.sampled_from(metrics))
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
     given = {name: draw(_setting(name, table)) for name in names}
     if "gain" in metric.options and not _uses_rel(given):
@@ -202,7 +215,7 @@ def metric_texts(draw: st.DrawFn, table: Mapping[float, float] | None = None) ->
 
 def _setting(name: str, table: Mapping[float, float] | None) -> st.SearchStrategy[Any]:
     if name not in OPTIONS:
-        return st.sampled_from(RELS)
+        return st.sampled_from(PARAMETERS.get(name, RELS))
     if name == "depth":
         return st.sampled_from(["none", 1, 2, 5])
     # unjudged=error refuses most worlds; test_cases and test_bad_input have it
@@ -250,7 +263,7 @@ def worlds(draw: st.DrawFn, **fixed: Any) -> World:
     return World(
         draw(_rankings(shape)),
         draw(_labels(shape)),
-        draw(st.lists(metric_texts(table), min_size=3, max_size=8)),
+        draw(st.lists(metric_texts(table, weighted=shape.weighted), min_size=3, max_size=8)),
         {"by": by, **weight, **order, **system, **date, **options},
     )
 

@@ -97,6 +97,8 @@ class Arithmetic:
         scores = range(len(seen), 0, -1)
         pairs = zip(scores, seen, strict=True)
         rows = [(float(score), grade) for score, grade in pairs if grade is not None]
+        if part.metric.pooled:
+            return reference.auc(rows, **one.arguments)
         return reference.computed(one, seen, list(self.labels.values()), rows)
 
     def gain(self, grade: Value) -> float:

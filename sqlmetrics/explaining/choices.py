@@ -119,7 +119,9 @@ def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
 
 
 def _fitting(option: Option, metric: Metric, preset: str) -> Iterator[str]:
-    """The text of a metric that takes every choice of an option."""
+    """The text of a metric that takes every choice of an option, and has values of queries."""
+    if metric.pooled:
+        return
     text = metric.name if metric.cutoff == "none" else f"{metric.name}@{CUTOFF}"
     if option.scope == "spec" or option.name in metric.settings:
         try:
