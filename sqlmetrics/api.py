@@ -38,6 +38,7 @@ def evaluate(
     date: str | None = None,
     weight: str | None = None,
     queries: Any = None,
+    items: Any = None,
     where: str | None = None,
     grades: Mapping[str, float] | None = None,
     label_columns: Mapping[str, str] | None = None,
@@ -70,6 +71,8 @@ def evaluate(
             weighted by them.
         queries: Rows (query [, date, weight, segments]), one a query, given likewise. With
             dates, a query that it lists for a day is missing where a system has it not.
+        items: Rows (item [, category, popularity, vector]), one an item of the catalogue,
+            given likewise; the last three by these names.
         where: A condition; only the rows of the rankings that meet it are there.
         grades: The numbers of grades that are texts, like {"high": 3, "none": 0}.
         label_columns: Names that the labels have for `query`, `item`, `grade`, `date`.
@@ -117,13 +120,16 @@ def evaluate(
             queries=None
             if queries is None
             else source_of(queries, "queries", engine.find) | {"columns": {"query": query}},
+            items=None
+            if items is None
+            else source_of(items, "items", engine.find) | {"columns": {"item": item}},
             metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
             preset=preset or "house",
             by=(by,) if isinstance(by, str) else tuple(by or ()),
             conventions=conventions,
         )
         tables = opened(spec, engine)
-        spec = _dated(spec, tables, engine)
+        spec = _described(_dated(spec, tables, engine), tables, engine)
         return run(_known(spec, tables, weight, engine), tables, engine, check=check)
 
 
@@ -144,12 +150,13 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
 
 
 def opened(spec: Spec, engine: DuckDB) -> Tables:
-    """The two tables of a spec, readable by the engine."""
+    """The tables of a spec, readable by the engine."""
     rankings = _relation(spec.rankings, "rankings", engine)
     return Tables(
         rankings,
         _relation(spec.labels, "labels", engine) if spec.labels else rankings,
         _relation(spec.queries, "queries", engine) if spec.queries else None,
+        _relation(spec.items, "items", engine) if spec.items and spec.needs_items else None,
     )
 
 
@@ -200,6 +207,14 @@ def _known(spec: Spec, tables: Tables, weight: str | None, engine: DuckDB) -> Sp
     elif weight is not None:
         own["weight"] = weight  # type: ignore[assignment]
     return _with(spec, "queries", **own)
+
+
+def _described(spec: Spec, tables: Tables, engine: DuckDB) -> Spec:
+    """With the columns of the items table that metrics need, by the names of their roles."""
+    if tables.items is None:
+        return spec
+    roles = [need.partition(".")[2] for need in spec.needed if need.startswith("items.")]
+    return _with(spec, "items", **{r: r for r in roles if _has(tables.items, r, engine)})
 
 
 def _has(relation: Relation, column: str, engine: DuckDB) -> bool:

@@ -41,6 +41,7 @@ class Metric:
         parameters: Numbers of its own, with their defaults.
         limits: The largest values of its parameters, where there are any.
         parts: The metrics it is made of: name in the template -> metric.
+        needs: What it needs beside rankings and labels: `items`, `items.category`.
         rows: Columns of the ranked rows beyond rank and grade that it reads.
         undefined: `never`; `no_relevant` if that option says what becomes of it; `skip`
             if a query for which it is undefined is always left out.
@@ -62,6 +63,7 @@ class Metric:
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     limits: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    needs: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     undefined: str = "never"
     micro: bool = False

@@ -20,7 +20,7 @@ from sqlmetrics.sql import print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
 
 EXAMPLES = 3
-NUMBERS = {"score", "rank", "weight", "grade"}
+NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
 

@@ -39,6 +39,7 @@ class Choice:
         over: For `ideal`: whose order it is, `ideal` (labels) or `ideal_shown`.
         cut: For `ideal`: whether the metric's cutoff holds for the ideal order too.
         only: For `average_over`: the flags of the queries that the mean runs over.
+        needs: What metrics need beside rankings and labels if it holds; see `Metric`.
         adds: What it adds to the parts of its metric, by the part's name, as SQL over
             {parts}; a part of a new name is made of it. `weight` is what a query weighs
             in the mean.
@@ -50,6 +51,7 @@ class Choice:
     over: str = "ideal"
     cut: bool = True
     only: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     adds: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 

@@ -85,7 +85,12 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
 def _tables_of(spec: Spec) -> Tables:
     rankings = relation_of(spec.rankings, "rankings")
     labels = relation_of(spec.labels, "labels") if spec.labels else rankings
-    return Tables(rankings, labels, relation_of(spec.queries, "queries") if spec.queries else None)
+    return Tables(
+        rankings,
+        labels,
+        relation_of(spec.queries, "queries") if spec.queries else None,
+        relation_of(spec.items, "items") if spec.items and spec.needs_items else None,
+    )
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,19 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _unreadable("weight"),
         *_WEIGHTS,
     ),
+    "items": (
+        _null("item"),
+        _null("category"),
+        _null("popularity"),
+        _unreadable("popularity"),
+        _outside(
+            "popularity",
+            f"({_FINITE} or {{number}} < 0)",
+            "is negative or not finite",
+            "popularity is a count, 0 or more",
+        ),
+        _null("vector"),
+    ),
 }
 
 
@@ -183,6 +196,7 @@ _SPECIAL: Mapping[str, Callable[[Plan], Iterator[RowCheck]]] = {
     "rankings": _score_checks,
     "labels": _grade_checks,
     "queries": _no_checks,
+    "items": _no_checks,
 }
 
 
@@ -206,6 +220,15 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
             "queries that stand more than once in the queries table",
             "keep one row a query",
             {"table": names["queries"], "keys": plan.shape.known_keys},
+        )
+    if "items" in names:
+        yield GroupCheck(
+            "items",
+            "repeated",
+            ("item_id", "rows"),
+            "items that stand more than once in the items table",
+            "keep one row an item",
+            {"table": names["items"], "keys": ("item_id",)},
         )
 
 

@@ -37,6 +37,8 @@ MEANINGS: Mapping[str, str] = {
     "segments": "Columns that `by` can name.",
     "title": "The column of the item's title.",
     "category": "The column of the item's category.",
+    "popularity": "The column of the item's popularity: a count, such as its clicks.",
+    "vector": "The column of the item's vector: a list of numbers, equally long for all.",
 }
 """What a key means if its model's docstring does not tell."""
 

@@ -11,7 +11,7 @@ from itertools import chain, count
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import Relation, Tables
-from sqlmetrics.source import QueryColumns
+from sqlmetrics.source import ItemColumns, QueryColumns
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column, Stage
 from sqlmetrics.template import double, identifier, literal
@@ -20,6 +20,13 @@ _ABOUT = {
     "rankings": "one row a ranked item",
     "labels": "one row a labelled item",
     "queries": "one row a query: what is known of it",
+    "items": "one row an item: what is known of it",
+}
+
+_ITEM_FACTS = {
+    "category": "cast({column} as varchar)",
+    "popularity": "cast({column} as double)",
+    "vector": "cast({column} as double[])",
 }
 
 
@@ -43,8 +50,10 @@ class Shape:
     @cached_property
     def tables(self) -> dict[str, Relation]:
         """The tables by name."""
-        queries = {} if self.at.queries is None else {"queries": self.at.queries}
-        return {"rankings": self.at.rankings, "labels": self.at.labels} | queries
+        items = self.at.items if self.spec.needs_items else None
+        known = {"queries": self.at.queries, "items": items}
+        there = {name: relation for name, relation in known.items() if relation is not None}
+        return {"rankings": self.at.rankings, "labels": self.at.labels} | there
 
     @cached_property
     def where(self) -> dict[str, str]:
@@ -53,18 +62,20 @@ class Shape:
         if self.joined:
             has_label = f"{identifier(self.columns['labels']['grade'])} is not null"
             labels = f"({labels}) and {has_label}" if labels else has_label
-        queries = self.spec.queries.where if self.spec.queries else None
-        return {
-            "rankings": self.spec.rankings.where or "",
-            "labels": labels,
-            "queries": queries or "",
-        }
+        own = {table: getattr(self.spec, table) for table in ("rankings", "queries", "items")}
+        there = {table: source.where or "" for table, source in own.items() if source}
+        return there | {"labels": labels}
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:
         """Table -> role -> the source's column, for the roles that the table has."""
-        columns = {"rankings": self._ranking_columns(), "labels": self._label_columns()}
-        return columns | ({"queries": self._query_columns()} if self.at.queries else {})
+        columns = {
+            "rankings": self._ranking_columns,
+            "labels": self._label_columns,
+            "queries": self._query_columns,
+            "items": self._item_columns,
+        }
+        return {table: columns[table]() for table in self.tables}
 
     @cached_property
     def segments(self) -> dict[str, tuple[str, ...]]:
@@ -153,6 +164,7 @@ class Shape:
             "rankings": self._select_rankings,
             "labels": self._select_labels,
             "queries": self._select_queries,
+            "items": self._select_items,
         }
         return tuple(self._stage(table, select[table]()) for table in self.tables)
 
@@ -176,6 +188,21 @@ class Shape:
                 yield f"the {table} have a date column, the rankings have none"
         if "weight" in has["rankings"] and "weight" in has.get("queries", {}):
             yield "the rankings and the queries both have a weight; name one"
+        yield from self._unmet_needs()
+
+    def _unmet_needs(self) -> Iterator[str]:
+        """Metrics that need what is not there."""
+        if self.spec.needs_items and "items" not in self.tables:
+            measure = next(m for need, m in self.spec.needed.items() if need.startswith("items"))
+            yield f"{measure} needs the items table, one row an item; give items"
+            return
+        for need, measure in self.spec.needed.items():
+            table, _, role = need.partition(".")
+            if role and role not in self.columns[table]:
+                yield (
+                    f"{measure} needs the {role} of items: a column {role} of the items table, "
+                    f"or, in a spec, {table}: {{columns: {{{role}: ...}}}}"
+                )
 
     def checked(self) -> Shape:
         """The shape itself, if nothing is wrong with it.
@@ -213,6 +240,16 @@ class Shape:
             if getattr(columns, role):
                 named[role] = getattr(columns, role)
         return named
+
+    def _item_columns(self) -> dict[str, str]:
+        """The columns that metrics need."""
+        columns = self.spec.items.columns if self.spec.items else ItemColumns()
+        named = {role: getattr(columns, role) for role in self._item_roles}
+        return {"item": columns.item} | {role: name for role, name in named.items() if name}
+
+    @property
+    def _item_roles(self) -> list[str]:
+        return [need.partition(".")[2] for need in self.spec.needed if need.startswith("items.")]
 
     @property
     def joined(self) -> bool:
@@ -280,3 +317,10 @@ class Shape:
             yield Column(f"cast({has['date']} as date)", "metric_date")
         yield Column(f"cast({has['query']} as varchar)", "query_id")
         yield from self._select_facts("queries")
+
+    def _select_items(self) -> Iterator[Column]:
+        has = {role: identifier(name) for role, name in self.columns["items"].items()}
+        yield Column(f"cast({has['item']} as varchar)", "item_id")
+        for role, sql in _ITEM_FACTS.items():
+            if role in has:
+                yield Column(sql.format(column=has[role]), role)

@@ -75,6 +75,8 @@ class ItemColumns(Model):
     item: str = "item_id"
     title: str | None = None
     category: str | None = None
+    popularity: str | None = None
+    vector: str | None = None
 
 
 class Source(Model):
@@ -158,7 +160,7 @@ class Output(Model):
 
 
 class Items(Source):
-    """Rows (item [, title, category]), one an item."""
+    """Rows (item [, title, category, popularity, vector]), one an item of the catalogue."""
 
     columns: ItemColumns = ItemColumns()
 

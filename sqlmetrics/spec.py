@@ -38,7 +38,7 @@ class Spec(Model):
         rankings: The ranked items.
         labels: The graded items. Without them the rankings have a column of grades.
         queries: What is known of queries: text, weight, segments.
-        items: What is known of items: title, category.
+        items: What is known of items: title, category, popularity, vector.
         metrics: Their texts, like `ndcg@10`.
         preset: A named set of conventions.
         conventions: Options that override the preset's. An option of single metrics may
@@ -161,6 +161,22 @@ class Spec(Model):
         """A parameter's value for one measure: its own, else the metric's default."""
         own = measure.setting(name)
         return measure.metric.parameters.get(name, 1) if own is None else own  # type: ignore[return-value]
+
+    @cached_property
+    def needed(self) -> Mapping[str, Measure]:
+        """What metrics need beside rankings and labels -> the first that needs it."""
+        found: dict[str, Measure] = {}
+        for measure in self.measures:
+            needs = list(measure.metric.needs)
+            for name in measure.metric.options:
+                needs += OPTIONS[name].choice(self.value(measure, name)).needs
+            found |= {need: measure for need in needs if need not in found}
+        return found
+
+    @property
+    def needs_items(self) -> bool:
+        """Whether some metric needs the items table."""
+        return any(need.partition(".")[0] == "items" for need in self.needed)
 
     def definition_hash(self, measure: Measure) -> str:
         """A short hash of all that decides a metric's numbers, the data apart."""

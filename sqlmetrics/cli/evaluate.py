@@ -46,6 +46,9 @@ def column_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--queries", metavar="TABLE", help="What is known of queries: segments, weights, days."
 )
+@click.option(
+    "--items", metavar="TABLE", help="What is known of items: category, popularity, vector."
+)
 @click.option("--where", metavar="CONDITION", help="Only these rows of the rankings.")
 @click.option(
     "--grades",

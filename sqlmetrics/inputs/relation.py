@@ -42,11 +42,12 @@ class Relation:
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of an evaluation; that of the queries need not be there."""
+    """The tables of an evaluation; those of the queries and the items need not be there."""
 
     rankings: Relation
     labels: Relation
     queries: Relation | None = None
+    items: Relation | None = None
 
 
 def typed(relation: Relation) -> Relation:
