@@ -31,8 +31,9 @@ class Metric:
         cutoff: `required`, `optional` or `none`.
         over: What it sums over: `ranked` (the list), `labels`, `ideal` (the labels in
             their ideal order), `pairs` (of scored and labelled items), or `query`
-            (arithmetic over its parts). Over `pooled_scores` it is a number of all lists
-            together, with no value for a query; its part `rows` is what a query adds.
+            (arithmetic over its parts). Over `pooled_scores` and `pooled_items` it is a
+            number of all lists together, with no value for a query; its part `rows` is
+            what a query adds.
         empty: What an empty list, or a query without relevant labels, gives.
         source: The paper or tool.
         aliases: Other spellings; one that ends in `@k` needs a cutoff, one that ends in

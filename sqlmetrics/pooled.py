@@ -36,13 +36,15 @@ def pooled_stages(shape: Shape, needs: Needs, segments: Sequence[Segment]) -> It
         needs: What the metrics need.
         segments: The segments of the summary.
     """
-    pools = [_scores(shape, needs)]
+    pools = [_scores(shape, needs), _items(shape, needs)]
     pools = [pool for pool in pools if pool.values]
     for pool in pools:
         yield from pool.stages(shape, segments)
     if pools:
         values = [
-            (measure, value, pool.last) for pool in pools for measure, value in pool.values.items()
+            (measure, value, pool.source)
+            for pool in pools
+            for measure, value in pool.values.items()
         ]
         yield _pooled_stage(shape, values)
 
@@ -58,6 +60,7 @@ class Pool:
         tallies: The counts.
         steps: What is added to them, one stage after the other.
         values: The metrics, each as a sum over the last stage.
+        beside: A stage of one row that stands beside every row of the last stage.
     """
 
     name: str
@@ -66,11 +69,14 @@ class Pool:
     tallies: Sequence[Column]
     steps: Sequence[tuple[str, str, Sequence[Column]]]
     values: dict[Measure, str]
+    beside: tuple[Stage, ...] = ()
 
     @property
-    def last(self) -> str:
-        """The last stage."""
-        return f"{self.name}_{self.steps[-1][0]}"
+    def source(self) -> str:
+        """Where the values come from: the last stage, and what stands beside it."""
+        last = self.steps[-1][0] if self.steps else "of_segments"
+        crossed = [f"cross join {stage.name}" for stage in self.beside]
+        return "\n".join([f"{self.name}_{last}", *crossed])
 
     def stages(self, shape: Shape, segments: Sequence[Segment]) -> Iterator[Stage]:
         """From `ranked` to the last stage."""
@@ -92,6 +98,7 @@ class Pool:
             before = f"{self.name}_{name}"
             yield Stage(before, "steps", view)
             columns += [column.name for column in added]
+        yield from self.beside
 
     def _tallies_stage(self, shape: Shape) -> Stage:
         keys = [f"ranked.{key}" for key in shape.groups]
@@ -201,3 +208,48 @@ class _Auc:
             max_fpr=double(self.max_fpr),
         )
         return self.measure.metric.sql("partial" if self.max_fpr < 1 else "value", view)
+
+
+# -- items: coverage and Gini -----------------------------------------------------------
+
+
+def _items(shape: Shape, needs: Needs) -> Pool:
+    """How often an item stands in the top k. Items that are never shown have no row."""
+    measures = [measure for measure in needs.pooled if measure.metric.over == "pooled_items"]
+    deepest = max((measure.k or 0 for measure in measures), default=0)
+    ginis = [measure for measure in measures if measure.metric.name == "gini"]
+    places = [_place(measure, (*shape.groups, *SEGMENT)) for measure in ginis]
+    return Pool(
+        "items",
+        "item_id",
+        [one for one in (_counts(measures), f"ranked.rnk <= {deepest}", needs.depth) if one],
+        [_shown(measure) for measure in measures],
+        [("in_order", "and its place, from the most shown item on", places)] if places else [],
+        {measure: _over_items(measure) for measure in measures},
+        (_catalogue_stage(shape),) if measures else (),
+    )
+
+
+def _shown(measure: Measure) -> Column:
+    condition = f"per_query.{measure.column} = 1e0 and ranked.rnk <= {measure.k}"
+    return Column(f"sum({case(condition, '1e0')})", f"{measure.column}_shown")
+
+
+def _place(measure: Measure, partition: tuple[str, ...]) -> Column:
+    window = Window(partition, [f"{measure.column}_shown desc", "item_id asc"])
+    return Column(f"row_number() over {window}", f"{measure.column}_place")
+
+
+def _over_items(measure: Measure) -> str:
+    name = measure.column
+    view = SimpleNamespace(shown=f"{name}_shown", place=f"{name}_place", n_items="n_items")
+    return measure.metric.sql("value", view)
+
+
+def _catalogue_stage(shape: Shape) -> Stage:
+    view = {
+        "about": "one row: how many items there are",
+        "columns": [Column("cast(count(*) as double)", "n_items")],
+        "from": shape.names["items"],
+    }
+    return Stage("catalogue", "steps", view)

@@ -14,13 +14,14 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 Grades = Sequence[float | None]
 Scored = Sequence[tuple[float, float]]
+Shown = Sequence[Sequence[str]]
 Gain = str | Mapping[float, float]
 Value = float | None
 
@@ -278,7 +279,20 @@ def auc(rows: Scored, *, rel: float, max_fpr: float) -> Value:
     return (1 + (area - least) / (most - least)) / 2
 
 
-OF_SETS = {"auc"}
+def coverage(lists: Shown, n_items: int, *, k: int) -> Value:
+    """Different items in the top k of any list / items of the catalogue."""
+    return _ratio(len({item for items in lists for item in items[:k]}), n_items)
+
+
+def gini(lists: Shown, n_items: int, *, k: int) -> Value:
+    """How unequally the places in the top k go to the items: mean difference / 2 means."""
+    shown = Counter(item for items in lists for item in items[:k])
+    counts = [*shown.values(), *[0] * (n_items - len(shown))]
+    apart = sum(abs(x - y) for x in counts for y in counts)
+    return _ratio(apart, 2 * len(counts) * sum(counts))
+
+
+OF_SETS = {"auc", "coverage", "gini"}
 """The metrics of all lists together: of a single query it is only said if it adds to them."""
 
 OF_ROWS = {
@@ -412,6 +426,7 @@ def evaluate(
     missing: str = "zero",
     segments: Sequence[str] = (),
     known: Sequence[Known] = (),
+    n_items: int = 0,
 ) -> Evaluation:
     """Evaluate every system on every day; duplicates count once, at their best.
 
@@ -427,6 +442,7 @@ def evaluate(
         missing: zero or drop.
         segments: The names of the segments, in the order in which the rankings have them.
         known: The queries table.
+        n_items: How many items the catalogue has.
     """
     world = World(
         _lists(rankings, ties, score_precision),
@@ -436,6 +452,7 @@ def evaluate(
         missing,
         unjudged == "condensed",
         depth,
+        n_items,
     )
     result = Evaluation()
     groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
@@ -470,6 +487,7 @@ class World:
         missing: zero or drop.
         condensed: Whether items without a label are left out of the lists.
         depth: How many items of a list count, None for all.
+        n_items: How many items the catalogue has.
     """
 
     lists: Mapping[Key, Mapping[str, float]]
@@ -479,6 +497,7 @@ class World:
     missing: str
     condensed: bool
     depth: int | None
+    n_items: int
 
     def labels(self, key: Key) -> Mapping[str, Value] | None:
         """The labels of a query on a day: dated ones, else those that hold for every day."""
@@ -488,18 +507,20 @@ class World:
     def grades(self, key: Key) -> tuple[Grades, Grades]:
         """The grades of a list in rank order, and of all labels."""
         labels = self.labels(key) or {}
-        grades = [labels.get(item) for item in self.lists.get(key, {})]
-        if self.condensed:
-            grades = [grade for grade in grades if grade is not None]
-        return grades[: self.depth], list(labels.values())
+        return [labels.get(item) for item in self.items(key)], list(labels.values())
 
     def scored(self, key: Key) -> Scored:
         """Score and grade of the items of a list that have a label, best first."""
         labels, items = self.labels(key) or {}, self.lists.get(key, {})
-        rows = [(score, labels.get(item)) for item, score in items.items()]
+        rows = [(items[item], labels.get(item)) for item in self.items(key)]
+        return [(score, grade) for score, grade in rows if grade is not None]
+
+    def items(self, key: Key) -> list[str]:
+        """The items of a list that count, best first."""
+        labels, items = self.labels(key) or {}, list(self.lists.get(key, {}))
         if self.condensed:
-            rows = [(score, grade) for score, grade in rows if grade is not None]
-        return [(score, grade) for score, grade in rows[: self.depth] if grade is not None]
+            items = [item for item in items if labels.get(item) is not None]
+        return items[: self.depth]
 
 
 def _lists(
@@ -582,16 +603,19 @@ def computed(one: Asked, grades: Grades, labels: Grades, rows: Scored) -> Value:
     """A metric of one list, None where it is undefined."""
     function: Callable[..., Value] = globals()[one.name]
     if one.name in OF_SETS:
-        return 1.0 if rows else None
+        added = rows if one.name == "auc" else grades
+        return 1.0 if added else None
     if one.name in OF_ROWS:
         return function(rows, **one.arguments)
     return function(grades, labels, **one.arguments)
 
 
-def of_set(one: Asked, keys: Sequence[Key], world: World) -> Value:
+def pooled(one: Asked, rows: Scored, lists: Shown, n_items: int) -> Value:
     """A metric of the lists of some queries together."""
     function: Callable[..., Value] = globals()[one.name]
-    return function([row for key in keys for row in world.scored(key)], **one.arguments)
+    if one.name == "auc":
+        return function(rows, **one.arguments)
+    return function(lists, n_items, **one.arguments) if lists else None
 
 
 def _is_counted(one: Asked, world: World, key: Key) -> bool:
@@ -623,7 +647,9 @@ def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
         bottom.append(below * weight)
     if one.name in OF_SETS:
         keys = [key for key, value in values.items() if value is not None]
-        return Mean(of_set(one, keys, world), counted, skipped, absent)
+        rows = [row for key in keys for row in world.scored(key)]
+        value = pooled(one, rows, [world.items(key) for key in keys], world.n_items)
+        return Mean(value, counted, skipped, absent)
     total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
     mean = total / math.fsum(bottom) if math.fsum(bottom) else None
     return Mean(total if one.count else mean, counted, skipped, absent)

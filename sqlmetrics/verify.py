@@ -110,6 +110,7 @@ def evaluated_by_reference(the_plan: Plan, engine: DuckDB) -> reference.Evaluati
         missing=str(options["missing"]).replace("error", "zero"),
         segments=spec.by,
         known=[_known(row) for row in rows.get("queries", [])],
+        n_items=len(rows.get("items", [])),
     )
 
 

@@ -8,6 +8,8 @@ lists, labels
     number of items, up from 1, or is 1. Odd characters of ids are percent-encoded,
     `q1..9` are nine queries alike, columns of other names are segments, an empty cell is
     NULL. A text without a bar is the items of one query, q. Or `data`, which names both.
+items
+    The ids of the catalogue, if the case has one.
 why
     The case in words.
 expect
@@ -71,6 +73,7 @@ class Case:
     by: tuple[str, ...] = ()
     preset: str = "house"
     rank: bool = False
+    items: str = ""
     refused: str = ""
     prints: tuple[str, ...] = ()
 
@@ -96,6 +99,7 @@ class Case:
             **({"score": "score", "item": "item", "query": "query"} | given),
             preset=self.preset,
             by=self.by,
+            items=pa.table({given.get("item", "item"): self.items.split()}) if self.items else None,
             **self.conventions,
         )
 

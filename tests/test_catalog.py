@@ -37,7 +37,15 @@ def test_the_header_says(metric: Metric, key: str) -> None:
 def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
     assert metric.range in RANGES
     assert metric.cutoff in ("required", "optional", "none")
-    assert metric.over in ("ranked", "labels", "ideal", "pairs", "query", "pooled_scores")
+    assert metric.over in (
+        "ranked",
+        "labels",
+        "ideal",
+        "pairs",
+        "query",
+        "pooled_scores",
+        "pooled_items",
+    )
     assert metric.limits.keys() <= metric.parameters.keys()
     assert not metric.pooled or "rows" in metric.parts
     assert metric.undefined in ("never", "no_relevant", "skip")
@@ -53,8 +61,9 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
-    of_rows = metric.name in reference.OF_ROWS | reference.OF_SETS
+    of_rows = metric.name in {*reference.OF_ROWS, "auc"}
     given = {"rows"} if of_rows else {"grades", "labels"}
+    given = {"lists", "n_items"} if metric.over == "pooled_items" else given
     takes = given | {"return", *metric.parameters, *metric.options}
     assert {*function.__annotations__} == takes | (set() if metric.cutoff == "none" else {"k"})
     assert function.__doc__

@@ -70,6 +70,7 @@ def test_the_sql_is_the_compiler_s_and_runs(text: str) -> None:
         name="rankings",
         rankings={"relation": "my_rankings"},
         labels={"relation": "my_labels"},
+        items={"relation": "my_items"},
         metrics=[text],
     )
     pooled = measure.metric.pooled
@@ -78,6 +79,9 @@ def test_the_sql_is_the_compiler_s_and_runs(text: str) -> None:
     with duckdb.connect() as connection:
         connection.execute("create table rankings (query_id text, item_id text, score double)")
         connection.execute("create table labels (query_id text, item_id text, grade double)")
+        connection.execute("create table items (item_id text)")
+        for item in {**LIST, **NOT_RETRIEVED}:
+            connection.execute("insert into items values (?)", [item])
         for score, item in enumerate(reversed(LIST)):
             connection.execute("insert into rankings values ('q', ?, ?)", [item, score])
         for item, grade in {**LIST, **NOT_RETRIEVED}.items():
@@ -101,8 +105,8 @@ def test_what_the_inputs_decide_is_shown(preset: str) -> None:
 
 def prose(text: str) -> list[str]:
     """The lines that are not SQL: SQL is as wide as the compiler prints it."""
-    before, _, after = text.partition("SQL, one row a query\n")
-    return (before + after.partition("\nExample: one query")[2]).splitlines()
+    before, _, after = text.partition("SQL, one row a ")
+    return (before + after.partition("\nExample: ")[2]).splitlines()
 
 
 @pytest.mark.parametrize("name", [*catalog(), *SETTINGS, *OPTIONS])

@@ -93,3 +93,72 @@ def test_a_job_writes_the_number_and_no_column(tmp_path: Path) -> None:
         assert ("auc", 0.75, None) in found
         columns = connection.sql("describe per_query").fetchall()
         assert [name for name, *_ in columns][-2:] == ["query_id", "mrr"]
+
+
+# -- the catalogue of items ---------------------------------------------------------------
+
+ITEMS = pa.table({"item_id": [*"abcd"]})
+
+
+@pytest.mark.parametrize("text", ["coverage@10", "gini@10"])
+def test_without_the_catalogue_it_is_refused(text: str) -> None:
+    with pytest.raises(
+        sm.SpecError, match=f"{text} needs the items table, one row an item; give items"
+    ):
+        sm.evaluate(RUN, TRUTH, [text])
+
+
+def test_the_catalogue_is_read_only_if_it_is_needed() -> None:
+    result = sm.evaluate(RUN, TRUTH, ["mrr"], items=pa.table({"sku": ["a"]}))
+    assert "sku" not in result.sql
+    assert result["mrr"] == 1
+
+
+def test_items_that_the_catalogue_lacks_are_refused_with_examples() -> None:
+    with pytest.raises(sm.InputError) as told:
+        sm.evaluate(RUN, TRUTH, ["coverage@1"], items=ITEMS.slice(2))
+    (problem,) = told.value.problems
+    assert "ranked items that the items table does not have: 2" in problem
+    assert "\n  a\n  b\n" in problem
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [
+        ([*"abca"], "items that stand more than once in the items table: 1"),
+        (["a", "b", None], "item_id is NULL in 1 row"),
+        ([], "there is no row in it"),
+    ],
+)
+def test_a_bad_catalogue_is_refused(items: list[str | None], problem: str) -> None:
+    table = pa.table({"item_id": pa.array(items, pa.string())})
+    with pytest.raises(sm.InputError, match=problem):
+        sm.evaluate(RUN, TRUTH, ["coverage@1"], items=table)
+
+
+def test_numbers_and_texts_are_the_same_ids() -> None:
+    run = pa.table({"query_id": ["q"], "item_id": [7], "score": [1.0]})
+    truth = pa.table({"query_id": ["q"], "item_id": ["7"], "grade": [1]})
+    items = pa.table({"item_id": ["7", "8"]})
+    assert sm.evaluate(run, truth, ["coverage@1"], items=items)["coverage@1"] == 1 / 2
+
+
+def test_a_condition_makes_the_catalogue_smaller(tmp_path: Path) -> None:
+    spec = sm.Spec(
+        rankings={"relation": "run"},
+        labels={"relation": "truth"},
+        items={"relation": "shop", "where": "is_for_sale", "columns": {"item": "sku"}},
+        metrics=["coverage@2", "gini@1", "auc"],
+    )
+    with duckdb.connect() as connection:
+        connection.register("run", RUN)
+        connection.register("truth", TRUTH)
+        connection.execute("create table shop as select unnest(['a', 'b', 'c', 'd', 'e']) as sku")
+        connection.execute("alter table shop add column is_for_sale boolean default true")
+        connection.execute("update shop set is_for_sale = false where sku = 'e'")
+        rows = connection.sql(sm.compile(spec)).to_arrow_table().to_pylist()
+    assert {row["metric"]: row["value"] for row in rows} == {
+        "coverage": 2 / 4,
+        "gini": 3 / 4,
+        "auc": 3 / 4,
+    }

@@ -80,7 +80,10 @@ class World:
     def evaluated(self, connection: duckdb.DuckDBPyConnection) -> sm.Result:
         """The world by SQL."""
         rankings, labels = (_table(rows) for rows in (self.rankings, self.labels))
-        return sm.evaluate(rankings, labels, self.metrics, connection=connection, **self.given)
+        items = pa.table({"item_id": [*IDS, "never shown"]})
+        return sm.evaluate(
+            rankings, labels, self.metrics, items=items, connection=connection, **self.given
+        )
 
     def relevant(self, query: str, date: object, rel: float) -> int:
         """R: how many items are relevant for a query on a day."""

@@ -98,7 +98,8 @@ class Arithmetic:
         pairs = zip(scores, seen, strict=True)
         rows = [(float(score), grade) for score, grade in pairs if grade is not None]
         if part.metric.pooled:
-            return reference.auc(rows, **one.arguments)
+            n_items = len(self.ranked.keys() | self.labels.keys())
+            return reference.pooled(one, rows, [list(self.ranked)], n_items)
         return reference.computed(one, seen, list(self.labels.values()), rows)
 
     def gain(self, grade: Value) -> float:

@@ -72,6 +72,7 @@ def _spec(measure: Measure, preset: str) -> Spec:
         name="rankings",
         rankings={"relation": "my_rankings"},
         labels={"relation": "my_labels"},
+        items={"relation": "my_items"},
         metrics=[str(measure)],
         preset=preset,
     )

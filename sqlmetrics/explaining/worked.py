@@ -105,6 +105,7 @@ def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
         name="example",
         rankings={"data": pa.table(ranked)},
         labels={"data": pa.table({**labelled, "grade": list(labels.values())})},
+        items={"data": pa.table({"item_id": [*LIST, *NOT_RETRIEVED]})},
         metrics=[str(measure)],
         preset=preset,
     )
