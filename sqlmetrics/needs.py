@@ -173,11 +173,9 @@ class Needs:
         if not metric.ratio:
             return Final(measure, self._guarded(measure, metric.sql("value", view)))
         top, bottom = metric.sql("numerator", view), metric.sql("denominator", view)
-        wrap = "\n    " if len(top + bottom) > 60 else " "
-        ratio = f"{top}{wrap}/ nullif({bottom}, 0e0)"
-        value = self._guarded(measure, ratio)
+        value = self._guarded(measure, _ratio(top, bottom))
         if "weight" in parts:
-            top, bottom = f"{parts['weight']} * {ratio}", parts["weight"]
+            top, bottom = _ratio(f"{parts['weight']} * {top}", bottom), parts["weight"]
         elif self.spec.value(measure, "average") != "micro":
             return Final(measure, value)
         return Final(measure, value, self._counted(measure, top), bottom)
@@ -304,6 +302,11 @@ class Needs:
             pairs = [f"when {number(grade)} then {double(gain[grade])}" for grade in gain]
             return f"case grade {' '.join(pairs)} else 0e0 end"
         return OPTIONS["gain"].choice(gain).sql.format(grade="grade", relevant=relevant)
+
+
+def _ratio(top: str, bottom: str) -> str:
+    wrap = "\n    " if len(top + bottom) > 60 else " "
+    return f"{top}{wrap}/ nullif({bottom}, 0e0)"
 
 
 def _all(*conditions: str) -> str:

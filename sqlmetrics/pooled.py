@@ -72,6 +72,11 @@ class Pool:
     beside: tuple[Stage, ...] = ()
 
     @property
+    def noun(self) -> str:
+        """What one row of a stage is."""
+        return self.name.removesuffix("s")
+
+    @property
     def source(self) -> str:
         """Where the values come from: the last stage, and what stands beside it."""
         last = self.steps[-1][0] if self.steps else "of_segments"
@@ -104,7 +109,7 @@ class Pool:
         keys = [f"ranked.{key}" for key in shape.groups]
         keys += [f"per_query.{segment(name)}" for name in shape.spec.by]
         view = {
-            "about": f"one row a {self.by}: how often it is there, in the queries that count",
+            "about": f"one row a {self.noun}: how often it is there, in the queries that count",
             "keys": [*keys, f"ranked.{self.by}"],
             "columns": self.tallies,
             "on": equal("per_query", "ranked", shape.keys),
@@ -116,7 +121,8 @@ class Pool:
 def _counts(measures: Sequence[Measure]) -> str:
     """The condition of a query that counts for any of the metrics."""
     flags = [f"per_query.{measure.column} = 1e0" for measure in measures]
-    return flags[0] if len(flags) == 1 else f"({' or '.join(flags)})"
+    either = "\n        or ".join(flags)
+    return either if len(flags) == 1 else f"(\n        {either}\n    )"
 
 
 def _pooled_stage(shape: Shape, values: Sequence[tuple[Measure, str, str]]) -> Stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -162,3 +163,28 @@ def test_a_condition_makes_the_catalogue_smaller(tmp_path: Path) -> None:
         "gini": 3 / 4,
         "auc": 3 / 4,
     }
+
+
+def test_gini_is_that_of_recbole() -> None:
+    """The lines of RecBole's GiniIndex (recbole/evaluator/metrics.py) on its matrix of items."""
+    matrix = [["a", "b", "c"], ["a", "c", "d"], ["a", "b", "f"], ["a", "f", "g"]]
+    n_items = 10
+    counted = sorted(Counter(item for row in matrix for item in row).values())
+    places = range(n_items - len(counted) + 1, n_items + 1)
+    total = sum((2 * i - n_items - 1) * x for i, x in zip(places, counted, strict=True))
+    theirs = total / (len(matrix) * len(matrix[0])) / n_items
+
+    rows = [
+        (f"q{i}", item, -place) for i, row in enumerate(matrix) for place, item in enumerate(row)
+    ]
+    queries, items, scores = (list(column) for column in zip(*rows, strict=True))
+    run = pa.table({"query_id": queries, "item_id": items, "score": scores})
+    truth = pa.table({"query_id": queries, "item_id": items, "grade": [1] * len(rows)})
+    catalogue = pa.table({"item_id": [*"abcdefghij"]})
+    assert sm.evaluate(run, truth, "gini@3", items=catalogue)["gini@3"] == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("text", ["auc", "gauc(gauc_weight=positives)", "pnr(average=micro)"])
+def test_what_is_no_mean_of_queries_is_not_estimated(text: str) -> None:
+    spec = sm.Spec(rankings={"data": RUN}, labels={"data": TRUTH}, metrics=[text])
+    assert not spec.is_mean(spec.measures[0])
