@@ -32,15 +32,19 @@ class Metric:
         cutoff: `required`, `optional` or `none`.
         over: What it sums over: `ranked` (the list), `labels`, `ideal` (the labels in
             their ideal order), `ideal_shown` (the list in its ideal order),
-            `ideal_returned` (the labels in their ideal order, beside each list), or
-            `query` (arithmetic over its parts).
+            `ideal_returned` (the labels in their ideal order, beside each list),
+            `described` (the list and what is known of its items), `compared` (the list
+            beside the baseline's), `pairs` (of scored and labelled items), or `query`
+            (arithmetic over its parts). Over `pooled_scores` and `pooled_items` it is a
+            number of all lists together, with no value for a query; its part `rows` is
+            what a query adds.
         empty: What an empty list, or a query without relevant labels, gives.
         source: The paper or tool.
         aliases: Other spellings; one that ends in `@k` needs a cutoff, one that ends in
             `(rel)` is meant only with that setting.
         options: Conventions that change its formula.
         parameters: Numbers of its own, with their defaults.
-        limits: Parameter -> the numbers that it must lie between; else it is above 0.
+        limits: Parameter -> its limit, like `below 1` or `at most 1`; all are above 0.
         parts: The metrics it is made of: name in the template -> metric; `@list` behind it
             leaves out the cutoff.
         needs: What it needs beside rankings and labels: `items`, `items.category`,
@@ -49,7 +53,7 @@ class Metric:
             becomes of it; `skip` if a query for which it is undefined is always left out.
         micro: Whether it has a micro average.
         expected: Whether its mean over all orders of ties is known in closed form: `always`,
-            `uncut` (without a cutoff) or `never`.
+            `uncut` (without a cutoff), `whole` (without a depth) or `never`.
         count: Whether it is a count, whose summary is a total.
         listed: Whether users are told of it; else it is only a part of others.
     """
@@ -65,7 +69,7 @@ class Metric:
     aliases: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
-    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
+    limits: Mapping[str, str] = field(default_factory=dict, hash=False)
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
     needs: tuple[str, ...] = ()
     undefined: str = "never"
@@ -84,21 +88,23 @@ class Metric:
         return tuple(dict.fromkeys((*own, *ties, *policy, *micro, *COMMON_OPTIONS)))
 
     @property
+    def pooled(self) -> bool:
+        """Whether it is a number of all lists together, and none of a single query."""
+        return self.over.startswith("pooled")
+
+    @property
     def ratio(self) -> bool:
         """Whether its template prints a numerator and a denominator, not one value."""
         return hasattr(_macros(self.name), "numerator")
 
-    @property
-    def looks_above(self) -> bool:
-        """Whether its rows need a sum over the rows above them: its template says of what."""
-        return hasattr(_macros(self.name), "above")
-
     def outside(self, parameter: str, value: float) -> str:
         """What a parameter must be, if the value is not; else an empty text."""
-        low, high = self.limits.get(parameter, (0, math.inf))
-        if low < value < high:
+        limit = self.limits.get(parameter, "")
+        words, _, most = limit.rpartition(" ")
+        last = float(most or math.inf)
+        if 0 < value < last or (words == "at most" and value == last):
             return ""
-        return f"between {low} and {high}" if high < math.inf else f"above {low}"
+        return " and ".join(filter(None, ("above 0", limit)))
 
     def sql(self, macro: str, view: object) -> str:
         """The text of one of its macros for the columns and settings of a view."""

@@ -369,6 +369,65 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     ),
                 ),
             ),
+            Option(
+                "gauc_weight",
+                "metric",
+                "what the AUC of a query weighs in the mean",
+                (
+                    Choice("none", "1: every query weighs the same"),
+                    Choice(
+                        "impressions",
+                        "the number of its scored and labelled items",
+                        adds={"weight": "({positives} + {negatives})"},
+                    ),
+                    Choice(
+                        "positives",
+                        "the number of those that are relevant",
+                        adds={"weight": "{positives}"},
+                    ),
+                ),
+            ),
+            Option(
+                "tied_scores",
+                "metric",
+                "a pair of items with different grades and equal scores",
+                (
+                    Choice("exclude", "does not count"),
+                    Choice(
+                        "half",
+                        "counts half as concordant, half as discordant",
+                        adds={"concordant": "5e-1 * {tied}", "discordant": "5e-1 * {tied}"},
+                    ),
+                    Choice("concordant", "counts as concordant", adds={"concordant": "{tied}"}),
+                    Choice("discordant", "counts as discordant", adds={"discordant": "{tied}"}),
+                ),
+            ),
+            Option(
+                "equal_labels",
+                "metric",
+                "a pair of items with equal grades, whatever their scores",
+                (
+                    Choice("exclude", "does not count"),
+                    Choice("concordant", "counts as concordant", adds={"concordant": "{equal}"}),
+                ),
+            ),
+            Option(
+                "pnr_form",
+                "metric",
+                "what the concordant pairs are divided by",
+                (
+                    Choice(
+                        "share",
+                        "concordant and discordant pairs: pos / (pos + neg)",
+                        adds={"compared": "{concordant}\n    + {discordant}"},
+                    ),
+                    Choice(
+                        "ratio",
+                        "discordant pairs: pos / neg",
+                        adds={"compared": "{discordant}"},
+                    ),
+                ),
+            ),
         )
     }
 )

@@ -77,7 +77,7 @@ def statements(spec: Spec) -> Iterator[str]:
     for table, name in targets(spec).items():
         yield print_template(f"jobs/{table}", {"table": name})
         if table == "per_query":
-            for measure in spec.measures:
+            for measure in (one for one in spec.measures if not one.metric.pooled):
                 column = identifier(measure.column)
                 yield f"alter table {relation(name)} add column if not exists {column} double"
         yield f"delete from {relation(name)} where spec = {literal(spec.title)}"

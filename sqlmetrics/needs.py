@@ -26,6 +26,7 @@ SUMS = {
     "ideal_returned": "as_returned",
     "described": "variety",
     "compared": "agreement",
+    "pairs": "paired",
 }
 """Relation -> the stage of its sums; a sum may be joined with those before it."""
 
@@ -36,8 +37,11 @@ class Sums:
 
     Attributes:
         over: A relation of `SUMS`.
-        suffix: Tells apart the ideal orders of gain tables that order grades differently.
+        suffix: Tells apart the ideal orders of gain tables that order grades differently,
+            and pairs by what they compare.
         order: What an ideal order is sorted by, empty where nothing is.
+        relevant: Which item of a pair is to be the higher one; empty: that of the higher
+            grade.
         columns: The sums, by name.
         joined: Other sums that the rows of this one must be joined with.
         cutoffs: The cutoffs of its sums, None for a sum over the whole list.
@@ -46,6 +50,7 @@ class Sums:
     over: str
     suffix: str = ""
     order: str = ""
+    relevant: str = ""
     columns: dict[str, Column] = field(default_factory=dict)
     joined: dict[str, None] = field(default_factory=dict)
     cutoffs: set[int | None] = field(default_factory=set)
@@ -74,7 +79,10 @@ class Sums:
 
 @dataclass(frozen=True)
 class Final:
-    """A metric in `per_query`: its value and, for a micro mean, what it is a ratio of."""
+    """A metric in `per_query`: its value and, for a micro mean, what it is a ratio of.
+
+    A metric that has no value for a query has 1 there if the query adds rows to it.
+    """
 
     measure: Measure
     value: str
@@ -105,9 +113,34 @@ class Needs:
         return "answered" if self.spec.options["unjudged"] == "condensed" else "retrieved"
 
     @property
-    def reads_items(self) -> bool:
-        """Whether ranked rows must say which item they are."""
-        return any(sums.over in ("described", "compared") for sums in self.sums.values())
+    def reads_item(self) -> bool:
+        """Whether ranked rows must have their item."""
+        return self._is_over("described", "compared", "pooled_items")
+
+    @property
+    def reads_score(self) -> bool:
+        """Whether ranked rows must have their score."""
+        return self._is_over("pairs", "pooled_scores")
+
+    @property
+    def reads_judged(self) -> bool:
+        """Whether ranked rows must say if their item has a label."""
+        return self.rows.judged or self.reads_score
+
+    def _is_over(self, *relations: str) -> bool:
+        overs = {sums.over for sums in self.sums.values()}
+        return not {*relations}.isdisjoint(overs | {one.metric.over for one in self.pooled})
+
+    @property
+    def depth(self) -> str:
+        """The condition that a ranked row is looked at, empty without a depth."""
+        depth = self.spec.options["depth"]
+        return "" if depth == "none" else f"rnk <= {depth}"
+
+    @property
+    def pooled(self) -> list[Measure]:
+        """The metrics that are numbers of all lists together."""
+        return [measure for measure in self.spec.measures if measure.metric.pooled]
 
     @property
     def counts_unlabelled(self) -> bool:
@@ -117,13 +150,19 @@ class Needs:
 
     def _final(self, measure: Measure) -> Final:
         bound = self.spec.bound(measure)
+        view = View(self.spec, bound, self._text)
+        if bound.metric.pooled:
+            added = f"case when {view.rows} > 0e0 then 1e0 end"
+            return Final(measure, self._counted(bound, added))
         if not bound.metric.ratio:
             return Final(measure, self._guarded(bound, self._text(bound)))
-        view = View(self.spec, bound, self._text)
         top, bottom = (bound.metric.sql(name, view) for name in ("numerator", "denominator"))
         value = self._guarded(bound, _ratio(top, bottom))
-        micro = self.spec.value(bound, "average") == "micro"
-        return Final(measure, value, top, bottom) if micro else Final(measure, value)
+        if self.spec.weighs(bound):
+            top, bottom = _ratio(f"{view.weight} * {top}", bottom), view.weight
+        elif self.spec.value(bound, "average") != "micro":
+            return Final(measure, value)
+        return Final(measure, value, self._counted(bound, top), bottom)
 
     def _text(self, measure: Measure) -> str:
         """A metric's value before any policy, in `per_query`."""
@@ -140,6 +179,10 @@ class Needs:
             value = self._chosen("no_relevant", measure).format(value=value)
         elif metric.undefined == "zero":
             value = f"coalesce({value}, 0e0)"
+        return self._counted(measure, value)
+
+    def _counted(self, measure: Measure, value: str) -> str:
+        """The value of a query that the mean runs over, NULL for another."""
         over = self._chosen("average_over", measure)
         if over:
             hits = self._summed(measure.part(catalog()["num_rel_ret"]))
@@ -185,6 +228,8 @@ class Needs:
     def _sums_of(self, measure: Measure) -> Sums:
         """Where a metric is summed."""
         over = measure.metric.over
+        if over == "pairs":
+            return self._pairs(measure)
         if not over.startswith("ideal"):
             return self._sums(over)
         gain = self.spec.value(measure, "gain")
@@ -195,6 +240,15 @@ class Needs:
         if over == "ideal_returned":
             self._sums("ideal", suffix, order)
         return self._sums(over, suffix, order)
+
+    def _pairs(self, measure: Measure) -> Sums:
+        """The pairs of a relevant item and another, or of any two different grades."""
+        if "rel" not in measure.metric.parameters:
+            return self._sums("pairs", "_by_grade")
+        view = View(self.spec, measure, self._text)
+        sums = self._sums("pairs", view.suffix)
+        sums.relevant = view.relevant
+        return sums
 
     def _sums(self, over: str, suffix: str = "", order: str = "") -> Sums:
         sums = self.sums.setdefault(SUMS[over] + suffix, Sums(over, suffix, order))

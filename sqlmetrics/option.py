@@ -44,6 +44,9 @@ class Choice:
         needs: What must hold for it, in words; the spec knows how to tell.
         data: What metrics need beside rankings and labels if it holds; see `Metric.needs`.
         all_orders: For `ties`: whether the metrics are means over all orders of ties.
+        adds: What it adds to the parts of its metric, by the part's name, as SQL over
+            {parts}; a part of a new name is made of it. `weight` is what a query weighs
+            in the mean.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Choice:
     needs: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     all_orders: bool = False
+    adds: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from sqlmetrics.inputs.relation import Tables
 from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.measure import Measure
 from sqlmetrics.needs import SUMS, Final, Needs, Sums
+from sqlmetrics.pairs import pair_stages
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
@@ -35,6 +36,8 @@ class Plan:
         shape: What the two tables hold.
         inputs: The two tables, as the other stages and the input checks read them.
         per_query: From the tables to one row a query.
+        again: The part of these that the summary reads too, beside `per_query`: the ranked
+            rows, if a metric is a number of all lists together.
         summary: From `per_query` to one row a metric, system and segment.
         output: The columns of the per-query table.
         where: Which rows of `per_query` that table holds.
@@ -45,6 +48,7 @@ class Plan:
     shape: Shape
     inputs: tuple[Stage, ...]
     per_query: tuple[Stage, ...]
+    again: tuple[Stage, ...]
     summary: tuple[Stage, ...]
     output: tuple[Column, ...]
     where: str
@@ -65,12 +69,14 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
     shape = Shape(spec, tables).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
+    stages = _PerQuery(shape, needs)
     return Plan(
         spec=spec,
         measures=spec.measures,
         shape=shape,
         inputs=shape.stages(),
-        per_query=tuple(_PerQuery(shape, needs).stages()),
+        per_query=tuple(stages.stages()),
+        again=tuple(stages.ranked_stages()) if needs.pooled else (),
         summary=rollup.stages(),
         output=tuple(rollup.per_query_output()),
         where="is_ranked = 1" if spec.options["missing"] == "drop" else "",
@@ -98,9 +104,8 @@ class _PerQuery:
     def stages(self) -> Iterator[Stage]:
         """All of them, each after those that it reads."""
         rankings, labels = self._names()
-        yield from self._unique_stages()
-        ranked = self._ranked_stage(rankings, labels)
-        yield ranked
+        *unique, ranked = self.ranked_stages()
+        yield from (*unique, ranked)
         yield from self.needs.rows.stages(
             [column.name for column in ranked.view["columns"]],
             self.shape.keys,
@@ -119,6 +124,11 @@ class _PerQuery:
         if self._evaluated == "evaluated":
             yield from self._evaluated_stages()
         yield self._per_query_stage()
+
+    def ranked_stages(self) -> Iterator[Stage]:
+        """The stages from the two tables to one row a ranked item."""
+        yield from self._unique_stages()
+        yield self._ranked_stage(*self._names())
 
     @property
     def _merges(self) -> dict[str, bool]:
@@ -153,14 +163,9 @@ class _PerQuery:
         return [best] + [Column(f"min({name})", name) for name in first]
 
     def _ranked_stage(self, rankings: str, labels: str) -> Stage:
-        carried = (*self.shape.keys, *self.shape.listed_facts)
-        columns = [Column(f"{rankings}.{name}", name) for name in carried]
-        if self.needs.rows.has_ties:
-            columns.append(Column(f"{rankings}.{self.shape.sorters[0]}", self.shape.sorters[0]))
-        if self.needs.reads_items:
-            columns.append(Column(f"{rankings}.item_id", "item_id"))
+        columns = list(dict.fromkeys(self._known_of_rows(rankings)))
         columns.append(Column(f"coalesce({labels}.grade, 0e0)", "grade"))
-        if self.needs.rows.judged:
+        if self.needs.reads_judged:
             flag = f"case when {labels}.grade is null then 0e0 else 1e0 end"
             columns.append(Column(flag, "judged"))
         over = Window(
@@ -188,18 +193,27 @@ class _PerQuery:
         }
         return Stage("ranked", "ranked", view)
 
+    def _known_of_rows(self, rankings: str) -> Iterator[Column]:
+        """The columns of the rankings that later stages read."""
+        tied_by = [self.shape.sorters[0]] if self.needs.rows.has_ties else []
+        item = ["item_id"] if self.needs.reads_item else []
+        for name in (*self.shape.keys, *self.shape.listed_facts, *tied_by, *item):
+            yield Column(f"{rankings}.{name}", name)
+        if self.needs.reads_score:
+            yield self._score(rankings)
+
+    def _score(self, rankings: str) -> Column:
+        """What pairs of items are compared by: the higher, the better."""
+        if "rank" in self.shape.columns["rankings"]:
+            return Column(f"-{rankings}.given_rank", "score")
+        return Column(f"{rankings}.score", "score")
+
     def _answered_stage(self, rankings: str) -> Stage:
         """The lists there are, also those of which no item is left."""
         columns = [Column("1", "is_ranked")]
         columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
         view = {"keys": self.shape.keys, "columns": columns, "from": rankings}
         return Stage("answered", "answered", view)
-
-    @property
-    def _depth(self) -> str:
-        """The condition that a ranked row is looked at, empty without a depth."""
-        depth = self.shape.spec.options["depth"]
-        return "" if depth == "none" else f"rnk <= {depth}"
 
     def _sums_in_order(self) -> list[Sums]:
         """The labels' sums first: the rankings' may be joined with them."""
@@ -213,7 +227,9 @@ class _PerQuery:
     def _row_stages(self, sums: Sums) -> Iterator[Stage]:
         """The stages of the rows that are summed, where they are made of the ranked ones."""
         made = {"described": description.stages, "compared": comparison.stages}
-        if sums.over in made:
+        if sums.over == "pairs":
+            yield from pair_stages(sums, self.shape.keys, self.needs.depth)
+        elif sums.over in made:
             ends = (sums.deepest, self.shape.spec.options["depth"])
             last = min((end for end in ends if isinstance(end, int)), default=None)
             shown = f"rnk <= {last}" if last else ""
@@ -231,7 +247,7 @@ class _PerQuery:
                 Column(f"row_number() over {Window(keys, [f'{sums.order} desc'])}", "rnk"),
             ],
             "from": over,
-            "where": self._depth if over == "ranked" else "",
+            "where": self.needs.depth if over == "ranked" else "",
             "about": _ABOUT_IDEAL[sums.over],
         }
         return Stage(sums.rows, "chosen", view)
@@ -255,7 +271,7 @@ class _PerQuery:
                 "columns": columns,
                 "from": over,
                 "joins": joins,
-                "where": self._depth if sums.over == "ranked" else "",
+                "where": self.needs.depth if sums.over == "ranked" else "",
                 "about": _ABOUT[sums.over],
             },
         )
@@ -331,6 +347,7 @@ _ABOUT = {
     "ideal_returned": "one row a query with a ranking: sums over as many of its labels",
     "described": "one row a query with a ranking: sums over the items of its list",
     "compared": "one row a query with a ranking: sums over its list beside the baseline's",
+    "pairs": "one row a query with a scored and labelled item: its pairs of them",
 }
 
 _ABOUT_IDEAL = {

@@ -8,14 +8,16 @@ for an item without a label. `labels` are the grades of all labels of the query.
 that is undefined for a query returns None.
 
 Other metrics are given the `items` themselves, best first, with the `other` list of the
-same query, the baseline's, or with the `catalogue`: what is known of every item.
+same query, the baseline's, or with the `catalogue`: what is known of every item. Metrics
+of pairs are given `rows`: score and grade of every item that has both. Metrics of all
+lists together are given their `lists`, or the rows of all.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, groupby
@@ -23,6 +25,8 @@ from typing import Any
 
 Grades = Sequence[float | None]
 Ids = Sequence[str]
+Scored = Sequence[tuple[float, float]]
+Shown = Sequence[Ids]
 Gain = str | Mapping[float, float]
 Value = float | None
 Rounding = str | int
@@ -398,6 +402,115 @@ def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
     return product / (math.hypot(*one) * math.hypot(*two))
 
 
+def num_pos(rows: Scored, *, rel: float) -> Value:
+    """Relevant items among the rows."""
+    return float(sum(1 for _, grade in rows if grade >= rel)) if rows else None
+
+
+def num_neg(rows: Scored, *, rel: float) -> Value:
+    """The others."""
+    return float(sum(1 for _, grade in rows if grade < rel)) if rows else None
+
+
+def num_won(rows: Scored, *, rel: float) -> Value:
+    """Of every relevant and every other item: how often the relevant one scores higher."""
+    positives = [score for score, grade in rows if grade >= rel]
+    negatives = [score for score, grade in rows if grade < rel]
+    won = sum((p > n) + 0.5 * (p == n) for p in positives for n in negatives)
+    return float(won) if rows else None
+
+
+def gauc(rows: Scored, *, rel: float, gauc_weight: str) -> Value:
+    """The share of those pairs that the relevant item wins; its weight is for the mean."""
+    positives, negatives = num_pos(rows, rel=rel) or 0.0, num_neg(rows, rel=rel) or 0.0
+    return _ratio(num_won(rows, rel=rel), positives * negatives)
+
+
+def num_concordant(rows: Scored) -> Value:
+    """Pairs in which the higher grade has the higher score."""
+    return _pairs(rows, lambda scores, grades: scores * grades > 0)
+
+
+def num_discordant(rows: Scored) -> Value:
+    """Pairs in which the higher grade has the lower score."""
+    return _pairs(rows, lambda scores, grades: scores * grades < 0)
+
+
+def num_tied(rows: Scored) -> Value:
+    """Pairs of different grades and equal scores."""
+    return _pairs(rows, lambda scores, grades: scores == 0 and grades != 0)
+
+
+def num_equal(rows: Scored) -> Value:
+    """Pairs of equal grades."""
+    return _pairs(rows, lambda _, grades: grades == 0)
+
+
+def pnr(rows: Scored, *, tied_scores: str, equal_labels: str, pnr_form: str) -> Value:
+    """Positive pairs / (positive + negative pairs), or / negative pairs."""
+    return _ratio(*pnr_parts(rows, tied_scores, equal_labels, pnr_form))
+
+
+def pnr_parts(
+    rows: Scored, tied_scores: str, equal_labels: str, pnr_form: str
+) -> tuple[float, float]:
+    """What stands above and below the line of a positive-negative ratio."""
+    pos, neg, tied = num_concordant(rows) or 0, num_discordant(rows) or 0, num_tied(rows) or 0
+    if equal_labels == "concordant":
+        pos += num_equal(rows) or 0
+    pos += tied * {"half": 0.5, "concordant": 1}.get(tied_scores, 0)
+    neg += tied * {"half": 0.5, "discordant": 1}.get(tied_scores, 0)
+    return pos, pos + neg if pnr_form == "share" else neg
+
+
+def _pairs(rows: Scored, counts: Callable[[int, int], bool]) -> Value:
+    """How many pairs of rows count, by which has the higher score and which the higher grade."""
+    if not rows:
+        return None
+    return float(
+        sum(
+            counts((s > t) - (s < t), (g > h) - (g < h)) for (s, g), (t, h) in combinations(rows, 2)
+        )
+    )
+
+
+def auc(rows: Scored, *, rel: float, max_fpr: float) -> Value:
+    """The area under the ROC curve, up to max_fpr standardised as McClish does."""
+    positives, negatives = num_pos(rows, rel=rel) or 0.0, num_neg(rows, rel=rel) or 0.0
+    if not positives or not negatives:
+        return None
+    if max_fpr == 1:
+        return (num_won(rows, rel=rel) or 0.0) / (positives * negatives)
+    area, fpr, tpr = 0.0, 0.0, 0.0
+    for threshold in sorted({score for score, _ in rows}, reverse=True):
+        shown = [grade for score, grade in rows if score >= threshold]
+        new_fpr = sum(1 for grade in shown if grade < rel) / negatives
+        new_tpr = sum(1 for grade in shown if grade >= rel) / positives
+        end = min(new_fpr, max_fpr)
+        if end > fpr:
+            at_end = tpr + (new_tpr - tpr) * (end - fpr) / (new_fpr - fpr)
+            area += (end - fpr) * (tpr + at_end) / 2
+        fpr, tpr = new_fpr, new_tpr
+    least, most = max_fpr**2 / 2, max_fpr
+    return (1 + (area - least) / (most - least)) / 2
+
+
+def coverage(lists: Shown, catalogue: Catalogue, *, k: int) -> Value:
+    """Different items in the top k of any list / items of the catalogue."""
+    return _ratio(len({item for items in lists for item in items[:k]}), len(catalogue))
+
+
+def gini(lists: Shown, catalogue: Catalogue, *, k: int) -> Value:
+    """How unequally the places in the top k go to the items: mean difference / 2 means."""
+    shown = Counter(item for items in lists for item in items[:k])
+    counts = [*shown.values(), *[0] * (len(catalogue) - len(shown))]
+    apart = sum(abs(x - y) for x in counts for y in counts)
+    return _ratio(apart, 2 * len(counts) * sum(counts))
+
+
+OF_SETS = {"auc", "coverage", "gini"}
+"""The metrics of all lists together: of a single query it is only said if it adds to them."""
+
 _gain = gain  # metrics have a parameter of this name
 
 
@@ -661,8 +774,10 @@ def evaluate(
         catalogue: The items table.
         baseline: The system that the others are compared with.
     """
+    scores = _scores(rankings, score_precision)
     world = World(
-        _lists(rankings, ties, score_precision),
+        {key: _sorted(items, ties) for key, items in scores.items()},
+        scores,
         _graded(labels, negative_grades),
         _facts(rankings, known, segments),
         frozenset((one.date, one.query) for one in known if one.date is not None),
@@ -700,6 +815,7 @@ class World:
 
     Attributes:
         lists: The items of every ranked list, best first, in groups of equal scores.
+        scores: Their scores.
         graded: The grades of every labelled query's items, by day and query.
         facts: What is known of a query, by day and query.
         searched: The queries of a day that the queries table lists.
@@ -712,6 +828,7 @@ class World:
     """
 
     lists: Mapping[Key, list[list[str]]]
+    scores: Mapping[Key, Mapping[str, float]]
     graded: Mapping[tuple[Any, str], Mapping[str, Value]]
     facts: Mapping[tuple[Any, str], Facts]
     searched: frozenset[tuple[Any, str]]
@@ -765,11 +882,20 @@ class World:
             "items": self.items(key),
             "other": self.items((date, self.baseline or "", query)),
             "catalogue": self.catalogue,
+            "rows": self.rows(key),
         }
+
+    def rows(self, key: Key) -> Scored:
+        """Score and grade of the items of a list that have a label, best first."""
+        labels, scores = self.labels(key) or {}, self.scores.get(key, {})
+        rows = [(scores[item], labels.get(item)) for item in self.items(key)]
+        return [(score, grade) for score, grade in rows if grade is not None]
 
     def value(self, one: Asked, key: Key) -> Value:
         """A metric of one list, before any policy."""
         given = self.given(key)
+        if one.name in OF_SETS:
+            return 1.0 if given["rows" if one.name == "auc" else "grades"] else None
         if (one.ties or self.ties) != "average":
             return computed(one, given)
 
@@ -779,15 +905,16 @@ class World:
         return expected(one, metric, self.groups(key), self.depth)
 
 
-def _lists(
-    rankings: Sequence[Ranked], ties: str, precision: str
-) -> dict[tuple[Any, str, str], list[list[str]]]:
+def _scores(
+    rankings: Sequence[Ranked], precision: str
+) -> dict[tuple[Any, str, str], dict[str, float]]:
+    """Item -> score of every list, the best one of duplicates."""
     best: dict[tuple[Any, str, str], dict[str, float]] = defaultdict(dict)
     for row in rankings:
         score = {"float32": float32, "decimal6": decimal6}.get(precision, float)(row.order)
         items = best[row.date, row.system, row.query]
         items[row.item] = max(score, items.get(row.item, score))
-    return {key: _sorted(items, ties) for key, items in best.items()}
+    return best
 
 
 def _sorted(items: Mapping[str, float], ties: str) -> list[list[str]]:
@@ -847,13 +974,7 @@ def _population(world: World, asked: Sequence[Asked]) -> list[Key]:
 
 def _per_query(one: Asked, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
-    is_ranked = key in world.lists
-    if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
-        return None
-    if not is_ranked and world.missing == "drop":
-        return None
-    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
-    if one.average_over == "hits" and not _hit_ranks(world.grades(key)[0], k, rel):
+    if not _is_counted(one, world, key):
         return None
     value = world.value(one, key)
     if value is None:
@@ -868,25 +989,44 @@ def computed(one: Asked, given: Mapping[str, Any]) -> Value:
     return function(**wanted, **one.arguments)
 
 
+def _is_counted(one: Asked, world: World, key: Key) -> bool:
+    """Whether a query is one of those that the mean of a metric is for."""
+    is_ranked = key in world.lists
+    if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
+        return False
+    if not is_ranked and world.missing == "drop":
+        return False
+    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
+    return one.average_over != "hits" or bool(_hit_ranks(world.grades(key)[0], k, rel))
+
+
 def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
     """The summary of one metric over some queries."""
     top, bottom, absent, skipped = [], [], 0, 0
+    counted = sum(1 for value in values.values() if value is not None)
     for key, value in values.items():
         is_ranked = key in world.lists
         if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
             continue
         absent += not is_ranked
-        if value is None:
-            skipped += is_ranked or world.missing != "drop"
+        skipped += value is None and (is_ranked or world.missing != "drop")
+        if not _is_counted(one, world, key):
             continue
         weight = world.facts.get((key[0], key[2]), Facts()).weight
-        micro = one.average == "micro"
-        parts = micro_parts(one, world, key) if micro else (value, 1.0)
-        top.append(parts[0] * (1.0 if one.count else weight))
-        bottom.append(parts[1] * weight)
+        above, below = mean_parts(one, value, world, key)
+        top.append(above * (1.0 if one.count else weight))
+        bottom.append(below * weight)
+    if one.name in OF_SETS:
+        keys = [key for key, value in values.items() if value is not None]
+        given = {
+            "rows": [row for key in keys for row in world.rows(key)],
+            "lists": [world.items(key) for key in keys],
+            "catalogue": world.catalogue,
+        }
+        return Mean(computed(one, given) if keys else None, counted, skipped, absent)
     total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
     mean = total / math.fsum(bottom) if math.fsum(bottom) else None
-    return Mean(total if one.count else mean, len(top), skipped, absent)
+    return Mean(total if one.count else mean, counted, skipped, absent)
 
 
 def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
@@ -898,8 +1038,25 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
     }[average_over]
 
 
+def mean_parts(one: Asked, value: Value, world: World, key: Key) -> tuple[float, float]:
+    """What a query adds to the numerator and the denominator of a mean."""
+    if one.average == "micro":
+        return micro_parts(one, world, key)
+    if value is None:
+        return 0.0, 0.0
+    weight = 1.0
+    if one.name == "gauc":
+        rows = world.rows(key)
+        positives = sum(1 for _, grade in rows if grade >= one.arguments["rel"])
+        weights = {"none": 1.0, "impressions": len(rows), "positives": positives}
+        weight = weights[one.arguments["gauc_weight"]]
+    return value * weight, weight
+
+
 def micro_parts(one: Asked, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a micro mean."""
+    if one.name == "pnr":
+        return pnr_parts(world.rows(key), **one.arguments)
     grades, labels = world.grades(key)
     given = dict(one.arguments)
     if one.name == "ndcg":

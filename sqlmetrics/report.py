@@ -126,17 +126,18 @@ def _segment(row: dict[str, Any]) -> str:
 
 def _queries(result: Result) -> Cells:
     table = result.per_query()
-    measures = {measure.column for measure in result.measures}
-    keys = [name for name in table.column_names if name not in measures]
+    measures = [measure for measure in result.measures if not measure.metric.pooled]
+    columns = {measure.column for measure in measures}
+    keys = [name for name in table.column_names if name not in columns]
     rows = [
         [
             *(printable(row[key]) for key in keys),
-            *(_number(measure, row[measure.column]) for measure in result.measures),
+            *(_number(measure, row[measure.column]) for measure in measures),
         ]
         for row in table.to_pylist()
     ]
     names = ["date" if key == "metric_date" else key for key in keys]
-    return [*names, *map(str, result.measures)], rows, len(keys)
+    return [*names, *map(str, measures)], rows, len(keys)
 
 
 def _wide(result: Result) -> Cells:

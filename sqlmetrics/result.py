@@ -59,7 +59,7 @@ class Result:
         rows = self._summary.filter(mine)
         if self._is_one:
             return rows["value"][0].as_py() if rows.num_rows else None
-        others = [one.column for one in self.measures if one != measure]
+        others = [one.column for one in self.measures if one != measure and not one.metric.pooled]
         return replace(
             self,
             measures=(measure,),
@@ -79,17 +79,19 @@ class Result:
         """One row a metric, day, system and segment: the fact table's columns.
 
         value = numerator / denominator; both are NULL for counts, whose value is a
-        total. n_queries were counted; n_skipped were left out because the metric is
-        undefined for them (or, averaged over hits, has none); n_missing have a label
-        but no ranking (with missing=zero they are counted as empty lists).
+        total, and for metrics of all lists together, like auc, which cannot be added up.
+        n_queries were counted; n_skipped were left out because the metric is undefined
+        for them (or, averaged over hits, has none), or because they add no row to a metric
+        of all lists together; n_missing have a label but no ranking (with missing=zero
+        they are counted as empty lists).
         """
         return self._summary
 
     def per_query(self) -> pa.Table:
         """One row a query: [metric_date,] system, query_id, one column a metric.
 
-        NULL where the query is left out of the metric's mean. The rows are in the order
-        of those keys.
+        NULL where the query is left out of the metric's mean. A metric of all lists
+        together has no column. The rows are in the order of those keys.
         """
         keys = [key for key in KEYS if key in self._per_query.column_names]
         return self._per_query.sort_by([(key, "ascending") for key in keys])

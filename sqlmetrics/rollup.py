@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.needs import Final, Needs
+from sqlmetrics.pooled import Segment, pooled_stages
 from sqlmetrics.shape import Shape, segment
-from sqlmetrics.stage import Column, Stage
+from sqlmetrics.stage import Column, Stage, equal
 from sqlmetrics.template import literal
 
 NO_DATE = "1970-01-01"
@@ -25,7 +26,8 @@ class Rollup:
 
     def stages(self) -> tuple[Stage, ...]:
         """One row a query and metric, then their totals, then the summary."""
-        return (self._values_stage(), self._totals_stage(), self._summary_stage())
+        pooled = pooled_stages(self.shape, self.needs, self._segments)
+        return (self._values_stage(), self._totals_stage(), *pooled, self._summary_stage())
 
     def per_query_output(self) -> Iterator[Column]:
         """The columns of the per-query table."""
@@ -35,7 +37,8 @@ class Rollup:
         yield system
         yield Column("query_id", "query_id")
         for measure in self.shape.spec.measures:
-            yield Column(measure.column, measure.column)
+            if not measure.metric.pooled:
+                yield Column(measure.column, measure.column)
 
     @cached_property
     def _micro(self) -> bool:
@@ -45,12 +48,8 @@ class Rollup:
     def _counts(self) -> bool:
         return any(measure.metric.count for measure in self.shape.spec.measures)
 
-    @cached_property
-    def _groups(self) -> tuple[str, ...]:
-        return tuple(key for key in self.shape.keys if key != "query_id")
-
     def _values_stage(self) -> Stage:
-        shared = [*self._groups, *self.shape.facts, Column("1 - is_ranked", "is_missing")]
+        shared = [*self.shape.groups, *self.shape.facts, Column("1 - is_ranked", "is_missing")]
         metrics = [
             (
                 [*shared, *self._value_columns(final)],
@@ -71,6 +70,8 @@ class Rollup:
             yield Column(f"{measure.column}_denominator" if ratio else "1e0", "denominator")
         if self._counts:
             yield Column("1" if measure.metric.count else "0", "is_count")
+        if self.needs.pooled:
+            yield Column("1" if measure.metric.pooled else "0", "is_pooled")
 
     def _totals_stage(self) -> Stage:
         weight = " * weight" if "weight" in self.shape.facts else ""
@@ -80,7 +81,7 @@ class Rollup:
             bottom = "sum(case when metric_value is null then 0e0 else weight end)"
         if self._micro:
             top, bottom = (
-                f"sum(case when metric_value is null then 0e0 else {part}{weight} end)"
+                f"sum(case when numerator is null then 0e0 else {part}{weight} end)"
                 for part in ("numerator", "denominator")
             )
         counted = "metric_value is null"
@@ -96,37 +97,57 @@ class Rollup:
         }
         if self._counts:
             sums["total"] = "case when max(is_count) = 1 then coalesce(sum(metric_value), 0e0) end"
-        segments: list[tuple[str, str, list[str]]] = [(ALL, literal(ALL), [])]
-        segments += [(name, segment(name), [segment(name)]) for name in self.shape.spec.by]
+        if self.needs.pooled:
+            sums["is_pooled"] = "max(is_pooled)"
         view = {
-            "groups": [*self._groups],
+            "about": "one row a system, segment and metric: what its mean is made of",
+            "groups": [*self.shape.groups],
+            "keys": ["metric", "k"],
             "sums": [Column(sql, name) for name, sql in sums.items()],
-            "segments": segments,
+            "from": "metric_values",
+            "segments": self._segments,
         }
-        return Stage("totals", "totals", view)
+        return Stage("totals", "segments", view)
+
+    @property
+    def _segments(self) -> list[Segment]:
+        """Name, value and column of every segment; `all` has no column."""
+        own = [(name, segment(name), [segment(name)]) for name in self.shape.spec.by]
+        return [(ALL, literal(ALL), []), *own]
 
     def _summary_stage(self) -> Stage:
-        top, bottom = "numerator", "denominator"
+        names = ("segment_name", "segment_value", "metric", "k")
+        of = "totals." if self.needs.pooled else ""
+        columns = [
+            Column(literal(self.shape.spec.title), "spec"),
+            *self._named_keys(of),
+            *(Column(f"{of}{name}", name) for name in names),
+            *self._numbers(),
+            *(Column(f"cast({n} as bigint)", n) for n in ("n_queries", "n_skipped", "n_missing")),
+            Column(self._added_up("sum_sq", counts=False), "sum_sq"),
+        ]
+        on = equal("pooled", "totals", (*self.shape.groups, *names))
+        return Stage("summary", "summary", {"columns": columns, "pooled": on * bool(of)})
+
+    def _numbers(self) -> Iterator[Column]:
+        """Value, numerator and denominator; both are NULL for what cannot be added up."""
         value = "numerator / nullif(denominator, 0e0)"
         if self._counts:
             value = f"coalesce(total, {value})"
-            top, bottom = (f"case when total is null then {name} end" for name in (top, bottom))
-        columns = [
-            Column(literal(self.shape.spec.title), "spec"),
-            *self._named_keys(),
-            *(Column(name, name) for name in ("segment_name", "segment_value", "metric", "k")),
-            Column(value, "value"),
-            Column(top, "numerator"),
-            Column(bottom, "denominator"),
-            *(Column(f"cast({n} as bigint)", n) for n in ("n_queries", "n_skipped", "n_missing")),
-            Column("sum_sq", "sum_sq"),
-        ]
-        return Stage("summary", "summary", {"columns": columns})
+        if self.needs.pooled:
+            value = f"case\n    when is_pooled = 1 then pooled_value\n    else {value}\nend"
+        yield Column(value, "value")
+        for name in ("numerator", "denominator"):
+            yield Column(self._added_up(name, counts=self._counts), name)
 
-    def _named_keys(self) -> Iterator[Column]:
+    def _added_up(self, name: str, *, counts: bool) -> str:
+        """A sum, NULL for the metrics that are not made of it."""
+        conditions = ["total is null"] * counts + ["is_pooled = 0"] * bool(self.needs.pooled)
+        return f"case when {' and '.join(conditions)} then {name} end" if conditions else name
+
+    def _named_keys(self, of: str = "") -> Iterator[Column]:
         has_date = "metric_date" in self.shape.keys
-        date = "metric_date" if has_date else f"cast({literal(NO_DATE)} as date)"
+        date = f"{of}metric_date" if has_date else f"cast({literal(NO_DATE)} as date)"
         yield Column(date, "metric_date")
-        yield Column(
-            "system" if "system" in self.shape.keys else literal(self.shape.spec.title), "system"
-        )
+        has_system = "system" in self.shape.keys
+        yield Column(f"{of}system" if has_system else literal(self.shape.spec.title), "system")

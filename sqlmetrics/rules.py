@@ -236,7 +236,7 @@ _SPECIAL: Mapping[str, Callable[[Plan], Iterator[RowCheck]]] = {
 
 def group_checks(plan: Plan) -> Iterator[GroupCheck]:
     """The groups of rows that the spec does not allow."""
-    for checks in (_repeats, _orders, _unjudged, _varying, _undescribed, _common):
+    for checks in (_repeats, _orders, _unjudged, _varying, _undescribed, _common, _unknown):
         yield from checks(plan)
 
 
@@ -363,6 +363,18 @@ def _common(plan: Plan) -> Iterator[GroupCheck]:
         "compare the ids: type, case, spaces, leading zeros",
         {"on": equal(names["labels"], names["rankings"], plan.shape.label_keys), **names},
     )
+
+
+def _unknown(plan: Plan) -> Iterator[GroupCheck]:
+    if any(measure.metric.over == "pooled_items" for measure in plan.measures):
+        yield GroupCheck(
+            "rankings",
+            "unknown",
+            ("item_id",),
+            "ranked items that the items table does not have",
+            "add them to the items, or rank only items of the catalogue (where)",
+            {**plan.shape.names},
+        )
 
 
 def _repeated(table: str, names: Mapping[str, str], keys: Sequence[str], policy: str) -> GroupCheck:

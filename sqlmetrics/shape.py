@@ -100,6 +100,11 @@ class Shape:
         return date + (("system",) if "system" in has else ()) + ("query_id",)
 
     @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """What a summary is made for: every day and system."""
+        return tuple(key for key in self.keys if key != "query_id")
+
+    @cached_property
     def query_keys(self) -> tuple[str, ...]:
         """What a query is identified by, whichever system answers it."""
         return tuple(key for key in self.keys if key != "system")

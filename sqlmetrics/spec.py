@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from sqlmetrics.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
-from sqlmetrics.option import Value
+from sqlmetrics.option import Choice, Value
 from sqlmetrics.presets import PRESETS
 from sqlmetrics.source import (
     Items,
@@ -167,6 +167,19 @@ class Spec(Model):
                 measure = measure.having(name, value)
         return measure
 
+    def choices(self, measure: Measure) -> list[Choice]:
+        """The choices that hold for the options of a metric's formula."""
+        return [OPTIONS[name].choice(self.value(measure, name)) for name in measure.metric.options]
+
+    def weighs(self, measure: Measure) -> bool:
+        """Whether the metric says itself what a query weighs in its mean."""
+        return any("weight" in choice.adds for choice in self.choices(measure))
+
+    def is_mean(self, measure: Measure) -> bool:
+        """Whether a metric's summary is the plain mean of its values of queries."""
+        micro = self.value(measure, "average") == "micro"
+        return not (measure.metric.count or measure.metric.pooled or self.weighs(measure) or micro)
+
     def parameter(self, measure: Measure, name: str) -> float:
         """A parameter's value for one measure: its own, else the metric's default."""
         own = measure.setting(name)
@@ -247,6 +260,8 @@ class Spec(Model):
                     "average_over=hits"
                 )
             problems += self._unmet(measure)
+            if measure.metric.pooled and self._weighted:
+                problems.append(f"{measure} has no weighted form; leave out the weight")
             other = columns.setdefault(measure.column, measure)
             if other != measure:
                 problems.append(f"{other} and {measure} would share the column {measure.column}")
@@ -255,7 +270,8 @@ class Spec(Model):
     def _unmet(self, measure: Measure) -> list[str]:
         """What a metric's choices need and do not have."""
         all_orders = OPTIONS["ties"].choice(self.value(measure, "ties")).all_orders
-        known = {"always": True, "uncut": measure.k is None, "never": False}
+        whole = self.options["depth"] == "none"
+        known = {"always": True, "uncut": measure.k is None, "whole": whole, "never": False}
         holds = {
             "a cutoff": measure.k is not None,
             "a cutoff of at most 1,000,000": (measure.k or 0) <= 1_000_000,
@@ -263,7 +279,7 @@ class Spec(Model):
             "one order of ties": not all_orders,
             "one order of ties for terms of DCG": not all_orders
             or "gain" not in measure.metric.options,
-            "no depth with ties=average": not all_orders or self.options["depth"] == "none",
+            "no depth with ties=average": not all_orders or whole,
         }
         problems = []
         if all_orders and not known[measure.metric.expected]:
@@ -276,6 +292,11 @@ class Spec(Model):
             unmet = [need for need in choice.needs if not holds[need]]
             problems += [f"{measure}: {name}={choice.name} needs {need}" for need in unmet]
         return problems
+
+    @property
+    def _weighted(self) -> bool:
+        known = self.queries.columns.weight if self.queries else None
+        return (self.rankings.columns.weight or known) is not None
 
     def _uses_rel(self, measure: Measure) -> bool:
         if measure.setting("rel") is None:

@@ -53,16 +53,20 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
 def script(plan: Plan, table: str = KEPT) -> Script:
     """The evaluation as statements that go through the data once.
 
+    For metrics of all lists together the summary goes through it a second time: to keep
+    the ranked rows would take as much memory as they have.
+
     Args:
         plan: What to print.
         table: The name of the temporary table.
     """
     stages = plan.inputs + plan.per_query
     kept = Stage("per_query", "kept", {"table": table})
+    again = plan.inputs + plan.again if plan.again else ()
     body = with_stages(stages, "select *\nfrom per_query")
     return Script(
         keep=_header(plan) + f"create temporary table {table} as\n{body}",
-        summary=with_stages((kept, *plan.summary), "select *\nfrom summary"),
+        summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
         per_query=_per_query(plan, table),
         drop=f"drop table {table}",
     )

@@ -41,7 +41,7 @@ class Window:
     """What stands behind `over`; a frame starts at its first word and ends at `until`."""
 
     partition: Sequence[str]
-    order: Sequence[str]
+    order: Sequence[str] = ()
     frame: str = ""
     until: str = "current row"
 

@@ -31,6 +31,7 @@ def environment() -> Environment:
     )
     jinja.filters |= {
         "conditions": conditions,
+        "grouped": grouped,
         "identifier": identifier,
         "lines": lines,
         "literal": literal,
@@ -107,6 +108,13 @@ def lines(*columns: Iterable[object]) -> str:
 def conditions(terms: Iterable[str]) -> str:
     """Conditions of a join or a where, one a line."""
     return "\n        and ".join(terms)
+
+
+def grouped(columns: Iterable[str]) -> str:
+    """What stands behind `group by`: on one line where it fits."""
+    columns = list(columns)
+    line = ", ".join(columns)
+    return line if len(line) <= 74 else "\n    " + ",\n    ".join(columns)
 
 
 def double(value: float) -> str:

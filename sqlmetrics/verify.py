@@ -163,6 +163,7 @@ def compare(result: Result, proof: reference.Evaluation) -> Iterator[Agreement]:
         pairs = [
             (f"query {key[2]!r} of {key[1]!r}", _got(rows, key, measure), values[i])
             for key, values in kept.items()
+            if not measure.metric.pooled
         ]
         for group, lines in proof.summary.items():
             row = means.get((*group, measure.name, measure.k or 0), {})

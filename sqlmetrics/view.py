@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from sqlmetrics.catalog import catalog
 from sqlmetrics.conventions import OPTIONS
@@ -19,7 +19,8 @@ WHOLE_LIST = "@list"
 class View:
     """A metric, its settings and the texts of its parts, each made when it is asked for.
 
-    Its parameters and its parts are attributes, by the names that its header gives them.
+    Its parameters and its parts, with what options add to them, are attributes by the
+    names that its header gives them.
 
     Args:
         spec: Whose conventions hold.
@@ -36,9 +37,18 @@ class View:
     def __getattr__(self, name: str) -> str:
         if name in self.measure.metric.parameters:
             return double(self._spec.parameter(self.measure, name))
-        if name not in self.measure.metric.parts:
+        terms = list(self._terms(name))
+        if not terms:
             raise AttributeError(name)
-        return self._part(part_of(self.measure, name))
+        return terms[0] if len(terms) == 1 else f"({_added(terms)})"
+
+    def _terms(self, part: str) -> Iterator[str]:
+        """A part, and what the metric's options add to it."""
+        if part in self.measure.metric.parts:
+            yield self._part(part_of(self.measure, part))
+        for choice in self._spec.choices(self.measure):
+            if part in choice.adds:
+                yield choice.adds[part].format_map(_Fields(self))
 
     def by(self, option: str) -> str:
         """The text of an option's choice, with the metric's own parts in it."""
@@ -49,6 +59,20 @@ class View:
     def choice(self, option: str) -> Choice:
         """What holds for the metric."""
         return OPTIONS[option].choice(self._spec.value(self.measure, option))
+
+    @property
+    def relevant(self) -> str:
+        """The condition of a relevant item."""
+        return f"grade >= {number(self._rel)}"
+
+    @property
+    def suffix(self) -> str:
+        """What the names of columns about relevant items end in."""
+        return "" if self._rel == 1 else f"_rel{word(self._rel)}"
+
+    @property
+    def _rel(self) -> float:
+        return self._spec.parameter(self.measure, "rel")
 
     @property
     def every_discount(self) -> str:
@@ -75,9 +99,6 @@ class RowView(View):
         is_list = measure.metric.over == "ranked"
         self._all_orders = is_list and self.choice("ties").all_orders
         rows.in_order |= not self._all_orders
-        rel = spec.parameter(measure, "rel")
-        self.relevant = f"grade >= {number(rel)}"
-        self._suffix = "" if rel == 1 else f"_rel{word(rel)}"
 
     @property
     def grade(self) -> str:
@@ -99,7 +120,7 @@ class RowView(View):
             text = f"case grade {' '.join(pairs)} else 0e0 end"
         else:
             text = self.choice("gain").sql.format(grade="grade", relevant=self.relevant)
-        return self._mean(f"gain_{word(gain)}" + self._suffix * (gain == "binary"), text)
+        return self._mean(f"gain_{word(gain)}" + self.suffix * (gain == "binary"), text)
 
     @property
     def term(self) -> str:
@@ -116,7 +137,7 @@ class RowView(View):
     def hits_so_far(self) -> str:
         """How many relevant items there are down to a relevant row."""
         count = self._rows.expected_hits if self._all_orders else self._rows.running
-        return count(self._suffix, self.relevant)
+        return count(self.suffix, self.relevant)
 
     @property
     def above(self) -> str:
@@ -136,7 +157,7 @@ class RowView(View):
         """The value for relevant rows in the top k, 0 for others."""
         if not self._all_orders:
             return case(both(self._top, condition, self.relevant), value)
-        mean = self._rows.mean(f"relevant{self._suffix}", case(self.relevant, "1e0"))
+        mean = self._rows.mean(f"relevant{self.suffix}", case(self.relevant, "1e0"))
         product = mean if value == "1e0" else f"{mean} * {value}"
         top = both(self._top, condition)
         return case(top, product) if top else product
@@ -150,7 +171,7 @@ class RowView(View):
         """
         if not self._all_orders:
             return f"{pick}(case when {both(self._top, self.relevant)} then {value} end)"
-        chance = self._rows.chance_first(self._suffix, self.relevant)
+        chance = self._rows.chance_first(self.suffix, self.relevant)
         top = both(self._top, f"{chance} > 0e0")
         return f"sum(case when {top} then {chance} * {value} end)"
 
@@ -198,10 +219,17 @@ def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
         found[part] = None
         return "0"
 
+    if measure.metric.pooled:
+        return [part_of(measure, "rows")]
     view = RowView(spec, measure, noted, Rows())
     for macro in ("numerator", "denominator") if measure.metric.ratio else ("value",):
         measure.metric.sql(macro, view)
     return list(found)
+
+
+def _added(terms: Sequence[str]) -> str:
+    wrap = "\n    " if len("".join(terms)) > 60 else " "
+    return f"{wrap}+ ".join(terms)
 
 
 def both(*conditions: str) -> str:

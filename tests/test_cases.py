@@ -10,7 +10,7 @@ lists, labels
     NULL. A text without a bar is the items of one query, q. Or `data`, which names both.
 items
     Lines of the items table: `item`, and `category`, `popularity` or `vector`, whose numbers
-    have spaces between them.
+    have spaces between them. A text without a bar is the ids of the catalogue.
 why
     The case in words.
 expect
@@ -144,6 +144,8 @@ def _rows(
 
 def _catalogue(text: str) -> list[dict[str, Any]]:
     """The rows of the items table."""
+    if "|" not in text:
+        return [{"item": item} for item in text.split()]
     numbers: Mapping[str, Callable[[str], Any]] = {
         "popularity": float,
         "vector": lambda cell: [float(number) for number in cell.split()],

@@ -39,7 +39,10 @@ def test_the_header_says(metric: Metric, key: str) -> None:
 def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
     assert metric.range in RANGES
     assert metric.cutoff in ("required", "optional", "none")
-    assert metric.over in (*SUMS, "query")
+    pooled = ("pooled_scores", "pooled_items")
+    assert metric.over in (*SUMS, *pooled, "query")
+    assert metric.pooled == (metric.over in pooled) == ("rows" in metric.parts)
+    assert metric.limits.keys() <= metric.parameters.keys()
     assert metric.undefined in ("never", "zero", "no_relevant", "skip")
     assert {*metric.options} <= {*OPTIONS}
     assert not metric.micro or metric.ratio
@@ -53,7 +56,7 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
-    given = {"grades", "labels", "items", "other", "catalogue", "return"}
+    given = {"grades", "labels", "items", "other", "catalogue", "rows", "lists", "return"}
     takes = {*metric.parameters, *metric.options} | ({"k"} if metric.cutoff != "none" else set())
     if metric.listed:  # a part may hand on what it is given
         assert {*function.__annotations__} - given == takes
@@ -132,6 +135,10 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "average": "macro",
         "average_over": "labels",
         "rounding": "none",
+        "gauc_weight": "none",
+        "tied_scores": "exclude",
+        "equal_labels": "exclude",
+        "pnr_form": "share",
     }
 
 
@@ -342,9 +349,9 @@ PROBLEMS = [
     ("ndcg(gain=linaer)@5", "unknown value for gain 'linaer'; did you mean 'linear'?"),
     ("ndcg(discount=log10)@5", "unknown value for discount 'log10'; did you mean 'log2'?"),
     ("ndcg(average_over=hit)@5", "unknown value for average_over 'hit'; did you mean 'hits'?"),
-    ("rbp(p=1)", "p must be a number between 0 and 1, given 1"),
-    ("rbp(p=0)", "p must be a number between 0 and 1, given 0"),
-    ("rbp(p=1e999)", "p must be a number between 0 and 1, given inf"),
+    ("rbp(p=1)", "p must be a number above 0 and below 1, given 1"),
+    ("rbp(p=0)", "p must be a number above 0 and below 1, given 0"),
+    ("rbp(p=1e999)", "p must be a number above 0 and below 1, given inf"),
     ("f(beta=0)@5", "beta must be a number above 0, given 0"),
     ("err(max_grade=none)@5", "max_grade must be a number above 0, given 'none'"),
     # gain tables

@@ -75,6 +75,7 @@ class Data:
             (text, row["query_id"]): row[column]
             for row in result.per_query().to_pylist()
             for text, column in columns.items()
+            if column in row
         }
         return values | {(text, MEAN): result[text] for text in texts}
 
@@ -478,6 +479,35 @@ def test_scikit_learn(data: Data) -> None:
     data = Data(shown, data.labels)
     theirs = by_scikit_learn(data, peer("sklearn.metrics"))
     assert_same(data.ours(SCIKIT_LEARN, "trec_eval", missing="drop"), theirs)
+
+
+MAX_FPR = (1, 0.5, 0.1, 0.013)
+AUC = [f"auc(max_fpr={most})" for most in MAX_FPR]
+
+
+def by_scikit_learn_auc(data: Data, tool: ModuleType) -> Values:
+    """AUC of what is scored and labelled: of each list, and of all together."""
+    values: Values = {}
+    whole: list[tuple[bool, float]] = []
+    for query, scores in data.lists.items():
+        labels = data.labels.get(query, {})
+        rows = [(labels[item] >= 1, score) for item, score in scores.items() if item in labels]
+        whole += rows
+        if len({relevant for relevant, _ in rows}) == 2:
+            values["gauc", query] = tool.roc_auc_score(*zip(*rows, strict=True))
+    values["gauc", MEAN] = math.fsum(values.values()) / len(values)
+    truth, scored = zip(*whole, strict=True)
+    return values | {
+        (text, MEAN): tool.roc_auc_score(truth, scored, max_fpr=most)
+        for text, most in zip(AUC, MAX_FPR, strict=True)
+    }
+
+
+def test_scikit_learn_auc(data: Data) -> None:
+    """With all the ties that there are: it too counts them half. It refuses a single class."""
+    theirs = by_scikit_learn_auc(data, peer("sklearn.metrics"))
+    ours = data.ours(["gauc", *AUC], "house")
+    assert_same({key: value for key, value in ours.items() if value is not None}, theirs)
 
 
 def test_scikit_learn_averages_ties() -> None:

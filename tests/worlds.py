@@ -55,6 +55,7 @@ NUMBERS: Mapping[str, Sequence[float]] = {
     "p": (0.1, 0.5, 0.8, 0.95),
     "beta": (0.5, 1, 2, 3.3),
     "max_grade": (4, 4.5, 10),
+    "max_fpr": (0.05, 0.1, 0.3, 0.5, 0.8, 1),
 }
 """Parameters -> values of which none makes a world that is refused."""
 CUTOFFS = (1, 2, 3, 5, 100)
@@ -119,7 +120,11 @@ def by_sql(result: sm.Result) -> Numbers:
     found: dict[tuple[Place, Measure], Found] = {}
     for row in result.per_query().to_pylist():
         place = (*_run(row, result), "query", row["query_id"])
-        found |= {(place, measure): (row[measure.column], None) for measure in result.measures}
+        found |= {
+            (place, measure): (row[measure.column], None)
+            for measure in result.measures
+            if not measure.metric.pooled
+        }
     measures = {(measure.name, measure.k or 0): measure for measure in result.measures}
     for row in result.to_dicts():
         place = (*_run(row, result), row["segment_name"], row["segment_value"])
@@ -136,7 +141,11 @@ def by_reference(result: sm.Result, proof: Evaluation) -> Numbers:
         place = (str(date or ""), system, "query", query)
         if place in ranked or not drops:
             pairs = zip(result.measures, values, strict=True)
-            found |= {(place, measure): (value, None) for measure, value in pairs}
+            found |= {
+                (place, measure): (value, None)
+                for measure, value in pairs
+                if not measure.metric.pooled
+            }
     for (date, *rest), means in proof.summary.items():
         for measure, mean in zip(result.measures, means, strict=True):
             counts = mean.n_queries, mean.n_skipped, mean.n_missing
@@ -205,10 +214,25 @@ def tables() -> st.SearchStrategy[dict[float, float]]:
 
 @st.composite
 def metric_texts(
-    draw: st.DrawFn, table: Mapping[float, float] | None = None, *, compares: bool = True
+    draw: st.DrawFn,
+    table: Mapping[float, float] | None = None,
+    *,
+    compares: bool = True,
+    weighted: bool = False,
 ) -> str:
-    """Any metric with any settings that it has; those that compare systems if there are some."""
-    metrics = [one for one in catalog().values() if compares or "baseline" not in one.needs]
+    """Any metric with any settings that it has.
+
+    Args:
+        draw: Hypothesis' own.
+        table: A gain table that it may have.
+        compares: Whether there are systems to compare.
+        weighted: Whether queries have weights.
+    """
+    metrics = [
+        one
+        for one in catalog().values()
+        if (compares or "baseline" not in one.needs) and not (weighted and one.pooled)
+    ]
     metric = draw(st.sampled_from(metrics))
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
     names += [name for name in ("max_grade",) if name in metric.parameters and name not in names]
@@ -268,7 +292,7 @@ def worlds(draw: st.DrawFn, **fixed: Any) -> World:
     order = {"rank": "rank"} if shape.by_rank else {}
     system = {"system": "system"} if shape.systems != (None,) else {}
     baseline = {"baseline": shape.systems[0]} if system else {}
-    texts = metric_texts(table, compares=bool(system))
+    texts = metric_texts(table, compares=bool(system), weighted=shape.weighted)
     date = {"date": "date"} if shape.days != (None,) else {}
     return World(
         draw(_rankings(shape)),

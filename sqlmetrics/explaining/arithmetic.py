@@ -91,12 +91,15 @@ class Arithmetic:
         """A part's value by the reference, before any policy; None where it is undefined."""
         one = asked(self.spec, part)
         seen = list(self.ranked.values()) if grades is None else grades
+        ranks = enumerate(seen, start=1)
         given = {
             "grades": seen,
             "labels": list(self.labels.values()),
             "items": list(self.ranked)[: len(seen)],
             "other": self.other,
             "catalogue": CATALOGUE,
+            "rows": [(-float(rank), grade) for rank, grade in ranks if grade is not None],
+            "lists": [list(self.ranked)],
         }
         return reference.computed(one, given)
 

@@ -43,6 +43,7 @@ decimals, `bad` has no relevant label, `lost` no hit, `silent` no list, `free` n
 ALSO = {
     "duplicate_rankings": ("tied", "t", 1.0, None),
     "duplicate_labels": ("tied", "a", None, 3),
+    "equal_labels": ("tied", "d", 1.0, 1),
     "negative_grades": ("tied", "t", None, -1),
 }
 """A row more, for the options that tell what becomes of it."""
@@ -142,7 +143,7 @@ def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
 
 def _texts(option: Option, metric: Metric) -> Iterator[str]:
     """A metric that has the option, plain and with the gains that some choices need."""
-    if "baseline" in metric.needs:  # the log has no systems
+    if metric.pooled or "baseline" in metric.needs:  # no values of queries, no systems here
         return
     text = metric.name if metric.cutoff == "none" else f"{metric.name}@{CUTOFF}"
     if option.scope == "spec" or option.name in metric.settings:

@@ -56,6 +56,8 @@ def explain(name: str, preset: str | None = None) -> str:
 def sql_of(measure: Measure, preset: str = "house") -> str:
     """What `compile` prints for one metric, per query, without its comment of conventions.
 
+    A metric of all lists together has no value for a query; for it this is the summary.
+
     The stages that give columns their names and types are left out where that is all they
     do: the text then reads the tables `rankings` (query_id, item_id, score) and `labels`
     (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns. Where
@@ -69,7 +71,8 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
         sql.with_stages(plan(_spec(measure, name)).inputs, "").rstrip()
         for name in ("house", preset)
     )
-    text = sql.query(plan(_spec(measure, preset)), per_query=True).rstrip()
+    per_query = not measure.metric.pooled
+    text = sql.query(plan(_spec(measure, preset)), per_query=per_query).rstrip()
     _, _, rest = text.partition(inputs)
     return "with" + rest.removeprefix(",") if inputs == plain else inputs + rest
 
@@ -108,7 +111,7 @@ def _metric(measure: Measure, preset: str) -> Iterator[str]:
     yield f"Options, * marks what holds under the preset {preset}"
     yield "\n".join(_options(spec, measure))
     yield _paragraph("For all metrics: ", _common(spec), "; see sqlmetrics explain OPTION")
-    yield "SQL, one row a query"
+    yield "SQL, one row a system" if measure.metric.pooled else "SQL, one row a query"
     yield sql_of(measure, preset)
     yield from _worked(measure, worked(measure, preset))
 
@@ -148,7 +151,7 @@ def _common(spec: Spec) -> list[str]:
 
 
 def _worked(measure: Measure, example: Worked) -> Iterator[str]:
-    yield "Example: one query"
+    yield "Example: all lists together, here one" if measure.metric.pooled else "Example: one query"
     yield aligned(example.columns, example.rows, numbers_from=2)
     yield "\n".join(_legend(measure))
     if example.ideal:

@@ -44,7 +44,8 @@ class Worked:
             empty if the metric has none.
         steps: What is computed -> how: the metric's parts, then the metric.
         remark: What an option makes of the value, empty if nothing.
-        value: The value by the reference; None if the query is left out.
+        value: The value by the reference; None if the query is left out. For a metric of
+            all lists together, its value for this one list.
         sql_value: The value by the SQL on DuckDB.
     """
 
@@ -129,11 +130,15 @@ def _seen(spec: Spec, ranked: Grades) -> Grades:
 
 
 def _both(spec: Spec) -> tuple[Value, Value]:
-    """The query's value by the reference and by the SQL."""
+    """The query's value by the reference and by the SQL; or that of all, which is one."""
     with DuckDB() as engine:
         tables = opened(spec, engine)
         proof = evaluated_by_reference(plan(spec, tables), engine)
-        rows = run(spec, tables, engine, check=False).per_query().to_pylist()
+        result = run(spec, tables, engine, check=False)
+    if spec.measures[0].metric.pooled:
+        ((mean,),) = proof.summary.values()
+        return mean.value, result.to_dicts()[0]["value"]
+    rows = result.per_query().to_pylist()
     own = [row for row in rows if row["system"] in (SYSTEM, spec.title)]
     (values,) = (found for (_, system, _), found in proof.per_query.items() if system != "prod")
     return values[0], own[0][spec.measures[0].column] if own else None
