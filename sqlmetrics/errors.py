@@ -77,6 +77,7 @@ def unknown(kind: str, given: object, known: Iterable[str]) -> str:
     folded = str(given).casefold()
     near = get_close_matches(folded, by_folded, n=1, cutoff=0.6)
     if len(folded) > 2:
-        near = [name for name in by_folded if name.startswith(folded)] or near
+        longer = [name for name in by_folded if name.startswith(folded)]
+        near = sorted(longer, key=len)[:1] or near
     guess = f"; did you mean {by_folded[near[0]]!r}?" if near else ";"
     return f"unknown {kind} {given!r}{guess} known: {', '.join(names)}"

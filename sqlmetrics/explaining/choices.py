@@ -12,7 +12,7 @@ from sqlmetrics.api import evaluate
 from sqlmetrics.catalog import Metric, listed
 from sqlmetrics.conventions import read
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.measure import Measure
+from sqlmetrics.measure import Measure, parse
 from sqlmetrics.option import Choice, Option, Value
 from sqlmetrics.result import Result
 from sqlmetrics.spec import Spec
@@ -43,8 +43,8 @@ decimals, `bad` has no relevant label, `lost` no hit, `silent` no list, `free` n
 ALSO = {
     "duplicate_rankings": ("tied", "t", 1.0, None),
     "duplicate_labels": ("tied", "a", None, 3),
-    "equal_labels": ("tied", "d", 1.0, 1),
     "negative_grades": ("tied", "t", None, -1),
+    "tied_scores": ("tied", "e", 0.5, 0),
 }
 """A row more, for the options that tell what becomes of it."""
 
@@ -91,7 +91,7 @@ def tried(option: Option, preset: str) -> Tried:
         for text in _preferred(texts)
     }
     best = max(told, key=lambda text: _tells(told[text]))
-    return Tried(_measure(best, preset), log, _queries(log), told[best])
+    return Tried(parse(best), log, _queries(log), told[best])
 
 
 def value_of(option: Option, choice: Choice) -> Value:
@@ -121,8 +121,11 @@ ITEMS = pa.Table.from_pylist(
             ("a", "red", 2.0, [0.0, 1.0]),
             ("b", "red", 1.0, [3.0, 4.0]),
             ("c", "blue", 1.0, [1.0, 0.0]),
+            ("d", "red", 1.0, [4.0, 3.0]),
+            ("e", "blue", 1.0, [0.0, 2.0]),
             ("y", "red", 1.0, [1.0, 0.0]),
             ("z", "blue", 1.0, [1.0, 1.0]),
+            ("zz", "blue", 1.0, [0.0, 1.0]),
         )
     ]
 )
@@ -155,10 +158,6 @@ def _texts(option: Option, metric: Metric) -> Iterator[str]:
 def _spec(text: str, preset: str, conventions: Mapping[str, Value]) -> Spec:
     tables: dict[str, Any] = {name: {"relation": name} for name in ("rankings", "labels")}
     return Spec(**tables, metrics=[text], preset=preset, conventions=conventions)
-
-
-def _measure(text: str, preset: str) -> Measure:
-    return _spec(text, preset, {}).measures[0]
 
 
 def _preferred(texts: list[str]) -> list[str]:

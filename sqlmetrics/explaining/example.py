@@ -38,7 +38,7 @@ SYSTEM = "new"
 """Whose list it is, where there are systems."""
 
 
-def needed(measure: Measure) -> Mapping[str, Any]:
+def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     """The keys of a spec for what a metric needs beside rankings and labels.
 
     Its tables are `my_items` and, with a column `system`, `my_rankings`.
@@ -49,6 +49,7 @@ def needed(measure: Measure) -> Mapping[str, Any]:
         rankings={"relation": "my_rankings"},
         labels={"relation": "my_labels"},
         metrics=[str(measure)],
+        preset=preset,
     )
     systems = {"rankings": {"relation": "my_rankings", "columns": {"system": "system"}}}
     compares = systems | {"baseline": "prod"} if "baseline" in plain.needed else {}

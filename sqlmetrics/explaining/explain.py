@@ -48,7 +48,7 @@ def explain(name: str, preset: str | None = None) -> str:
     option = OPTIONS.get(name.strip().casefold())
     holds = preset or "house"
     sections = _option(option, holds) if option else _metric(_measure(name), holds)
-    alone = option or preset is None or needed(_measure(name))
+    alone = option or preset is None or needed(_measure(name), preset)
     compared = [] if alone else _presets(_measure(name))
     return "\n\n".join([*sections, *compared])
 
@@ -81,7 +81,7 @@ def _spec(measure: Measure, preset: str) -> Spec:
     by_rank = {"rank": "rank"} if PRESETS[preset].options.get("ties") == "input_order" else {}
     labels = {"relation": "my_labels"}
     rankings: dict[str, Any] = {"relation": "my_rankings"}
-    given = {"rankings": rankings, "labels": labels, **needed(measure)}
+    given = {"rankings": rankings, "labels": labels, **needed(measure, preset)}
     given["rankings"]["columns"] = given["rankings"].get("columns", {}) | by_rank
     return Spec(**given, name="rankings", metrics=[str(measure)], preset=preset)
 

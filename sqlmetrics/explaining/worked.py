@@ -105,7 +105,7 @@ def _labels(measure: Measure) -> Grades:
 
 
 def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
-    more = dict(needed(measure))
+    more = dict(needed(measure, preset))
     systems = "baseline" in more
     labelled = {"query_id": ["q"] * len(labels), "item_id": list(labels)}
     columns = {"system": "system"} if systems else {}
