@@ -69,11 +69,16 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
         measures=spec.measures,
         shape=shape,
         inputs=shape.stages(),
-        per_query=tuple(_PerQuery(shape, needs).stages()),
+        per_query=per_query_stages(shape, needs),
         summary=rollup.stages(),
         output=tuple(rollup.per_query_output()),
         where="is_ranked = 1" if spec.options["missing"] == "drop" else "",
     )
+
+
+def per_query_stages(shape: Shape, needs: Needs) -> tuple[Stage, ...]:
+    """The stages from the two tables to one row a query and system."""
+    return tuple(_PerQuery(shape, needs).stages())
 
 
 def _tables_of(spec: Spec) -> Tables:
