@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sqlmetrics.api import compile, evaluate
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
     from sqlmetrics.measure import parse
+    from sqlmetrics.reconciling.reconcile import reconcile
     from sqlmetrics.result import Result
     from sqlmetrics.spec import Spec
 
@@ -24,6 +25,7 @@ __all__ = [
     "compile",
     "evaluate",
     "parse",
+    "reconcile",
 ]
 
 _HOMES = {
@@ -36,6 +38,7 @@ _HOMES = {
     "compile": "api",
     "evaluate": "api",
     "parse": "measure",
+    "reconcile": "reconciling.reconcile",
 }
 
 

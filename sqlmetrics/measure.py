@@ -242,4 +242,5 @@ def word(value: Setting) -> str:
 
 
 def plain_text(value: Setting) -> str:
+    """A value as metrics' texts have it: numbers without a needless `.0`."""
     return plain(value) if isinstance(value, int | float) else str(value)

@@ -17,12 +17,17 @@ def distinct(values: Iterable[float]) -> list[float]:
 def expected(values: Sequence[float], number: float, unit: float) -> float:
     """How many of some values to expect within half a unit of a number that is none of theirs.
 
-    They are as dense there as around it: the nearest `NEIGHBOURS` of those that do not
-    match, and the stretch that they take on both sides.
+    They are as dense there as around it: on both sides as far as the nearest `NEIGHBOURS`
+    of those that do not match reach, and a unit at least.
 
-    >>> round(expected([i / 1000 for i in range(1001)], 0.5, 0.0001), 3)
+    >>> round(expected([i / 1000 for i in range(1001)], 0.5, 0.0001), 2)
     0.1
     """
+    edge = unit / 2
     apart = sorted(abs(value - number) for value in values)
-    apart = [one for one in apart if one > unit / 2][:NEIGHBOURS]
-    return len(apart) * unit / (2 * apart[-1]) if apart else 0.0
+    apart = [one for one in apart if one > edge]
+    if not apart:
+        return 0.0
+    reach = max(apart[:NEIGHBOURS][-1], edge + unit)
+    near = sum(one <= reach for one in apart)
+    return near * unit / (2 * (reach - edge))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 from sqlmetrics import checks, sql
@@ -26,6 +27,9 @@ DEPARTURES = 2
 MOST = 3
 """More departures make more combinations than digits can tell apart."""
 
+CUT_TOO = 1.5
+"""How much wider a match is where the number may also have been cut off."""
+
 MANY_GRADES = 6
 NEAREST = 5
 
@@ -38,6 +42,7 @@ class Candidate:
         presets: The presets that they depart from least; all of them give the same.
         departures: The options in which they depart from these, with their values.
         words: The same as a sentence.
+        metric: The metric's text to evaluate with: with `rel`, if that departs.
         value: What they give: the mean; None for per-query values.
         cut: Whether the number is theirs only if it was cut off, not rounded.
         same: How many other combinations give the very same value.
@@ -50,6 +55,7 @@ class Candidate:
     presets: tuple[str, ...]
     departures: Mapping[str, Setting]
     words: str
+    metric: str
     value: float | None
     cut: bool
     same: int
@@ -62,6 +68,11 @@ class Candidate:
         """How many departures it takes; a number that is cut off is one too."""
         return len(self.departures) + self.cut
 
+    @property
+    def conventions(self) -> dict[str, Setting]:
+        """The departures as `evaluate` takes them, beside the preset and the metric."""
+        return {name: value for name, value in self.departures.items() if name != "rel"}
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
@@ -69,6 +80,7 @@ class Candidate:
             "departures": {name: str(value) for name, value in self.departures.items()},
             "cut": self.cut,
             "words": self.words,
+            "metric": self.metric,
             "value": self.value,
             "same": self.same,
             "by_chance": self.by_chance,
@@ -85,6 +97,8 @@ class Reconciliation:
         measure: The metric.
         target: The number, None for per-query values.
         candidates: What gives it, the fewest departures first.
+        needless: How many more would give it too, but depart further from a preset than a
+            candidate that departs in a part of their options.
         nearest: If nothing does: what comes nearest.
         tried: How many combinations of options there were.
         values: How many different values they gave; 0 for per-query values.
@@ -98,6 +112,7 @@ class Reconciliation:
     measure: Measure
     target: Target | None
     candidates: tuple[Candidate, ...]
+    needless: int
     nearest: tuple[Candidate, ...]
     tried: int
     values: int
@@ -121,6 +136,7 @@ class Reconciliation:
             "values": self.values,
             "most_departures": self.most,
             "expected_by_chance": self.expected_by_chance,
+            "needless": self.needless,
             "candidates": [one.to_dict() for one in self.candidates],
             "nearest": [one.to_dict() for one in self.nearest],
         }
@@ -168,15 +184,18 @@ def reconcile(
     with DuckDB(connection) as engine:
         spec, tables = asked(engine, rankings, labels, metric, **given)
         measure = _one_measure(spec)
-        target = None if value is None else checked(read(value), measure.metric)
-        query = given.get("query", "query_id")
-        seen = None if values is None else read_seen(values, column, query, measure, engine)
+        question: Target | Seen
+        if values is None:
+            question = checked(read(value), measure.metric)
+        else:
+            query = given.get("query", "query_id")
+            question = read_seen(values, column, query, measure, engine)
         if check:
             checks.check(plan(spec, tables), engine)
-        tally, points = _counted(spec, tables, seen, departures, engine)
-    if target is None or seen is not None:
-        return _Explained(tally, points, departures, seen).reconciled()  # type: ignore[arg-type]
-    return _Matched(tally, points, departures, target).reconciled()
+        tally, points = _counted(spec, tables, question, departures, engine)
+    if isinstance(question, Seen):
+        return _Explained(tally, points, departures, question).reconciled()
+    return _Matched(tally, points, departures, question).reconciled()
 
 
 def _refuse(value: object, values: object, departures: object, given: Mapping[str, Any]) -> None:
@@ -185,8 +204,10 @@ def _refuse(value: object, values: object, departures: object, given: Mapping[st
         problems.append("give a value, or per-query values; one of both")
     if not isinstance(departures, int) or not 0 <= departures <= MOST:
         problems.append(f"departures must be a whole number from 0 to {MOST}, given {departures!r}")
-    problems += [f"reconcile tries all presets: no {name}" for name in ("preset",) if given.get(name)]
-    problems += ["reconcile looks at one mean: no by" for _ in range(1) if given.get("by")]
+    if given.get("preset"):
+        problems.append("reconcile tries all presets: name none; give what is known as conventions")
+    if given.get("by"):
+        problems.append("reconcile looks at one mean: choose a segment with where, not with by")
     if given.get("missing") == "error":
         problems.append("missing must be zero or drop here")
     if values is not None and given.get("date"):
@@ -203,38 +224,39 @@ def _one_measure(spec: Spec) -> Measure:
 
 
 def _counted(
-    spec: Spec, tables: Tables, seen: Seen | None, departures: int, engine: DuckDB
+    spec: Spec, tables: Tables, question: Target | Seen, departures: int, engine: DuckDB
 ) -> tuple[Tally, dict[Point, int]]:
     """Run the statement, and keep the points that it could compute."""
     shape = plan(spec, tables).shape
     ranked = "rank" in shape.columns["rankings"]
-    _one_system(spec, tables, engine)
+    _one_list_a_query(spec, tables, engine)
     grades = _grades(spec, tables, engine)
     around = space(spec, ranked=ranked, ordered=tables.rankings.ordered, grades=grades)
     points = around.points(departures)
     given = None
-    if seen is not None:
-        given = Given(engine.register("sqlmetrics_values", seen.table), seen.unit)
+    if isinstance(question, Seen):
+        given = Given(engine.register("sqlmetrics_values", question.table), question.unit)
     statement = Statement(spec, tables, worlds_of(around, list(points), spec), given)
     tally = Tally(around, statement, engine.table(str(statement)).to_pylist())
     return tally, {point: far for point, far in points.items() if tally.holds(point)}
 
 
-def _one_system(spec: Spec, tables: Tables, engine: DuckDB) -> None:
+def _one_list_a_query(spec: Spec, tables: Tables, engine: DuckDB) -> None:
+    """Refuse several systems or days: a number is of one."""
     shape = plan(spec, tables).shape
-    if "system" not in shape.keys:
-        return
     name = shape.names["rankings"]
     stages = [stage for stage in shape.stages() if stage.name == name]
-    rows = engine.rows(
-        sql.with_stages(stages, f"select distinct system\nfrom {name}\norder by system\nlimit 4")
-    )
-    if len(rows) > 1:
-        names = ", ".join(repr(system) for (system,) in rows)
-        raise InputError(
-            f"rankings: a number is of one system, but there are {names}; "
-            "choose one with a condition: where"
-        )
+    for key, what in (("system", "system"), ("metric_date", "day")):
+        if key not in shape.keys:
+            continue
+        last = f"select distinct {key}\nfrom {name}\norder by {key}\nlimit 4"
+        rows = engine.rows(sql.with_stages(stages, last))
+        if len(rows) > 1:
+            there = ", ".join(repr(str(one)) for (one,) in rows)
+            raise InputError(
+                f"rankings: a number is of one {what}, but there are {there}; "
+                "choose one with a condition: where"
+            )
 
 
 def _grades(spec: Spec, tables: Tables, engine: DuckDB) -> list[float]:
@@ -274,16 +296,20 @@ class _Named:
         ways: dict[tuple[tuple[str, Setting], ...], list[str]] = {}
         for preset in self.space.presets:
             for point in (one for one in points if self.points[one] == fewest):
-                way = self.space.departures(point, preset)
-                if len(way) == fewest:
-                    ways.setdefault(tuple(way.items()), []).append(preset)
+                apart = self.space.departures(point, preset)
+                if len(apart) == fewest:
+                    ways.setdefault(tuple(apart.items()), []).append(preset)
         for way, presets in sorted(ways.items(), key=lambda pair: -len(pair[1])):
-            same = len(points) - 1
+            departures = dict(way)
+            measure = self.space.measure
+            if "rel" in departures:
+                measure = measure.having("rel", departures["rel"])  # type: ignore[arg-type]
             yield Candidate(
-                tuple(presets),
-                dict(way),
-                words.sentence(presets, dict(way), cut=known.get("cut", False)),
-                same=same,
+                presets=tuple(presets),
+                departures=departures,
+                words=words.sentence(presets, departures, cut=known["cut"]),
+                metric=str(measure),
+                same=len(points) - 1,
                 **known,
             )
 
@@ -300,12 +326,16 @@ class _Matched(_Named):
             one
             for value, points in self._classes.items()
             if (cut := self._is_cut(value)) is not None
-            for one in self.told(points, value=value, cut=cut, by_chance=self._by_chance(points))
+            for one in self.told(
+                points, value=value, cut=cut, by_chance=self._by_chance(points, cut=cut)
+            )
         ]
+        candidates = needed(sorted(found, key=lambda one: one.distance))
         return Reconciliation(
             measure=self.space.measure,
             target=self.target,
-            candidates=tuple(sorted(found, key=lambda one: one.distance)),
+            candidates=candidates,
+            needless=len(found) - len(candidates),
             nearest=() if found else tuple(self._nearest()),
             tried=len(self.points),
             values=len(self._classes),
@@ -331,7 +361,7 @@ class _Matched(_Named):
             return False
         return True if self.target.is_cut(value) else None
 
-    def _by_chance(self, points: Sequence[Point]) -> float:
+    def _by_chance(self, points: Sequence[Point], *, cut: bool) -> float:
         """What to expect of the values that come about with no more departures than these."""
         fewest = min(self.points[point] for point in points)
         within = (
@@ -339,9 +369,9 @@ class _Matched(_Named):
             for value, others in self._classes.items()
             if min(self.points[point] for point in others) <= fewest
         )
-        return self._expected(within)
+        return self._expected(within) * (CUT_TOO if cut else 1)
 
-    def _expected(self, values: Any) -> float:
+    def _expected(self, values: Iterable[float]) -> float:
         target = self.target
         return chance.expected(list(values), target.number, target.unit)
 
@@ -364,10 +394,13 @@ class _Explained(_Named):
         classes = self._classes()
         whole = {key: points for key, points in classes.items() if key[0] == given}
         best = sorted(classes, key=lambda key: (-key[0], key[1]))[:NEAREST]
+        found = self._ordered(whole)
+        candidates = needed(found)
         return Reconciliation(
             measure=self.space.measure,
             target=None,
-            candidates=tuple(self._ordered(whole)),
+            candidates=candidates,
+            needless=len(found) - len(candidates),
             nearest=() if whole else tuple(self._ordered({key: classes[key] for key in best})),
             tried=len(self.points),
             values=0,
@@ -388,9 +421,7 @@ class _Explained(_Named):
                 found.setdefault((*cut, True), []).append(point)
         return found
 
-    def _ordered(
-        self, classes: Mapping[tuple[int, int, bool], Sequence[Point]]
-    ) -> list[Candidate]:
+    def _ordered(self, classes: Mapping[tuple[int, int, bool], Sequence[Point]]) -> list[Candidate]:
         found = [
             one
             for (explained, beyond, cut), points in classes.items()
@@ -404,3 +435,27 @@ class _Explained(_Named):
             )
         ]
         return sorted(found, key=lambda one: (-one.explained, one.distance, one.beyond))
+
+
+def needed(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates that need all their departures, with the presets for which they do.
+
+    What gives a number mostly gives it too if one option more departs that changes nothing
+    here, or too little to be seen in so many digits.
+    """
+    ways = {(preset, _way(one)) for one in candidates for preset in one.presets}
+    found = []
+    for one in candidates:
+        way = _way(one)
+        parts = [frozenset(part) for n in range(len(way)) for part in combinations(way, n)]
+        presets = [name for name in one.presets if not any((name, part) in ways for part in parts)]
+        if presets:
+            told = words.sentence(presets, one.departures, cut=one.cut)
+            found.append(replace(one, presets=tuple(presets), words=told))
+    return tuple(sorted(found, key=lambda one: (-one.explained, one.distance, one.beyond)))
+
+
+def _way(candidate: Candidate) -> frozenset[tuple[str, Setting]]:
+    """The departures; that the number was cut off is one of them."""
+    cut: dict[str, Setting] = {"cut": 1} if candidate.cut else {}
+    return frozenset({**candidate.departures, **cut}.items())

@@ -50,7 +50,7 @@ class Unguarded(Needs):
         """Queries without a label are there too."""
         return True
 
-    def population(self, measure: Measure) -> list[str]:
+    def population(self, _: Measure) -> list[str]:
         """No flag is asked for."""
         return []
 
@@ -132,7 +132,11 @@ class Statement:
         """What there is of a formula, behind its number."""
         if self.given:
             return ["rounded", "cut", "unknown", "zeros", "ones"]
-        return ["total", "weight", *(["top", "bottom"] if self.spec.measures[0].metric.micro else [])]
+        return [
+            "total",
+            "weight",
+            *(["top", "bottom"] if self.spec.measures[0].metric.micro else []),
+        ]
 
     @cached_property
     def _base(self) -> Shape:
@@ -155,8 +159,9 @@ class Statement:
         yield from map(self._raw, self._base.stages())
         if self._labels == "unique_labels":
             keys = (*self._base.label_keys, "item_id")
-            view = {"keys": keys, "best": [Column("max(grade)", "grade")]}
-            yield Stage(self._labels, "unique", view | {"from": self._base.names["labels"]})
+            best = [Column("max(grade)", "grade")]
+            view = {"keys": keys, "best": best, "from": self._base.names["labels"]}
+            yield Stage(self._labels, "unique", view)
         yield self._scored()
         sources = {world.all_orders: self._order(world) for world in self.worlds.values()}
         yield from sources.values()
@@ -173,7 +178,7 @@ class Statement:
             Column(identifier(str(role)), "score") if column.name == "score" else column
             for column in stage.view["columns"]
         ]
-        return Stage(stage.name, stage.template, stage.view | {"columns": columns})
+        return Stage(stage.name, stage.template, {**stage.view, "columns": columns})
 
     # -- the orders of a list ---------------------------------------------------------
 
@@ -193,7 +198,9 @@ class Statement:
         columns = [Column(f"{rankings}.{name}", name) for name in carried]
         for precision in [] if self._has_ranks else self._precisions:
             choice = OPTIONS["score_precision"].choice(precision)
-            columns.append(Column(choice.sql.format(score=f"{rankings}.score"), f"score_{precision}"))
+            columns.append(
+                Column(choice.sql.format(score=f"{rankings}.score"), f"score_{precision}")
+            )
         columns.append(Column(f"coalesce({self._labels}.grade, 0e0)", "grade"))
         on = equal(self._labels, rankings, (*self._base.label_keys, "item_id"))
         view = {"columns": columns, "rankings": rankings, "labels": self._labels, "on": on}
@@ -283,7 +290,10 @@ class Statement:
 
     def _kinds(self, world: World, spec: Spec) -> list[Column]:
         """What tells the queries apart: all that decides whether one counts."""
-        columns = [Column("per_query.system", "rule"), *(Column(f"per_query.{k}", k) for k in KINDS)]
+        columns = [
+            Column("per_query.system", "rule"),
+            *(Column(f"per_query.{k}", k) for k in KINDS),
+        ]
         for number, rel in enumerate(self.thresholds):
             hit = "0"
             if not world.all_orders and rel in world.thresholds:
@@ -300,7 +310,7 @@ class Statement:
         yield Column(f"coalesce(sum({self._weight}), 0e0)", "weight")
         if self.given:
             table = self.given.table
-            yield Column(f"sum(case when {table}.value is null then 1 else 0 end)", "blank")
+            yield Column(f"sum(case when {table}.value is null then 1e0 else 0e0 end)", "blank")
 
     @property
     def _weight(self) -> str:
@@ -341,7 +351,7 @@ class Statement:
             "ones": f"{column} is null and abs({value} - 1e0) <= {near}",
         }
         return {
-            name: f"sum(case when {condition} then 1 else 0 end)"
+            name: f"sum(case when {condition} then 1e0 else 0e0 end)"
             for name, condition in conditions.items()
         }
 
@@ -350,7 +360,10 @@ class Statement:
         names += [f"{name}_{i}" for i in range(len(self.formulas)) for name in self.sums]
         selects = []
         for world in self.worlds.values():
-            key = [Column(literal(world.unjudged), "unjudged"), Column(str(int(world.all_orders)), "all_orders")]
+            key = [
+                Column(literal(world.unjudged), "unjudged"),
+                Column(str(int(world.all_orders)), "all_orders"),
+            ]
             selects.append(f"select\n    {lines(key, names)}\nfrom {world.name}")
         return "\nunion all\n".join(selects)
 

@@ -9,7 +9,10 @@ from sqlmetrics.grid import aligned
 from sqlmetrics.reconciling.reconcile import Candidate, Reconciliation
 
 WIDTH = 88
+WORDS = 56
 SHOWN = 10
+LIKELY = 0.3
+"""From so many accidental matches on a match says little."""
 
 
 def text(found: Reconciliation) -> str:
@@ -30,23 +33,29 @@ def _head(found: Reconciliation) -> str:
 
 def _table(found: Reconciliation, candidates: Sequence[Candidate]) -> str:
     shown = candidates[:SHOWN]
-    if found.target is None:
-        names = ["departures", "explained", "beside", "conventions"]
-        rows = [[str(c.distance), f"{c.explained:,}", f"{c.beyond:,}", c.words] for c in shown]
-        table = aligned(names, rows)
-    else:
-        digits = found.target.decimals + 2
+    names = ["departures", "explained", "beside", "conventions"]
+    if found.target is not None:
         names = ["departures", "value", "by chance", "conventions"]
-        rows = [
-            [str(c.distance), f"{c.value:.{digits}f}", _odds(c.by_chance), c.words] for c in shown
-        ]
-        table = aligned(names, rows)
+    digits = found.target.decimals + 2 if found.target else 0
+    table = aligned(names, [row for one in shown for row in _rows(one, digits)])
     more = len(candidates) - len(shown)
     return f"{table}\n... and {more:,} more" if more > 0 else table
 
 
+def _rows(one: Candidate, digits: int) -> Iterator[list[str]]:
+    """A candidate: its numbers, and its words on as many lines as they need."""
+    first, *rest = wrap(one.words, WORDS, subsequent_indent="  ", break_long_words=False)
+    numbers = [f"{one.explained:,}", f"{one.beyond:,}"]
+    if one.value is not None:
+        numbers = [f"{one.value:.{digits}f}", _odds(one.by_chance)]
+    yield [str(one.distance), *numbers, first]
+    yield from (["", "", "", line] for line in rest)
+
+
 def _notes(found: Reconciliation) -> Iterator[str]:
     yield from _verdict(found)
+    if found.needless:
+        yield f"left out: {found.needless:,} that fit too, but depart in more options than it needs"
     about = f"tried: {found.tried:,} combinations, up to {found.most} departures from a preset"
     if found.target is None:
         yield about
@@ -65,15 +74,17 @@ def _verdict(found: Reconciliation) -> Iterator[str]:
         return
     first = found.candidates[0]
     fewest = [one for one in found.candidates if one.distance == first.distance]
-    different = {one.value for one in fewest}
-    if len(fewest) > 1 or len(first.presets) > 1:
-        yield (
-            f"several fit: {len(first.presets)} presets give the same here"
-            if len(fewest) == 1
-            else f"several fit: {len(fewest)} ways with {first.distance} departures"
-            + (f", of {len(different)} different values" if len(different) > 1 else "")
-        )
-    if found.target and (first.by_chance or 0) > 0.5:
+    values = len({one.value for one in fewest})
+    if len(fewest) > 1:
+        with_many = f"{first.distance} departure{'' if first.distance == 1 else 's'}"
+        apart = f", of {values} different values" if values > 1 else ", with the same value"
+        yield f"several fit: {len(fewest)} ways with {with_many}{apart if found.target else ''}"
+    elif len(first.presets) > 1:
+        yield f"several fit: {len(first.presets)} presets give the same on this data"
+    if first.same:
+        many = f"{first.same:,} other combination{'s' if first.same > 1 else ''}"
+        yield f"the first has the same value as {many}: options that change nothing here"
+    if found.target and (first.by_chance or 0) > LIKELY:
         yield "this may well be a coincidence: more digits or per-query values would tell"
 
 

@@ -12,7 +12,7 @@ CUT = "the value is cut off, not rounded"
 _SENTENCES = {
     "gain": "a grade is worth {}",
     "discount": "a rank is worth {}",
-    "ideal": "the ideal list is {}",
+    "ideal": "the ideal list: {}",
     "recall_denominator": "recall divides by {}",
     "precision_denominator": "precision divides by {}",
     "ap_denominator": "average precision divides by {}",
