@@ -237,7 +237,7 @@ def _counted(
     if isinstance(question, Seen):
         given = Given(engine.register("sqlmetrics_values", question.table), question.unit)
     statement = Statement(spec, tables, worlds_of(around, list(points), spec), given)
-    tally = Tally(around, statement, engine.table(str(statement)).to_pylist())
+    tally = Tally(around, statement, engine.table(statement.text).to_pylist())
     return tally, {point: far for point, far in points.items() if tally.holds(point)}
 
 
@@ -342,7 +342,7 @@ class _Matched(_Named):
             given=0,
             most=self.most,
             expected_by_chance=self._expected(self._classes),
-            sql=str(self.tally.statement),
+            sql=self.tally.statement.text,
         )
 
     @cached_property
@@ -407,7 +407,7 @@ class _Explained(_Named):
             given=given,
             most=self.most,
             expected_by_chance=None,
-            sql=str(self.tally.statement),
+            sql=self.tally.statement.text,
         )
 
     def _classes(self) -> dict[tuple[int, int, bool], list[Point]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure, Setting
@@ -43,19 +44,37 @@ class Space:
 
     def value(self, point: Point, name: str) -> Setting:
         """The value of one option at a point."""
-        return point[list(self.tried).index(name)]
+        return point[self._places[name]]
 
     def formula(self, point: Point) -> Measure:
         """The metric with the settings that decide the value of a single query."""
+        known = tuple(point[self._places[name]] for name in self._own)
+        if known not in self._formulas:
+            self._formulas[known] = self._formula(dict(zip(self._own, known, strict=True)))
+        return self._formulas[known]
+
+    def _formula(self, values: dict[str, Setting]) -> Measure:
         given = tuple(pair for pair in self.measure.settings if pair[0] not in self.tried)
         measure = replace(self.measure, settings=given)
-        values = dict(zip(self.tried, point, strict=True))
-        if values.get("gain", "binary") != "binary":
+        if "rel" in values and values.get("gain", "binary") != "binary":
             values["rel"] = 1
         for name, value in values.items():
-            if name in measure.metric.settings and name not in (*POLICIES, "ties"):
-                measure = measure.having(name, value)  # type: ignore[arg-type]
+            measure = measure.having(name, value)  # type: ignore[arg-type]
         return measure.without({"rel": 1})
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.tried)}
+
+    @cached_property
+    def _own(self) -> tuple[str, ...]:
+        """The options that a formula depends on."""
+        own = self.measure.metric.settings
+        return tuple(name for name in self.tried if name in own and name not in (*POLICIES, "ties"))
+
+    @cached_property
+    def _formulas(self) -> dict[Point, Measure]:
+        return {}
 
     def points(self, departures: int) -> dict[Point, int]:
         """All points in so many departures from a preset, with the fewest that it takes."""
@@ -102,6 +121,8 @@ def space(spec: Spec, *, ranked: bool, ordered: bool, grades: Iterable[float]) -
     tried: dict[str, tuple[Setting, ...]] = {}
     for name in _names(measure):
         values = _values(name, ordered=ordered, grades=grades)
+        if name == "discount" and measure.metric.ratio:
+            values = tuple(one for one in values if one != "ln")  # log2 times a constant
         if name in known:
             values = (_given(spec, measure, name),)
         elif ranked and name in ORDER:

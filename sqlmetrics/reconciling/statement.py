@@ -107,7 +107,9 @@ class Statement:
     worlds: Mapping[Place, World]
     given: Given | None = None
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
+        """The whole of it."""
         return with_stages(self._stages(), self._union())
 
     @cached_property
