@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sqlmetrics.auditing.ties import TieAudit, tie_audit
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
     from sqlmetrics.measure import parse
+    from sqlmetrics.reconciling.reconcile import reconcile
     from sqlmetrics.result import Result
     from sqlmetrics.spec import Spec
 
@@ -26,6 +27,7 @@ __all__ = [
     "compile",
     "evaluate",
     "parse",
+    "reconcile",
     "tie_audit",
 ]
 
@@ -40,6 +42,7 @@ _HOMES = {
     "compile": "api",
     "evaluate": "api",
     "parse": "measure",
+    "reconcile": "reconciling.reconcile",
     "tie_audit": "auditing.ties",
 }
 

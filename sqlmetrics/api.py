@@ -98,43 +98,93 @@ def evaluate(
     0.5
     """
     with DuckDB(connection) as engine:
-        spec = Spec(
-            rankings=source_of(rankings, "rankings", engine.find)
-            | {
-                "where": where,
-                "columns": {
-                    "query": query,
-                    "item": item,
-                    "rank" if rank else "score": rank or score,
-                    "system": system,
-                    "date": date,
-                    "weight": weight if queries is None else None,
-                    "grade": grade if labels is None else None,
-                },
-            },
-            labels=None
-            if labels is None
-            else source_of(labels, "labels", engine.find)
-            | {
-                "grades": grades or {},
-                "columns": {"query": query, "item": item, "grade": grade}
-                | dict(label_columns or {}),
-            },
-            queries=None
-            if queries is None
-            else source_of(queries, "queries", engine.find) | {"columns": {"query": query}},
-            items=None
-            if items is None
-            else source_of(items, "items", engine.find) | {"columns": {"item": item}},
-            metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
-            preset=preset or "house",
-            by=(by,) if isinstance(by, str) else tuple(by or ()),
-            conventions=conventions,
+        spec, tables = asked(
+            engine,
+            rankings,
+            labels,
+            metrics,
+            preset=preset,
+            by=by,
+            query=query,
+            item=item,
+            score=score,
+            rank=rank,
+            grade=grade,
+            system=system,
+            date=date,
+            weight=weight,
+            queries=queries,
+            items=items,
             baseline=baseline,
+            where=where,
+            grades=grades,
+            label_columns=label_columns,
+            **conventions,
         )
-        tables = opened(spec, engine)
-        spec = _described(_dated(spec, tables, engine), tables, engine)
-        return run(_known(spec, tables, weight, engine), tables, engine, check=check)
+        return run(spec, tables, engine, check=check)
+
+
+def asked(
+    engine: DuckDB,
+    rankings: Any,
+    labels: Any,
+    metrics: str | Sequence[str],
+    *,
+    preset: str | None = None,
+    by: str | Sequence[str] = (),
+    query: str = "query_id",
+    item: str = "item_id",
+    score: str = "score",
+    rank: str | None = None,
+    grade: str = "grade",
+    system: str | None = None,
+    date: str | None = None,
+    weight: str | None = None,
+    queries: Any = None,
+    items: Any = None,
+    baseline: str | None = None,
+    where: str | None = None,
+    grades: Mapping[str, float] | None = None,
+    label_columns: Mapping[str, str] | None = None,
+    **conventions: Any,
+) -> tuple[Spec, Tables]:
+    """What the arguments of `evaluate` ask for, and where its tables are."""
+    spec = Spec(
+        rankings=source_of(rankings, "rankings", engine.find)
+        | {
+            "where": where,
+            "columns": {
+                "query": query,
+                "item": item,
+                "rank" if rank else "score": rank or score,
+                "system": system,
+                "date": date,
+                "weight": weight if queries is None else None,
+                "grade": grade if labels is None else None,
+            },
+        },
+        labels=None
+        if labels is None
+        else source_of(labels, "labels", engine.find)
+        | {
+            "grades": grades or {},
+            "columns": {"query": query, "item": item, "grade": grade} | dict(label_columns or {}),
+        },
+        queries=None
+        if queries is None
+        else source_of(queries, "queries", engine.find) | {"columns": {"query": query}},
+        items=None
+        if items is None
+        else source_of(items, "items", engine.find) | {"columns": {"item": item}},
+        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        preset=preset or "house",
+        by=(by,) if isinstance(by, str) else tuple(by or ()),
+        conventions=conventions,
+        baseline=baseline,
+    )
+    tables = opened(spec, engine)
+    spec = _described(_dated(spec, tables, engine), tables, engine)
+    return _known(spec, tables, weight, engine), tables
 
 
 def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> str:

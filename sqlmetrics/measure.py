@@ -50,7 +50,7 @@ class Measure:
     @property
     def name(self) -> str:
         """The canonical text without the cutoff: `ndcg`, `recall(rel=2)`."""
-        inside = ", ".join(f"{key}={_text(value)}" for key, value in self.settings)
+        inside = ", ".join(f"{key}={plain_text(value)}" for key, value in self.settings)
         return self.metric.name + (f"({inside})" if inside else "")
 
     @property
@@ -257,9 +257,10 @@ def word(value: Setting) -> str:
     >>> word(0.5), word("exp")
     ('0p5', 'exp')
     """
-    text = _text(value).replace(".", "p").replace("-", "m")
+    text = plain_text(value).replace(".", "p").replace("-", "m")
     return re.sub(r"\W+", "_", text).strip("_")
 
 
-def _text(value: Setting) -> str:
+def plain_text(value: Setting) -> str:
+    """A value as metrics' texts have it: numbers without a needless `.0`."""
     return plain(value) if isinstance(value, int | float) else str(value)

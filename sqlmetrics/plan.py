@@ -69,18 +69,22 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
     shape = Shape(spec, tables).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
-    stages = _PerQuery(shape, needs)
     return Plan(
         spec=spec,
         measures=spec.measures,
         shape=shape,
         inputs=shape.stages(),
-        per_query=tuple(stages.stages()),
-        again=tuple(stages.ranked_stages()) if needs.pooled else (),
+        per_query=per_query_stages(shape, needs),
+        again=tuple(_PerQuery(shape, needs).ranked_stages()) if needs.pooled else (),
         summary=rollup.stages(),
         output=tuple(rollup.per_query_output()),
         where="is_ranked = 1" if spec.options["missing"] == "drop" else "",
     )
+
+
+def per_query_stages(shape: Shape, needs: Needs) -> tuple[Stage, ...]:
+    """The stages from the two tables to one row a query and system."""
+    return tuple(_PerQuery(shape, needs).stages())
 
 
 def _tables_of(spec: Spec) -> Tables:

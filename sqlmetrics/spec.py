@@ -215,6 +215,23 @@ class Spec(Model):
         text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def unfit(self, measure: Measure) -> list[str]:
+        """Why a metric, right in itself, does not fit the options; empty if it does."""
+        problems = []
+        if self.value(measure, "average") == "micro" and not measure.metric.micro:
+            problems.append(
+                f"{measure} has no micro average; set average=micro on the metrics that "
+                "have one, like recall(average=micro)@10"
+            )
+        if "gain" in measure.metric.options and not self._uses_rel(measure):
+            problems.append(
+                f"{measure}: rel does not touch the gains; it needs gain=binary or "
+                "average_over=hits"
+            )
+        if measure.metric.pooled and self._weighted:
+            problems.append(f"{measure} has no weighted form; leave out the weight")
+        return problems + self._unmet(measure)
+
     @cached_property
     def _given(self) -> Mapping[str, Any]:
         """The options as given, read; a list where several values are asked for."""
@@ -249,19 +266,7 @@ class Spec(Model):
             )
         columns: dict[str, Measure] = {}
         for measure in self.measures:
-            if self.value(measure, "average") == "micro" and not measure.metric.micro:
-                problems.append(
-                    f"{measure} has no micro average; set average=micro on the metrics that "
-                    "have one, like recall(average=micro)@10"
-                )
-            if "gain" in measure.metric.options and not self._uses_rel(measure):
-                problems.append(
-                    f"{measure}: rel does not touch the gains; it needs gain=binary or "
-                    "average_over=hits"
-                )
-            problems += self._unmet(measure)
-            if measure.metric.pooled and self._weighted:
-                problems.append(f"{measure} has no weighted form; leave out the weight")
+            problems += self.unfit(measure)
             other = columns.setdefault(measure.column, measure)
             if other != measure:
                 problems.append(f"{other} and {measure} would share the column {measure.column}")

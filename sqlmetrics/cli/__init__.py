@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from sqlmetrics import __version__
-from sqlmetrics.cli import evaluate, learn, sample, sheet, spec
+from sqlmetrics.cli import evaluate, learn, reconcile, sample, sheet, spec
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.errors import SqlmetricsError
 
 COMMANDS = (
     evaluate.evaluate,
+    reconcile.reconcile,
     spec.compile_spec,
     spec.validate,
     spec.verify,

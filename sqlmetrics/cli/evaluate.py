@@ -103,7 +103,7 @@ def evaluate(
 
     connection: duckdb.DuckDBPyConnection = open_database(db)
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
-    given |= {name: _value(text) for name, text in _pairs(conventions, "-c").items()}
+    given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
     with connection:
         result = run(
             rankings,
@@ -111,8 +111,8 @@ def evaluate(
             metrics,
             connection=connection,
             check=not skip_input_checks,
-            label_columns=_pairs(label_columns, "--label-column"),
-            grades={text: _number(n) for text, n in _pairs(grades, "--grades").items()},
+            label_columns=pairs(label_columns, "--label-column"),
+            grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
             **given,
         )
         if tie_audit:
@@ -124,22 +124,28 @@ def evaluate(
     emit_result(result, per_query, output, out)
 
 
-def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for (name, equal, _), text in zip(pairs, texts, strict=True):
+def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """Texts like NAME=VALUE as a dict.
+
+    Raises:
+        SpecError: If one has no equals sign or no name.
+    """
+    split = [text.partition("=") for text in texts]
+    for (name, equal, _), text in zip(split, texts, strict=True):
         if not equal or not name:
             raise SpecError(f"{option} takes NAME=VALUE, given {text!r}")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    return {name.strip(): value.strip() for name, _, value in split}
 
 
-def _number(text: str) -> float:
+def grade_number(text: str) -> float:
+    """The number that a grade's text stands for."""
     try:
         return float(text)
     except ValueError:
         raise SpecError(f"--grades takes TEXT=NUMBER, given {text!r} for the number") from None
 
 
-def _value(text: str) -> object:
+def convention_value(text: str) -> object:
     """A convention's value: a name, several behind commas, or a table {1: 3}."""
     import ast
 

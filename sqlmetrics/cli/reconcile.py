@@ -1,0 +1,129 @@
+"""`sqlmetrics reconcile`: which conventions give a number that was seen elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.evaluate import column_options, convention_value, grade_number, pairs
+
+NOTHING_FITS = 1
+
+
+@click.command()
+@click.argument("rankings")
+@click.argument("labels")
+@click.option("-m", "--metric", required=True, help="One metric, like ndcg@20.")
+@click.option("--value", metavar="NUMBER", help="With all its digits, like .0919 or 35.06%.")
+@click.option(
+    "--values",
+    metavar="FILE[:COLUMN]",
+    help="Per-query values instead: a file with a column of queries and one of values.",
+)
+@click.option(
+    "--departures",
+    type=int,
+    default=2,
+    show_default=True,
+    help="In how many options at most a combination departs from a preset.",
+)
+@click.option(
+    "-c",
+    "--convention",
+    "conventions",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="What is known of the conventions, and not varied: list options.",
+)
+@click.option("--queries", metavar="TABLE", help="What is known of queries: weights, days.")
+@click.option("--where", metavar="CONDITION", help="Only these rows of the rankings.")
+@click.option(
+    "--grades",
+    multiple=True,
+    metavar="TEXT=NUMBER",
+    help="The number of a grade that is a text, like high=3.",
+)
+@column_options
+@click.option(
+    "--label-column",
+    "label_columns",
+    multiple=True,
+    metavar="ROLE=COLUMN",
+    help="A column that the labels name differently, like query=qid.",
+)
+@click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named.")
+@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@click.option("--sql", is_flag=True, help="Print the statement that ran instead.")
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True
+)
+@error_options
+def reconcile(
+    *,
+    rankings: str,
+    labels: str,
+    metric: str,
+    value: str | None,
+    values: str | None,
+    departures: int,
+    conventions: tuple[str, ...],
+    grades: tuple[str, ...],
+    label_columns: tuple[str, ...],
+    db: str | None,
+    skip_input_checks: bool,
+    sql: bool,
+    output: str,
+    **named: Any,
+) -> None:
+    """Say which conventions give a number that was seen elsewhere.
+
+    Presets, and what departs from them in a few options, are tried on RANKINGS and LABELS,
+    as evaluate takes them; told are those that give the number, and how many would match
+    by chance. The exit code is 1 if none does.
+
+    \b
+    sqlmetrics reconcile run.txt qrels.txt -m ndcg@20 --value .0919
+    sqlmetrics reconcile run.txt qrels.txt -m ap --values theirs.csv:map
+    """  # noqa: D301  # click wants the \b itself
+    import json
+
+    from sqlmetrics.engines.duckdb import open_database
+    from sqlmetrics.reconciling.reconcile import reconcile as run
+
+    given: dict[str, Any] = {key: one for key, one in named.items() if one is not None}
+    given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
+    file, column = (None, None) if values is None else _file_and_column(values)
+    with open_database(db) as connection:
+        found = run(
+            rankings,
+            labels,
+            metric,
+            value,
+            values=file,
+            column=column,
+            departures=departures,
+            connection=connection,
+            check=not skip_input_checks,
+            label_columns=pairs(label_columns, "--label-column"),
+            grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+            **given,
+        )
+    if sql:
+        click.echo(found.sql)
+    elif output == "json":
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+    else:
+        click.echo(str(found))
+    if not found.candidates:
+        raise click.exceptions.Exit(NOTHING_FITS)
+
+
+def _file_and_column(text: str) -> tuple[str, str | None]:
+    """`values.csv:ndcg` in its two parts; a file may have a colon in its own name."""
+    file, colon, column = text.rpartition(":")
+    if not colon or Path(text).exists() or not Path(file).exists():
+        return text, None
+    return file, column

@@ -1,0 +1,1 @@
+"""A number seen elsewhere, and the conventions that give it."""

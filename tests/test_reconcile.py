@@ -1,0 +1,413 @@
+"""`reconcile` finds the conventions behind a number, and does not believe in coincidences."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from test_cases import _countdown, _rows
+from test_cli import sqlmetrics
+
+import sqlmetrics as sm
+from sqlmetrics.api import asked
+from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.presets import PRESETS
+from sqlmetrics.reconciling import chance, target, words
+from sqlmetrics.reconciling.reconcile import Candidate, _counted
+from sqlmetrics.reconciling.space import SPEC_WIDE
+
+CASES = Path(__file__).parent / "cases" / "presets.toml"
+DATA = tomllib.loads(CASES.read_text(encoding="utf-8"))["data"]
+
+SEEN = {
+    "toy": [
+        ("trec_eval", ".3244"), ("ir_measures", ".3244"), ("trec_eval_9", ".4055"),
+        ("ranx", ".3506"), ("torchmetrics", ".4152"), ("evidently", ".6656"),
+        ("replay", ".3977"), ("recommenders", ".4304"),
+    ],
+    "positives": [("recommenders", ".4304"), ("replay", ".3977")],
+    "ranks": [("rectools", ".3673"), ("rectools_achievable", ".5227")],
+}  # fmt: skip
+"""What the tools themselves printed as NDCG@3: docs of the conventions, and toy.toml."""
+
+
+@cache
+def toy(name: str = "toy") -> tuple[pa.Table, pa.Table]:
+    """The rankings and the labels of the conventions' toy data."""
+    rankings, labels = (
+        pa.Table.from_pylist(
+            [
+                {"query_id": row["query"], "item_id": row["item"], number: row[number]}
+                for row in _rows(DATA[name][table], number, _countdown)
+            ]
+        )
+        for table, number in (("lists", "score"), ("labels", "grade"))
+    )
+    return rankings, labels
+
+
+def world(seed: int) -> tuple[pa.Table, pa.Table]:
+    """Lists with ties, near ties, short and missing lists, and queries without labels."""
+    rng = random.Random(seed)
+    scores = [3.0, 2.0, 1.0, 1.00000001, 1.0000002]
+    runs: list[dict[str, Any]] = []
+    truth: list[dict[str, Any]] = []
+    for query in (f"q{number}" for number in range(9)):
+        if rng.random() < 0.85:
+            for item in rng.sample(range(9), rng.randint(1, 6)):
+                score = rng.choice(scores)
+                runs.append({"query_id": query, "item_id": f"i{item}", "score": score})
+        if rng.random() < 0.85:
+            for item in rng.sample(range(9), rng.randint(1, 5)):
+                grade = float(rng.choice([0, 0, 1, 2, 3]))
+                truth.append({"query_id": query, "item_id": f"i{item}", "grade": grade})
+    return pa.Table.from_pylist(runs), pa.Table.from_pylist(truth)
+
+
+def evaluated(tables: tuple[pa.Table, pa.Table], one: Candidate, **given: Any) -> Any:
+    """What a candidate gives, by `evaluate`."""
+    conventions: dict[str, Any] = {**one.conventions, **given}
+    return sm.evaluate(*tables, one.metric, preset=one.presets[0], **conventions)[one.metric]
+
+
+# -- a number ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "preset", "printed"), [(data, *pair) for data, seen in SEEN.items() for pair in seen]
+)
+def test_a_tool_s_own_number_names_the_tool_first(data: str, preset: str, printed: str) -> None:
+    found = sm.reconcile(*toy(data), "ndcg@3", printed)
+    first = found.candidates[0]
+    assert preset in first.presets
+    assert first.departures == {}
+    assert all(one.distance > 0 for one in found.candidates[1:])
+    if len(first.presets) > 1:
+        assert f"several fit: {len(first.presets)} presets" in str(found)
+
+
+@pytest.mark.parametrize("metric", ["ndcg@3", "ap@3", "recall@3", "mrr"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_s_mean_names_it_first(metric: str, preset: str) -> None:
+    mean = sm.evaluate(*toy(), metric, preset=preset)[metric]
+    found = sm.reconcile(*toy(), metric, f"{mean:.4f}", departures=0)
+    presets = {name for one in found.candidates for name in one.presets if not one.cut}
+    assert preset in presets
+    assert found.candidates[0].departures == {}
+    assert ("several fit" in str(found)) == (len(presets) > 1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "printed", "departures"),
+    [
+        ("ndcg@3", ".3994", {"no_relevant": "zero"}),  # evidently with no_feedback_users
+        ("ndcg@3", ".4382", {"gain": "linear"}),  # recommenders, raw gains
+        ("ndcg@3", ".4541", {"gain": "exp"}),  # recommenders, exp gains
+        ("ap@3", ".3611", {"ap_denominator": "r"}),  # recommenders, MAP
+    ],
+)
+def test_one_departure_is_told_in_words(
+    metric: str, printed: str, departures: dict[str, str]
+) -> None:
+    preset = "evidently" if "no_relevant" in departures else "recommenders"
+    found = sm.reconcile(*toy("toy"), metric, printed)
+    matching = [one for one in found.candidates if one.departures == departures]
+    exact = [one for one in found.candidates if not one.departures]
+    assert exact or any(preset in one.presets for one in matching)
+    for one in found.candidates:
+        assert evaluated(toy(), one) == pytest.approx(one.value, abs=1e-12)
+    assert "decimals by chance" in str(found).replace("\n    ", " ")
+
+
+def test_the_words_of_a_mean_over_hits() -> None:
+    mean = sm.evaluate(*toy(), "ndcg@3", preset="house", average_over="hits")["ndcg@3"]
+    found = sm.reconcile(*toy(), "ndcg@3", str(mean))
+    told = " ".join(one.words for one in found.candidates)
+    assert "the mean runs over queries with a relevant item in the top k" in told
+
+
+@pytest.mark.parametrize("name", [*OPTIONS, "rel"])
+def test_every_option_that_is_tried_has_words(name: str) -> None:
+    if name == "rel":
+        assert words.departure(name, 2) == "relevant from grade 2"
+        return
+    scope = OPTIONS[name].scope
+    if scope == "metric" or name in SPEC_WIDE:
+        told = {words.departure(name, one.name) for one in OPTIONS[name].choices[:2]}
+        assert len(told) == 2
+
+
+def test_a_number_that_was_cut_off_is_a_departure() -> None:
+    rounded = sm.reconcile(*toy(), "ndcg@3", ".3243", departures=0)  # .324372
+    assert rounded.candidates[0].cut is True
+    assert rounded.candidates[0].distance == 1
+    told = " ".join(str(rounded).split())
+    assert "trec_eval or ir_measures, but the value is cut off, not rounded" in told
+
+
+def test_what_is_known_is_not_varied() -> None:
+    found = sm.reconcile(*toy(), "ndcg(gain=linear)@3", ".4382", ties="input_order")
+    assert found.candidates
+    for one in found.candidates:
+        assert not {"gain", "ties"} & one.departures.keys()
+        assert evaluated(toy(), one, ties="input_order") == pytest.approx(one.value)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["ndcg@3", "ndcg", "recall@2", "ap@3", "ap", "mrr", "precision@3", "hit@2", "rprec", "f1@3",
+     "dcg@2", "judged@3", "first_rank", "mean_rank", "num_rel_ret", "num_q"],
+)  # fmt: skip
+def test_every_combination_gives_what_evaluate_gives(metric: str) -> None:
+    rng = random.Random(metric)
+    tables = world(rng.randrange(1000))
+    with DuckDB() as engine:
+        spec, places = asked(engine, *tables, metric)
+        tally, points = _counted(spec, places, target.read("0.5"), 2, engine)
+    for point in rng.sample(list(points), min(12, len(points))):
+        values: dict[str, Any] = dict(zip(tally.space.tried, point, strict=True))
+        measure = tally.space.measure
+        for name in [one for one in values if one != "ties" and one in measure.metric.settings]:
+            value = values.pop(name)
+            measure = measure if (name, value) == ("rel", 1) else measure.having(name, value)
+        expected = sm.evaluate(*tables, str(measure), **values)[str(measure)]
+        assert tally.mean(point) == pytest.approx(expected, abs=1e-12), (str(measure), values)
+
+
+def test_ranks_days_weights_and_queries() -> None:
+    rankings, labels = world(5)
+    days = ["2026-03-01"] * rankings.num_rows
+    dated = rankings.append_column("ds", pa.array(days))
+    queries = pa.table({"query_id": [f"q{i}" for i in range(9)], "w": [1.0 + i for i in range(9)]})
+    for given in ({"date": "ds"}, {"queries": queries, "weight": "w"}, {"depth": 2}):
+        mean = sm.evaluate(dated, labels, "ndcg@3", preset="trec_eval", **given)["ndcg@3"]
+        found = sm.reconcile(dated, labels, "ndcg@3", str(mean), **given)
+        assert "trec_eval" in found.candidates[0].presets
+    ranked = {"q1": ["a", "b", "c"], "q2": ["d", "a"]}
+    graded = {"q1": {"b": 2, "x": 1}, "q2": {"a": 1}}
+    mean = sm.evaluate(ranked, graded, "ndcg@3", preset="lenskit")["ndcg@3"]
+    found = sm.reconcile(ranked, graded, "ndcg@3", str(mean))
+    assert "lenskit" in found.candidates[0].presets
+    assert not any("ties" in one.departures for one in found.candidates)
+
+
+def test_duplicates_negative_grades_and_joined_labels() -> None:
+    rankings, labels = world(6)
+    given: dict[str, Any] = {
+        "duplicate_rankings": "best_score",
+        "duplicate_labels": "max_grade",
+        "negative_grades": "unjudged",
+    }
+    extra = labels.slice(0, 1).set_column(2, "grade", pa.array([-1.0]))
+    twice = pa.concat_tables([rankings, rankings.slice(0, 3)])
+    graded = pa.concat_tables([labels, labels.slice(0, 2), extra])
+    mean = sm.evaluate(twice, graded, "ap@3", preset="trec_eval", **given)["ap@3"]
+    found = sm.reconcile(twice, graded, "ap@3", str(mean), **given)
+    assert "trec_eval" in found.candidates[0].presets
+    joined = rankings.append_column("grade", pa.array([float(i % 3) for i in range(len(rankings))]))
+    mean = sm.evaluate(joined, None, "ndcg@3", preset="sklearn")["ndcg@3"]
+    assert "sklearn" in sm.reconcile(joined, None, "ndcg@3", str(mean)).candidates[0].presets
+
+
+def test_a_table_without_an_order_cannot_be_read_in_order() -> None:
+    with duckdb.connect() as connection:
+        runs, truth = toy()  # noqa: RUF059
+        connection.execute("create table runs as select * from runs")
+        connection.execute("create table truth as select * from truth")
+        found = sm.reconcile("runs", "truth", "ndcg@3", ".3244", connection=connection)
+        assert "trec_eval" in found.candidates[0].presets
+        assert not any("input_order" in one.departures.values() for one in found.candidates)
+        told = connection.execute(f"explain {found.sql}").fetchall()[0][1]
+    for table in ("runs", "truth"):
+        assert len(re.findall(rf"Table: \S*\.{table}\b", told)) == 1
+
+
+# -- chance ------------------------------------------------------------------------------
+
+
+def test_nothing_fits_and_the_nearest_are_told() -> None:
+    found = sm.reconcile(*toy(), "ndcg@3", "0.12345678")
+    assert found.candidates == ()
+    assert "no combination that was tried gives it. The nearest:" in str(found)
+    apart = [abs(one.value - 0.12345678) for one in found.nearest if one.value is not None]
+    assert len(apart) == 5
+    assert apart == sorted(apart)
+
+
+@pytest.mark.parametrize("decimals", [2, 3, 4])
+def test_accidents_are_about_as_many_as_expected(decimals: int) -> None:
+    rng = random.Random(decimals)
+    claimed, met = 0.0, 0
+    for seed in range(3):
+        with DuckDB() as engine:
+            spec, tables = asked(engine, *world(seed), "ndcg@3")
+            tally, points = _counted(spec, tables, target.read("0.5"), 2, engine)
+        means = [tally.mean(point) for point in points]
+        values = chance.distinct(value for value in means if value is not None)
+        for _ in range(400):
+            number = target.read(f"{rng.uniform(values[0], values[-1]):.{decimals}f}")
+            claimed += chance.expected(values, number.number, number.unit)
+            met += sum(number.is_rounded(value) for value in values)
+    assert met / 2 < claimed < met * 2
+
+
+def test_few_digits_are_told_to_be_a_coincidence() -> None:
+    found = sm.reconcile(*toy(), "ndcg@3", "0.4")
+    assert found.expected_by_chance is not None
+    assert found.expected_by_chance > 10
+    assert "this may well be a coincidence" in str(found)
+
+
+# -- values of queries -------------------------------------------------------------------
+
+
+def test_per_query_values_name_the_options_that_explain_them_all() -> None:
+    seen = {"q1": ".7350", "q2": ".6309", "q3": ".3869", "q4": "0", "q5": "0"}
+    found = sm.reconcile(*toy(), "ndcg@3", values=seen)
+    assert found.candidates[0].presets == ("ranx",)
+    assert (found.candidates[0].explained, found.candidates[0].beyond) == (5, 0)
+    seen = {"q1": ".7350", "q2": ".5", "q3": ".3869", "q4": "0"}
+    found = sm.reconcile(*toy(), "ndcg@3", values=seen)
+    assert found.candidates[0].presets == ("trec_eval_9",)
+    assert found.candidates[1].presets == ("trec_eval", "ir_measures")
+    assert found.candidates[1].beyond == 1
+
+
+@pytest.mark.parametrize("preset", ["house", "sklearn", "lenskit", "evidently", "opensearch"])
+def test_a_preset_s_own_per_query_table_names_it(preset: str) -> None:
+    tables = world(11)
+    table = sm.evaluate(*tables, "ndcg@3", preset=preset).per_query()
+    found = sm.reconcile(*tables, "ndcg@3", values=table)
+    assert preset in found.candidates[0].presets
+    assert found.candidates[0].explained == table.num_rows
+
+
+def test_values_that_nothing_explains() -> None:
+    found = sm.reconcile(*toy(), "ndcg@3", values={"q1": ".7350", "q2": ".1234"})
+    assert found.candidates == ()
+    assert found.nearest[0].explained == 1
+
+
+# -- what is wrong -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("abc", "value must be a number like 0.3506 or 35.06%, given 'abc'"),
+        (float("nan"), "value must be a number"),
+        (float("inf"), "value must be a number"),
+        ("0,3506", "value must be a number"),
+        (True, "value must be a number"),
+        ("1e999999999", "value must be a number"),
+        ("", "value must be a number"),
+        ("35.06", "ndcg is 0 to 1, so it cannot be 35.06; a percentage is written like 35.06%"),
+        ("-0.2", "ndcg is 0 to 1, so it cannot be -0.2"),
+        (None, "give a value, or per-query values"),
+    ],
+)
+def test_numbers_that_are_none(value: Any, said: str) -> None:
+    with pytest.raises(sm.SpecError, match=re.escape(said)):
+        sm.reconcile(*toy(), "ndcg@3", value)
+
+
+def test_other_questions_that_are_refused() -> None:
+    def refused(said: str, **given: Any) -> None:
+        with pytest.raises(sm.SpecError, match=said):
+            sm.reconcile(*toy(), "ndcg@3", ".5", **given)
+
+    refused("tries all presets", preset="ranx")
+    refused("looks at one mean", by="country")
+    refused("departures must be a whole number from 0 to 3, given 9", departures=9)
+    refused("missing must be zero or drop", missing="error")
+    refused("takes one metric", gain=["exp", "linear"])
+    refused("unknown option 'tie'", tie="best")
+
+
+def test_values_that_are_refused() -> None:
+    def refused(said: str, values: Any, **given: Any) -> None:
+        with pytest.raises((sm.SpecError, sm.InputError), match=said):
+            sm.reconcile(*toy(), "ndcg@3", values=values, **given)
+
+    refused("query 'q1': value must be a number", {"q1": "abc"})
+    refused("query 'q1': ndcg is 0 to 1", {"q1": 7})
+    refused("there is no value", {"q1": None})
+    refused("there is no value", {})
+    twice = pa.table({"query_id": ["q1", "q1"], "value": [0.5, 0.5]})
+    refused("query 'q1' is there twice", twice)
+    refused("unknown column 'score'", twice, column="score")
+    refused("unknown column 'query_id'", pa.table({"q": ["q1"], "value": [0.5]}))
+
+
+def test_several_systems_are_refused() -> None:
+    rankings, labels = toy()
+    half = rankings.num_rows // 2
+    models: list[str] = ["new"] * half + ["old"] * (rankings.num_rows - half)
+    both = rankings.append_column("model", pa.array(models))
+    with pytest.raises(sm.InputError, match="there are 'new', 'old'; choose one"):
+        sm.reconcile(both, labels, "ndcg@3", ".5", system="model")
+    days = ["2026-03-01"] * half + ["2026-03-02"] * (rankings.num_rows - half)
+    dated = rankings.append_column("ds", pa.array(days))
+    with pytest.raises(sm.InputError, match="of one day, but there are '2026-03-01', '2026-"):
+        sm.reconcile(dated, labels, "ndcg@3", ".5", date="ds")
+    found = sm.reconcile(both, labels, "ndcg@3", ".5", system="model", where="model = 'new'")
+    assert found.tried > 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "unit"),
+    [(".3506", 0.3506, 1e-4), ("35.06 %", 0.3506, 1e-4), ("0.50", 0.5, 0.01), ("12", 12, 1),
+     ("3.5e-2", 0.035, 0.001), ("7%", 0.07, 0.01)],
+)  # fmt: skip
+def test_digits_say_how_near_is_near(text: str, number: float, unit: float) -> None:
+    read = target.read(text)
+    assert read.number == pytest.approx(number)
+    assert read.unit == pytest.approx(unit)
+    assert read.is_rounded(number + unit * 0.49)
+    assert not read.is_rounded(number + unit * 0.51)
+    assert read.is_cut(number + unit * 0.99)
+
+
+# -- the command line --------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The toy data as TREC files, and per-query values as CSV."""
+    rankings, labels = toy()
+    runs = "".join(
+        f"{row['query_id']} Q0 {row['item_id']} 1 {row['score']} run\n"
+        for row in rankings.to_pylist()
+    )
+    qrels = "".join(
+        f"{row['query_id']} 0 {row['item_id']} {row['grade']:.0f}\n" for row in labels.to_pylist()
+    )
+    (tmp_path / "run.txt").write_text(runs)
+    (tmp_path / "qrels.txt").write_text(qrels)
+    (tmp_path / "theirs.csv").write_text("query_id,map,ndcg\nq1,.1,.7350\nq2,.2,.5000\nq4,.3,\n")
+    return tmp_path
+
+
+def test_the_command_line(folder: Path) -> None:
+    asks = ("reconcile", "run.txt", "qrels.txt", "-m", "ndcg@3")
+    out = sqlmetrics(*asks, "--value", "35.06%", folder=folder).stdout
+    assert out.splitlines()[0] == "ndcg@3 = 35.06%"
+    assert re.search(r"^0 +0\.350558 +\S+ +ranx$", out, re.MULTILINE)
+    out = sqlmetrics(*asks, "--value", ".3506", "-o", "json", folder=folder).stdout
+    assert json.loads(out)["candidates"][0]["presets"] == ["ranx"]
+    out = sqlmetrics(*asks, "--value", ".3506", "--sql", folder=folder).stdout
+    assert out.startswith("with\n")
+    sqlmetrics(*asks, "--value", ".12345678", folder=folder, expect=1)
+    assert "give a value" in sqlmetrics(*asks, folder=folder, expect=2).stderr
+    asks = (*asks, "--values", "theirs.csv:ndcg", "--departures", "1")
+    out = sqlmetrics(*asks, folder=folder).stdout
+    assert "a query for which the metric is undefined is left out" in " ".join(out.split())
