@@ -1,0 +1,107 @@
+"""The SQL dialects: what each needs beside its grammar to mean what the text means on DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sqlmetrics.errors import SpecError, unknown
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A dialect. Its grammar is sqlglot's; here stands what a grammar does not know.
+
+    Attributes:
+        name: What users write.
+        title: Its own name.
+        grammar: The dialect's name in sqlglot.
+        text: The type of a text of any length.
+        collation: The collation by which texts are compared as bytes; empty where they
+            are unless a column says otherwise.
+        has_float32: Whether a cast to a 32-bit number gives one.
+        folds: What it takes an unquoted name for: `upper` or `lower`; or `exact` where all
+            names can be quoted.
+        signed_zero: Whether -0.0 and 0.0 are two values to it, at least in some places.
+        names_columns: Whether a column of a join keeps its own name only if that is said.
+        settings: What stands behind a query so that it means the same.
+        temporary: How a statement that keeps a query's rows for the session begins; empty
+            where there is none.
+    """
+
+    name: str
+    title: str
+    grammar: str
+    text: str = "VARCHAR"
+    collation: str = ""
+    has_float32: bool = True
+    folds: str = "exact"
+    signed_zero: bool = False
+    names_columns: bool = False
+    settings: str = ""
+    temporary: str = "create temporary table {name} as\n"
+
+
+_NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
+"""ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
+
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Dialect("duckdb", "DuckDB", "duckdb"),
+            Dialect("athena", "Amazon Athena", "athena", temporary=""),
+            Dialect("bigquery", "BigQuery", "bigquery", "STRING", has_float32=False, temporary=""),
+            Dialect(
+                "clickhouse",
+                "ClickHouse",
+                "clickhouse",
+                signed_zero=True,
+                names_columns=True,
+                settings=_NULLS,
+            ),
+            Dialect("databricks", "Databricks", "databricks", "STRING", temporary=""),
+            Dialect(
+                "datafusion",
+                "Apache DataFusion",
+                "postgres",
+                "TEXT",
+                signed_zero=True,
+                temporary="",
+            ),
+            Dialect("mariadb", "MariaDB", "mysql", "CHAR", "utf8mb4_nopad_bin"),
+            Dialect("materialize", "Materialize", "materialize", "TEXT", temporary=""),
+            Dialect("mysql", "MySQL", "mysql", "CHAR", "utf8mb4_0900_bin", temporary=""),
+            Dialect("postgres", "PostgreSQL", "postgres", "TEXT", '"C"'),
+            Dialect("presto", "Presto", "presto", temporary=""),
+            Dialect("redshift", "Amazon Redshift", "redshift", "VARCHAR(65535)"),
+            Dialect("risingwave", "RisingWave", "risingwave", temporary=""),
+            Dialect("snowflake", "Snowflake", "snowflake", has_float32=False, folds="upper"),
+            Dialect("spark", "Apache Spark", "spark", "STRING", temporary=""),
+            Dialect("sqlite", "SQLite", "sqlite", "TEXT", "binary", has_float32=False),
+            Dialect(
+                "tsql",
+                "SQL Server",
+                "tsql",
+                "NVARCHAR(4000)",
+                "Latin1_General_100_BIN2",
+                has_float32=False,
+                temporary="",
+            ),
+            Dialect("trino", "Trino", "trino", temporary=""),
+        )
+    }
+)
+"""Name -> dialect; DuckDB's text is the one that all others are made from."""
+
+
+def dialect(name: str) -> Dialect:
+    """The dialect of a name.
+
+    Raises:
+        SpecError: If there is none; the nearest name is told.
+    """
+    if name not in DIALECTS:
+        raise SpecError(unknown("dialect", name, DIALECTS))
+    return DIALECTS[name]
