@@ -9,17 +9,17 @@ import pyarrow as pa
 
 from sqlmetrics import checks, sql
 from sqlmetrics.caveats import caveats
+from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import InputError
 from sqlmetrics.inputs.held import arrow_of
 from sqlmetrics.inputs.lists import listed
 from sqlmetrics.inputs.relation import Relation, Tables, typed
 from sqlmetrics.inputs.sources import relation_of, source_of
-from sqlmetrics.plan import plan
+from sqlmetrics.plan import plan, tables_of
 from sqlmetrics.result import Result, in_order
 from sqlmetrics.spec import Spec
-
-DIALECTS = {"duckdb": "executed: DuckDB, the engine of sqlmetrics itself"}
+from sqlmetrics.translation import Translation
 
 
 def evaluate(
@@ -192,15 +192,15 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
 
     Args:
         spec: What is asked. Its sources must be relations, queries or files.
-        dialect: `duckdb`.
+        dialect: A name of `sqlmetrics list dialects`.
         per_query: Whether to give the per-query table instead of the summary.
 
     Raises:
         SpecError: If the dialect is unknown or the spec cannot be compiled.
     """
-    if dialect not in DIALECTS:
-        raise SpecError(unknown("dialect", dialect, DIALECTS))
-    return sql.query(plan(spec), per_query=per_query)
+    translation = Translation(named(dialect))
+    text = sql.query(plan(spec, tables_of(spec, translation)), per_query=per_query)
+    return translation.text(text)
 
 
 def opened(spec: Spec, engine: DuckDB) -> Tables:

@@ -93,7 +93,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         )
     }
 )
-"""Name -> dialect; DuckDB's text is the one that all others are made from."""
+"""Name -> dialect."""
+
+DUCKDB = DIALECTS["duckdb"]
+"""The dialect of the text that all others are made from."""
 
 
 def dialect(name: str) -> Dialect:

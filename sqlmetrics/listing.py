@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlmetrics.api import DIALECTS
 from sqlmetrics.catalog import Metric, listed
 from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.dialect import DIALECTS
 from sqlmetrics.presets import PRESETS
 
 Listing = tuple[list[str], list[list[str]]]
@@ -39,7 +39,7 @@ def presets() -> Listing:
 
 def dialects() -> Listing:
     """One row a dialect, with how far it can be trusted."""
-    return ["dialect", "trust"], [[name, trust] for name, trust in DIALECTS.items()]
+    return ["dialect", "of"], [[one.name, one.title] for one in DIALECTS.values()]
 
 
 def _spelled(metric: Metric) -> str:

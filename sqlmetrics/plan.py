@@ -24,6 +24,7 @@ from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column, Stage, Window, equal
 from sqlmetrics.template import case, literal
+from sqlmetrics.translation import Translation
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
         SpecError: If the spec asks for what its sources cannot give.
     """
     if tables is None:
-        tables = _tables_of(spec)
+        tables = tables_of(spec)
     shape = Shape(spec, tables).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
@@ -87,7 +88,13 @@ def per_query_stages(shape: Shape, needs: Needs) -> tuple[Stage, ...]:
     return tuple(_PerQuery(shape, needs).stages())
 
 
-def _tables_of(spec: Spec) -> Tables:
+def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:
+    """Where the tables are, as far as a spec says it.
+
+    Args:
+        spec: What is asked.
+        translation: The dialect of the database; DuckDB's if none.
+    """
     rankings = relation_of(spec.rankings, "rankings")
     labels = relation_of(spec.labels, "labels") if spec.labels else rankings
     return Tables(
@@ -95,6 +102,7 @@ def _tables_of(spec: Spec) -> Tables:
         labels,
         relation_of(spec.queries, "queries") if spec.queries else None,
         relation_of(spec.items, "items") if spec.items and spec.needs_items else None,
+        translation or Translation(),
     )
 
 

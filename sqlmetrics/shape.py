@@ -50,6 +50,10 @@ class Shape:
     @cached_property
     def tables(self) -> dict[str, Relation]:
         """The tables by name."""
+        return {name: self.at.shown(relation) for name, relation in self._sources.items()}
+
+    @cached_property
+    def _sources(self) -> dict[str, Relation]:
         items = self.at.items if self.spec.needs_items else None
         known = {"queries": self.at.queries, "items": items}
         there = {name: relation for name, relation in known.items() if relation is not None}
@@ -58,13 +62,18 @@ class Shape:
     @cached_property
     def where(self) -> dict[str, str]:
         """Table -> the condition that its rows must meet, empty without one."""
-        labels = self.spec.truth.where or ""
+        own = {table: getattr(self.spec, table) for table in ("rankings", "queries", "items")}
+        own["labels"] = self.spec.truth
+        there = {
+            table: self.at.translation.condition(source.where or "")
+            for table, source in own.items()
+            if source
+        }
         if self.joined:
             has_label = f"{identifier(self.columns['labels']['grade'])} is not null"
-            labels = f"({labels}) and {has_label}" if labels else has_label
-        own = {table: getattr(self.spec, table) for table in ("rankings", "queries", "items")}
-        there = {table: source.where or "" for table, source in own.items() if source}
-        return there | {"labels": labels}
+            labels = there["labels"]
+            there["labels"] = f"({labels}) and {has_label}" if labels else has_label
+        return there
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:
@@ -169,7 +178,7 @@ class Shape:
         return tuple(self._stage(table, select[table]()) for table in self.tables)
 
     def _unmentioned(self, name: str) -> str:
-        texts = [one.place for one in self.tables.values() if one.is_sql]
+        texts = [one.place for one in self._sources.values() if one.is_sql]
         names = chain([name], (f"{name}_{number}" for number in count(2)))
         mentions = re.compile(r"\w+").findall(" ".join(texts).casefold())
         return next(free for free in names if free not in mentions)
@@ -183,12 +192,24 @@ class Shape:
                 "ties=input_order needs rows in an order: a rank column, a file or a "
                 "DataFrame; a table or query of a database has none"
             )
+        yield from self._unreadable()
         for table in ("labels", "queries"):
             if "date" in has.get(table, {}) and "date" not in has["rankings"]:
                 yield f"the {table} have a date column, the rankings have none"
         if "weight" in has["rankings"] and "weight" in has.get("queries", {}):
             yield "the rankings and the queries both have a weight; name one"
         yield from self._unmet_needs()
+
+    def _unreadable(self) -> Iterator[str]:
+        """Sources that DuckDB alone can read."""
+        if not self.at.translation.changes:
+            return
+        dialect = self.at.translation.dialect.title
+        for table, relation in self._sources.items():
+            if not relation.is_sql:
+                yield f"{table}: {dialect} reads no files; load it, and give the relation"
+            elif relation.lists:
+                yield f"{table}: rows that hold lists are read by DuckDB alone; unfold them in sql"
 
     def _unmet_needs(self) -> Iterator[str]:
         """Metrics that need what is not there."""

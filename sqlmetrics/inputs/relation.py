@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+from sqlmetrics.translation import Translation
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,27 @@ class Relation:
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of an evaluation; those of the queries and the items need not be there."""
+    """The tables of an evaluation; those of the queries and the items need not be there.
+
+    Attributes:
+        rankings: The ranked items.
+        labels: The graded items.
+        queries: What is known of queries.
+        items: What is known of items.
+        translation: The dialect of the database that they are in.
+    """
 
     rankings: Relation
     labels: Relation
     queries: Relation | None = None
     items: Relation | None = None
+    translation: Translation = field(default_factory=Translation)
+
+    def shown(self, relation: Relation) -> Relation:
+        """A table as the compiler prints it: a query of the user's is hidden from translation."""
+        if relation.template != "query":
+            return relation
+        return replace(relation, place=self.translation.query(relation.place))
 
 
 def typed(relation: Relation) -> Relation:

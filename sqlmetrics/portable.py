@@ -1,0 +1,219 @@
+"""The part of SQL that means the same on every engine, and its text in each dialect.
+
+sqlglot is no safety net: what it does not know it passes on. So a list says which parts of
+SQL may leave the compiler, each of which was executed on the engines; anything else is
+refused, also where it would happen to be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from textwrap import indent
+from typing import Any
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from sqlmetrics.dialect import Dialect
+from sqlmetrics.errors import SpecError
+
+ALLOWED = frozenset(
+    {
+        *(exp.With, exp.CTE, exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having),
+        *(exp.Union, exp.Subquery, exp.Exists, exp.Table, exp.TableAlias, exp.Column),
+        *(exp.Identifier, exp.Alias, exp.Star, exp.Literal, exp.Null, exp.Boolean, exp.Paren),
+        *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Distinct, exp.In, exp.Between),
+        *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Is),
+        *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.DataType, exp.Collate),
+        *(exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Count),
+        *(exp.Ln, exp.Exp, exp.Pow, exp.Floor, exp.Abs, exp.Sqrt),
+        *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.RowNumber, exp.Limit),
+    }
+)
+"""The parts of SQL that were executed on the engines and mean the same on all of them."""
+
+TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT)
+FLOAT32 = exp.DataType.Type.FLOAT
+TYPES = frozenset(
+    {exp.DataType.Type.DOUBLE, exp.DataType.Type.BIGINT, exp.DataType.Type.DATE, FLOAT32, *TEXTS}
+)
+"""The types that a cast may name."""
+
+NEVER_NULL = frozenset({"rnk", "item_id", "query_id", "system", "metric_date"})
+"""Columns of ours whose order need not say where NULLs stand."""
+
+Tree = Any
+"""A node of sqlglot's, whose base class has had two names."""
+
+LARGEST = "1.7976931348623157e308"
+WIDTH = 84
+
+
+def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
+    """A query of DuckDB's in another dialect.
+
+    Args:
+        text: The query.
+        dialect: The other dialect.
+        about: Stage -> the comment that stands above it.
+
+    Raises:
+        SpecError: If the dialect has not got what the query needs.
+    """
+    tree: Tree = sqlglot.parse_one(text, read="duckdb")
+    _read_numbers(tree)
+    _refuse(tree, dialect)
+    for change in CHANGES:
+        change(tree, dialect)
+    ctes = [_cte(stage, about.get(stage.alias, ""), dialect) for stage in tree.ctes]
+    head = "with\n\n" + ",\n\n".join(ctes) + "\n\n" if ctes else ""
+    tree.set("with_", None)
+    return head + "\n".join(filter(None, (_printed(tree, dialect), dialect.settings))) + "\n"
+
+
+def _cte(stage: Tree, comment: str, dialect: Dialect) -> str:
+    """A stage, printed for itself so that its comment stays above it."""
+    return f"{comment}{stage.alias} as (\n{indent(_printed(stage.this, dialect), ' ' * 4)}\n)"
+
+
+def is_query(text: str, dialect: Dialect) -> bool:
+    """Whether a text is one query by the dialect's grammar."""
+    return _one_query(text, dialect) is not None
+
+
+def is_condition(text: str, dialect: Dialect) -> bool:
+    """Whether a text is one condition: nothing of it leaves the parentheses around it."""
+    tree = _one_query(f"select 1 where ({text}\n)", dialect)
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    return where is not None and isinstance(where.this, exp.Paren)
+
+
+def _one_query(text: str, dialect: Dialect) -> Tree | None:
+    try:
+        trees = sqlglot.parse(text, read=dialect.grammar)
+    except SqlglotError:
+        return None
+    return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
+
+
+def _refuse(tree: Tree, dialect: Dialect) -> None:
+    """Raise SpecError for what may not leave the compiler, or what the dialect has not."""
+    found = {name for node in tree.walk() if (name := _foreign(node, dialect))}
+    if found:
+        names = ", ".join(sorted(found))
+        raise SpecError(f"{dialect.title} has no sure equal for: {names}")
+
+
+def _foreign(node: Tree, dialect: Dialect) -> str:
+    if type(node) not in ALLOWED:
+        return node.sql("duckdb") if isinstance(node, exp.Func) else node.key
+    if isinstance(node, exp.DataType) and node.this not in TYPES:
+        return f"the type {node.sql('duckdb')}"
+    if isinstance(node, exp.DataType) and node.this == FLOAT32 and not dialect.has_float32:
+        return "32-bit numbers (score_precision=float32)"
+    return ""
+
+
+# -- what a grammar alone would not bring along -----------------------------------------
+
+
+def _quote(tree: Tree, dialect: Dialect) -> None:
+    """The user's names as they are, unless an unquoted one is taken for another."""
+    if dialect.folds == "upper":
+        return
+    own = {stage.alias for stage in tree.find_all(exp.CTE)}
+    for select in tree.find_all(exp.Select):
+        tables = {table.name for table in select.find_all(exp.Table)}
+        for name in select.find_all(exp.Identifier) if tables.isdisjoint(own) else ():
+            if tables and isinstance(name.parent, exp.Column | exp.Table):
+                name.set("quoted", True)
+
+
+def _divide(tree: Tree, _: Dialect) -> None:
+    """Divisions as they stand: all our numbers are DOUBLE, and 0 is made NULL below the line."""
+    for node in tree.find_all(exp.Div):
+        node.set("typed", True)
+        node.set("safe", False)
+
+
+def _order(tree: Tree, dialect: Dialect) -> None:
+    """Where NULLs stand is said of scores and grades alone."""
+    nulls = sqlglot.Dialect.get_or_raise(dialect.grammar).NULL_ORDERING
+    for node in tree.find_all(exp.Ordered):
+        if node.this.name in NEVER_NULL:
+            small_first = (nulls == "nulls_are_small") != bool(node.args.get("desc"))
+            node.set("nulls_first", nulls != "nulls_are_last" and small_first)
+
+
+def _read_numbers(tree: Tree) -> None:
+    """The checks' own functions: a cast that fails is told by the engine itself."""
+    for node in list(tree.find_all(exp.TryCast)):
+        node.replace(exp.Cast(this=node.this.copy(), to=node.to.copy()))
+    for node in list(tree.find_all(exp.IsInf, exp.Anonymous)):
+        if isinstance(node, exp.IsInf) or node.name.casefold() == "isfinite":
+            node.replace(_compared(node))
+
+
+def _compared(node: Tree) -> Tree:
+    """`isfinite(x)` or `isinf(x)`: no engine calls NaN between two numbers."""
+    value = (node.expressions or [node.this])[0].sql("duckdb")
+    within = f"({value} >= -{LARGEST} and {value} <= {LARGEST})"
+    beyond = f"({value} > {LARGEST} or {value} < -{LARGEST})"
+    return sqlglot.parse_one(beyond if isinstance(node, exp.IsInf) else within, read="duckdb")
+
+
+def _as_bytes(tree: Tree, dialect: Dialect) -> None:
+    """Texts of any length, compared as bytes."""
+    wanted = exp.DataType.build(dialect.text, dialect=dialect.grammar)
+    name = exp.to_identifier(dialect.collation.strip('"'), quoted='"' in dialect.collation)
+    for node in [node for node in tree.find_all(exp.Cast) if node.to.this in TEXTS]:
+        node.set("to", wanted.copy())
+        if dialect.collation:
+            node.replace(exp.Collate(this=node.copy(), expression=name.copy()))
+
+
+def _unsign_zeros(tree: Tree, dialect: Dialect) -> None:
+    """One zero, where -0.0 would be another score than 0.0."""
+    for node in tree.find_all(exp.Alias) if dialect.signed_zero else ():
+        if node.alias == "score" and isinstance(node.this, exp.Cast):
+            zero = exp.Literal.number("0e0")
+            node.set("this", exp.Add(this=node.this.copy(), expression=zero))
+
+
+def _name_columns(tree: Tree, dialect: Dialect) -> None:
+    """Every column of a select by its own name."""
+    for select in tree.find_all(exp.Select) if dialect.names_columns else ():
+        for column in [one for one in select.expressions if isinstance(one, exp.Column)]:
+            if column.name != "*":
+                column.replace(exp.alias_(column.copy(), column.name))
+
+
+CHANGES = (_quote, _divide, _order, _as_bytes, _unsign_zeros, _name_columns)
+
+
+# -- text -------------------------------------------------------------------------------
+
+
+def _printed(tree: Tree, dialect: Dialect) -> str:
+    text = tree.sql(
+        dialect.grammar,
+        pretty=True,
+        indent=4,
+        pad=4,
+        max_text_width=WIDTH,
+        normalize_functions="lower",
+        comments=False,
+    )
+    return "".join(_lower(text, dialect))
+
+
+def _lower(text: str, dialect: Dialect) -> Iterator[str]:
+    """The text with its words in lower case, as all our SQL is; names and texts stay."""
+    at = 0
+    for token in sqlglot.Dialect.get_or_raise(dialect.grammar).tokenize(text):
+        word = text[token.start : token.end + 1]
+        is_ours = token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+        yield text[at : token.start] + (word.lower() if is_ours and word.isupper() else word)
+        at = token.end + 1
+    yield text[at:]
