@@ -57,6 +57,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "clickhouse",
                 "ClickHouse",
                 "clickhouse",
+                "Nullable(String)",
                 signed_zero=True,
                 names_columns=True,
                 settings=_NULLS,

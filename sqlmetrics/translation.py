@@ -38,7 +38,7 @@ class Translation:
 
         if not is_condition(text, self.dialect):
             raise SpecError(f"{self.dialect.title} cannot read this as one condition: {text}")
-        return self._hide(text)
+        return f"{self._hide(text)} = 1"
 
     def query(self, text: str) -> str:
         """The same for a query."""
@@ -75,7 +75,7 @@ class Translation:
         """The text with the user's own SQL in its place."""
         for mark, own in self._hidden.items():
             name = rf"""["`\[]?{mark}["`\]]?"""
-            for shown in re.findall(rf"select\s+\*\s+from\s+{name}|{name}", text):
+            for shown in re.findall(rf"select\s+\*\s+from\s+{name}|{name} = 1", text):
                 text = text.replace(shown, own)
         return text
 
