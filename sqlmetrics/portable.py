@@ -7,7 +7,7 @@ refused, also where it would happen to be right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from textwrap import indent
 from typing import Any
 
@@ -106,13 +106,40 @@ def _refuse(tree: Tree, dialect: Dialect) -> None:
 
 
 def _foreign(node: Tree, dialect: Dialect) -> str:
+    """What a node has that may not leave the compiler; empty if it may."""
     if type(node) not in ALLOWED:
         return node.sql("duckdb") if isinstance(node, exp.Func) else node.key
-    if isinstance(node, exp.DataType) and node.this not in TYPES:
+    looks = LOOKS.get(type(node))
+    return looks(node, dialect) if looks else ""
+
+
+def _of_join(node: Tree, _: Dialect) -> str:
+    return "" if node.kind in ("", "INNER", "CROSS") else f"{node.kind.lower()} join"
+
+
+def _of_frame(node: Tree, _: Dialect) -> str:
+    of_rows = node.args["kind"].upper() == "ROWS" and not node.args.get("exclude")
+    return "" if of_rows else "a window but of rows"
+
+
+def _of_star(node: Tree, _: Dialect) -> str:
+    return "a star without some columns" if any(node.args.values()) else ""
+
+
+def _of_type(node: Tree, dialect: Dialect) -> str:
+    if node.this not in TYPES:
         return f"the type {node.sql('duckdb')}"
-    if isinstance(node, exp.DataType) and node.this == FLOAT32 and not dialect.has_float32:
-        return "32-bit numbers (score_precision=float32)"
-    return ""
+    lacks = node.this == FLOAT32 and not dialect.has_float32
+    return "32-bit numbers (score_precision=float32)" if lacks else ""
+
+
+LOOKS: Mapping[type, Callable[[Tree, Dialect], str]] = {
+    exp.Join: _of_join,
+    exp.WindowSpec: _of_frame,
+    exp.Star: _of_star,
+    exp.DataType: _of_type,
+}
+"""Parts that are allowed in some forms only."""
 
 
 # -- what a grammar alone would not bring along -----------------------------------------

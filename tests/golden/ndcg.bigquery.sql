@@ -1,0 +1,221 @@
+-- metrics: ndcg@10, recall@100, mrr
+-- conventions (house): gain=exp, discount=log2, ideal=labels_at_k,
+--     recall_denominator=r, rr_of=first, ties=id_asc, score_precision=double,
+--     depth=none, duplicate_rankings=error, duplicate_labels=error,
+--     unjudged=nonrelevant, negative_grades=error, missing=zero, no_relevant=skip,
+--     average=macro, average_over=labels, rounding=none
+with
+
+-- one row a ranked item
+rankings_2 as (
+    select
+        cast(`ds` as date) as metric_date,
+        cast(`system` as string) as system,
+        cast(`query_id` as string) as query_id,
+        cast(`item_id` as string) as item_id,
+        cast(`score` as float64) as score
+    from `shop`.`rankings`
+),
+
+-- one row a labelled item
+labels_2 as (
+    select
+        cast(`query_id` as string) as query_id,
+        cast(`item_id` as string) as item_id,
+        cast(`grade` as float64) as grade
+    from `labels`
+    where
+        source <> 'bot'
+),
+
+-- rank 1 is the best of a list; an item without a label counts as grade 0
+ranked as (
+    select
+        rankings_2.metric_date,
+        rankings_2.system,
+        rankings_2.query_id,
+        coalesce(labels_2.grade, 0e0) as grade,
+        row_number() over (
+            partition by rankings_2.metric_date, rankings_2.system, rankings_2.query_id
+            order by rankings_2.score desc, rankings_2.item_id asc
+        ) as rnk
+    from rankings_2
+    left join labels_2
+        on labels_2.query_id = rankings_2.query_id and labels_2.item_id = rankings_2.item_id
+),
+
+-- a query's labels, best first; equal gains may come in any order
+ideal as (
+    select
+        query_id,
+        grade,
+        row_number() over (partition by query_id order by grade desc) as rnk
+    from labels_2
+),
+
+-- one row a query with a label: sums over its ideal order
+wanted as (
+    select
+        query_id,
+        sum(
+            case
+                when rnk <= 10
+                then (
+                    power(2e0, grade) - 1e0
+                ) * ln(2e0) / ln(rnk + 1e0)
+                else 0e0
+            end
+        ) as best_dcg_at_10,
+        sum(case when grade >= 1 then 1e0 else 0e0 end) as num_rel
+    from ideal
+    group by
+        query_id
+),
+
+-- one row a query with a ranking: sums over its list
+retrieved as (
+    select
+        metric_date,
+        system,
+        query_id,
+        1 as is_ranked,
+        sum(
+            case
+                when rnk <= 10
+                then (
+                    power(2e0, grade) - 1e0
+                ) * ln(2e0) / ln(rnk + 1e0)
+                else 0e0
+            end
+        ) as dcg_at_10,
+        sum(case when rnk <= 100 and grade >= 1 then 1e0 else 0e0 end) as num_rel_ret_at_100,
+        max(case when grade >= 1 then 1e0 / rnk end) as first_reciprocal_rank
+    from ranked
+    group by
+        metric_date,
+        system,
+        query_id
+),
+
+-- one row a system
+systems as (
+    select distinct
+        system
+    from retrieved
+),
+
+-- one row a query and day on which any system answered it
+searched as (
+    select distinct
+        metric_date,
+        query_id
+    from retrieved
+),
+
+-- one row a query and system that counts, with a ranking or without
+evaluated as (
+    select
+        searched.metric_date,
+        systems.system,
+        wanted.query_id
+    from wanted
+    inner join searched
+        on searched.query_id = wanted.query_id
+    cross join systems
+),
+
+-- one row a query and system: the metrics
+per_query as (
+    select
+        evaluated.metric_date,
+        evaluated.system,
+        evaluated.query_id,
+        coalesce(retrieved.is_ranked, 0) as is_ranked,
+        coalesce(retrieved.dcg_at_10, 0e0) / nullif(wanted.best_dcg_at_10, 0e0) as ndcg_at_10,
+        coalesce(retrieved.num_rel_ret_at_100, 0e0) / nullif(wanted.num_rel, 0e0) as recall_at_100,
+        coalesce(retrieved.first_reciprocal_rank, 0e0) as mrr
+    from evaluated
+    left join wanted
+        on wanted.query_id = evaluated.query_id
+    left join retrieved
+        on retrieved.metric_date = evaluated.metric_date
+        and retrieved.system = evaluated.system
+        and retrieved.query_id = evaluated.query_id
+),
+
+-- one row a query, system and metric
+metric_values as (
+    select
+        metric_date,
+        system,
+        1 - is_ranked as is_missing,
+        'ndcg' as metric,
+        10 as k,
+        ndcg_at_10 as metric_value
+    from per_query
+    union all
+    select
+        metric_date,
+        system,
+        1 - is_ranked as is_missing,
+        'recall' as metric,
+        100 as k,
+        recall_at_100 as metric_value
+    from per_query
+    union all
+    select
+        metric_date,
+        system,
+        1 - is_ranked as is_missing,
+        'mrr' as metric,
+        0 as k,
+        mrr as metric_value
+    from per_query
+),
+
+-- one row a system, segment and metric: what its mean is made of
+totals as (
+    select
+        metric_date,
+        system,
+        'all' as segment_name,
+        'all' as segment_value,
+        metric,
+        k,
+        coalesce(sum(metric_value), 0e0) as numerator,
+        cast(count(metric_value) as float64) as denominator,
+        count(metric_value) as n_queries,
+        sum(case when metric_value is null then 1 else 0 end) as n_skipped,
+        sum(is_missing) as n_missing,
+        coalesce(sum(metric_value * metric_value), 0e0) as sum_sq
+    from metric_values
+    group by
+        metric_date,
+        system,
+        metric,
+        k
+),
+
+-- one row a system, segment and metric
+summary as (
+    select
+        'shop.rankings' as spec,
+        metric_date,
+        system,
+        segment_name,
+        segment_value,
+        metric,
+        k,
+        numerator / nullif(denominator, 0e0) as value,
+        numerator,
+        denominator,
+        cast(n_queries as int64) as n_queries,
+        cast(n_skipped as int64) as n_skipped,
+        cast(n_missing as int64) as n_missing,
+        sum_sq
+    from totals
+)
+
+select
+    *
+from summary

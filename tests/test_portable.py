@@ -1,0 +1,181 @@
+"""Only what was executed on the engines leaves the compiler, and it reads well there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlglot
+
+import sqlmetrics as sm
+from sqlmetrics.catalog import listed
+from sqlmetrics.dialect import DIALECTS, Dialect
+from sqlmetrics.portable import is_condition, translated
+from sqlmetrics.presets import PRESETS
+
+OTHERS = [one for one in DIALECTS.values() if one.name != "duckdb"]
+GOLDEN = Path(__file__).parent / "golden"
+TABLES: dict[str, Any] = {
+    "rankings": {"relation": "shop.rankings", "columns": {"system": "system", "date": "ds"}},
+    "labels": {"relation": "labels", "where": "source <> 'bot'"},
+    "items": {"relation": "items", "columns": {"category": "category", "popularity": "sold"}},
+    "baseline": "prod",
+}
+
+
+def texts() -> list[str]:
+    """Every metric, with and without a cutoff."""
+    plain = [one.name for one in listed() if one.cutoff != "required"]
+    return plain + [f"{one.name}@3" for one in listed() if one.cutoff != "none"]
+
+
+def spec(**given: Any) -> sm.Spec:
+    return sm.Spec(**{**TABLES, "metrics": ["ndcg@10"], **given})
+
+
+def fitting(preset: str, dialect: Dialect) -> sm.Spec | None:
+    """A spec of all the metrics that a preset can have in a dialect."""
+    options = {"score_precision": "double"} if not dialect.has_float32 else {}
+    if PRESETS[preset].options.get("ties") == "input_order":
+        options["ties"] = "id_asc"
+    kept = []
+    for text in texts():
+        try:
+            kept += spec(metrics=[text], preset=preset, conventions=options).metrics
+        except sm.SpecError:
+            continue
+    return spec(metrics=kept, preset=preset, conventions=options)
+
+
+@pytest.mark.parametrize("dialect", OTHERS, ids=lambda one: one.name)
+def test_every_metric_is_written_in_every_dialect(dialect: Dialect) -> None:
+    for preset in PRESETS:
+        asked = fitting(preset, dialect)
+        for per_query in (True, False):
+            text = sm.compile(asked, dialect.name, per_query=per_query)
+            assert len(sqlglot.parse(text, read=dialect.grammar)) == 1
+            assert text == sm.compile(asked, dialect.name, per_query=per_query)
+            assert "sqlmetrics_yours" not in text
+            assert text.count("source <> 'bot'") == 1
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "select log(x) from t",
+        "select log2(x) from t",
+        "select list(x order by y) from t",
+        "select max_by(x, y) from t",
+        "select sum(x) filter (where y > 0) from t",
+        "select bool_or(x > 0) from t",
+        "select x from t qualify row_number() over (order by x) = 1",
+        "select distinct on (x) x, y from t",
+        "select t.x from t semi join u on t.x = u.x",
+        "select t.x from t anti join u on t.x = u.x",
+        "select x, sum(y) from t group by rollup (x)",
+        "select x, sum(y) from t group by grouping sets ((x), ())",
+        "select sum(x) over (order by x range between 1 preceding and current row) from t",
+        "select sum(x) over (order by x rows 1 preceding exclude ties) from t",
+        "select first_value(x ignore nulls) over (order by y) from t",
+        "select x from (values (1), (2)) as t (x)",
+        "select unnest([1, 2])",
+        "select x from generate_series(1, 3) as t (x)",
+        "select try_strptime(x, '%Y') from t",
+        "select foo_bar(x) from t",
+        "select round(x, 2) from t",
+        "select greatest(x, y) from t",
+        "select stddev(x) from t",
+        "select quantile_cont(x, 0.5) from t",
+        "select median(x) from t",
+        "select any_value(x) from t",
+        "select x // y from t",
+        "select x % y from t",
+        "select cast(x as hugeint) from t",
+        "select cast(x as integer) from t",
+        "select cast(x as decimal(18, 3)) from t",
+        "select * exclude (x) from t",
+        "select x from t where s like 'a%'",
+        "select hash(x) from t",
+        "select date_trunc('week', x) from t",
+        "select x from t using sample 10 rows",
+        "select x::json from t",
+    ],
+)
+def test_anything_else_is_refused(select: str) -> None:
+    for dialect in OTHERS:
+        with pytest.raises(sm.SpecError, match="has no sure equal for: "):
+            translated(select, dialect, {})
+
+
+def test_32_bit_scores_are_refused_by_name_where_there_are_none() -> None:
+    asked = spec(conventions={"score_precision": "float32"})
+    for dialect in OTHERS:
+        if dialect.has_float32:
+            sm.compile(asked, dialect.name)
+            continue
+        with pytest.raises(sm.SpecError, match=r"32-bit numbers \(score_precision=float32\)"):
+            sm.compile(asked, dialect.name)
+
+
+def test_what_duckdb_alone_reads_is_refused_by_name() -> None:
+    for source in ({"file": "r.parquet"}, {"relation": "r", "lists": True}):
+        with pytest.raises(sm.SpecError, match="rankings: "):
+            sm.compile(spec(rankings=source, baseline=None), "postgres")
+    vector = spec(
+        metrics=["ils(similarity=vector)@3"],
+        items={"relation": "items", "columns": {"vector": "embedding"}},
+    )
+    with pytest.raises(sm.SpecError, match=r"PostgreSQL has no sure equal for: .*UNNEST"):
+        sm.compile(vector, "postgres")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "1 = 1) or (1 = 1",
+        "1 = 1; drop table labels",
+        "1 = 1) union all select 1 where (1 = 1",
+        "1 = 1) --",
+        "1 = 1 /*",
+    ],
+)
+def test_a_condition_stays_in_its_parentheses(condition: str) -> None:
+    for dialect in OTHERS:
+        assert not is_condition(condition, dialect)
+
+
+def test_a_text_that_another_grammar_ends_earlier_is_no_condition_there() -> None:
+    """A backslash is a letter to DuckDB, and escapes the quote elsewhere."""
+    hostile = r"a = '\' and b = ') or (1 = 1'"
+    assert is_condition(hostile, DIALECTS["postgres"])
+    for name in ("mysql", "bigquery", "clickhouse", "spark"):
+        assert not is_condition(hostile, DIALECTS[name])
+
+
+def test_names_are_quoted_as_the_dialect_does() -> None:
+    hostile = {"query": 'a"b', "item": "x]y`z", "score": "drop table t; --"}
+    asked = spec(rankings={"relation": '"my ""odd"" table"', "columns": hostile}, baseline=None)
+    assert '"a""b"' in sm.compile(asked, "postgres")
+    assert "`x]y``z`" in sm.compile(asked, "mysql")
+    assert "[x]]y`z]" in sm.compile(asked, "tsql")
+    assert "`x]y\\`z`" in sm.compile(asked, "bigquery")
+    for dialect in OTHERS:
+        text = sm.compile(asked, dialect.name)
+        assert len(sqlglot.parse(text, read=dialect.grammar)) == 1
+
+
+def test_an_unknown_dialect_is_told_with_the_nearest() -> None:
+    with pytest.raises(sm.SpecError, match="unknown dialect 'postgre'; did you mean 'postgres'"):
+        sm.compile(spec(), "postgre")
+
+
+@pytest.mark.parametrize("name", ["bigquery", "clickhouse", "postgres", "snowflake", "tsql"])
+def test_the_text_is_as_it_was_read(name: str) -> None:
+    asked = spec(metrics=["ndcg@10", "recall@100", "mrr"], baseline=None)
+    text = sm.compile(asked, name)
+    file = GOLDEN / f"ndcg.{name}.sql"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(text)
+    assert text == file.read_text()
