@@ -91,6 +91,10 @@ class ClickHouse(Session):
             if not self._own:
                 self._undo.callback(self._quietly, self._set, name, value)
 
+    def _recover(self) -> None:
+        """After a query that failed as it ran, chdb spoils the next Arrow answer: ask for one."""
+        self._run("select 1")
+
     def _quoted(self, part: str) -> str:
         return "`" + part.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
@@ -147,10 +151,6 @@ class ChDB(ClickHouse):
     def _arrow(self, sql: str) -> pa.Table:
         answer = self._connection.query(sql, "Arrow").bytes()
         return pa.ipc.open_file(pa.BufferReader(answer)).read_all() if answer else pa.table({})
-
-    def _recover(self) -> None:
-        """After a query that failed as it ran, chdb spoils the next Arrow answer: ask for one."""
-        self._connection.query("select 1", "CSV")
 
     def _setting(self, name: str) -> str:
         return str(self.rows(f"select toString(getSetting('{name}'))")[0][0])

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sqlmetrics.engines.kind import arrow_data, differ_in_case, settled
+from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled
 from sqlmetrics.engines.place import Place
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.template import finished, literal, parts, relation
@@ -173,7 +173,10 @@ class DuckDB:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         with _failing(sql):
-            return self._connection.execute(finished(sql)).fetchall()
+            found = self._connection.execute(finished(sql))
+            decimals = any(str(kind).startswith("DECIMAL") for _, kind, *_ in found.description)
+            rows = found.fetchall()
+        return [tuple(map(plain, row)) for row in rows] if decimals else rows
 
     @contextmanager
     def made(self, create: str, drop: str) -> Iterator[None]:

@@ -180,9 +180,6 @@ class MySQL(DbApi):
         finally:
             os.unlink(file.name)
 
-    def _literal(self, value: Any) -> str:
-        return str(self._connection.literal(value))
-
     def _scratch(self, name: str) -> tuple[str, str]:
         binary = f"character set utf8mb4 collate {self.collation}"
         return f"create database {name} {binary}", f"drop database {name}"

@@ -54,7 +54,11 @@ class Session(ABC):
     def __enter__(self) -> Self:
         if self._own:
             self._undo.callback(self._quietly, self._close)
-        self._settle()
+        try:
+            self._settle()
+        except BaseException:
+            self._undo.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
