@@ -86,6 +86,7 @@ class GoogleSQL(Session):
         p = _protobufs()
         described, content = p.SimpleTableProto(name=name), p.TableContent()
         kinds = [KINDS[kind_of(array.type)] for array in table.columns]
+        content.table_data.SetInParent()  # also where there are no rows
         for field, (kind, _) in zip(table.column_names, kinds, strict=True):
             described.column.add(name=field).type.type_kind = p.TypeKind.Value(kind)
         for row in zip(*(array.to_pylist() for array in table.columns), strict=True):
