@@ -70,7 +70,7 @@ def _outputs(read: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if isinstance(read.get("outputs"), Mapping):
         yield from _of_profile("", read)
         return
-    profiles = {str(key): value for key, value in read.items() if isinstance(value, Mapping)}
+    profiles = {str(k): v for k, v in read.items() if isinstance(v, Mapping) and "outputs" in v}
     for name, profile in profiles.items():
         yield from _of_profile(name, profile)
         if len(profiles) == 1:

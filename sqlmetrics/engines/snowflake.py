@@ -86,6 +86,8 @@ class Snowflake(DbApi):
 
     def _arrow(self, sql: str) -> pa.Table:
         with self._running(sql) as cursor:
+            if not hasattr(cursor, "fetch_arrow_all"):  # fakesnow, an emulator
+                return super()._arrow(sql)
             table = cursor.fetch_arrow_all(force_return_table=True)
         return table.rename_columns([_seen(name) for name in table.column_names])
 
