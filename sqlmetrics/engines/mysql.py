@@ -198,7 +198,8 @@ def _lines(batch: pa.RecordBatch) -> bytes:
     fields = [_field(array) for array in batch.columns]
     joined = pc.binary_join_element_wise(*fields, "\t")
     lines = pc.binary_join_element_wise(joined, "", "\n")
-    return b"".join(line.as_buffer().to_pybytes() for line in lines)
+    texts = lines.buffers()[-1]  # one behind the other, which is all that the file is
+    return texts.to_pybytes() if texts else b""
 
 
 def _field(array: pa.Array) -> pa.Array:

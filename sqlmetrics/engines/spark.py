@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -96,6 +97,9 @@ class Spark(Session):
         self._connection.stop()
 
     def _settle(self) -> None:
+        logger = logging.getLogger("SQLQueryContextLogger")  # it prints Java's traces of errors
+        self._undo.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)
         for name, wanted in SETTINGS.items():
             value = self._connection.conf.get(name, None)
             if str(value).casefold() != wanted.casefold():
