@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from engines.starting import STARTED, Servers
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
@@ -28,3 +31,17 @@ def peer(name: str) -> ModuleType:
     except ImportError:
         message = f"{name} is not installed; pip install '.[peers]'"
         (pytest.fail if REQUIRED else pytest.skip)(message)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """The engines, each started when it is first asked for."""
+    with Servers() as started:
+        yield started
+
+
+@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in STARTED])
+def engine(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Any]:
+    """Every engine that can be started here, open."""
+    with servers.open(request.param) as opened:
+        yield opened

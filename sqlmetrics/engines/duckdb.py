@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
@@ -11,6 +12,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled
+from sqlmetrics.engines.place import Place
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.template import finished, literal, parts, relation
 
@@ -33,6 +36,7 @@ class DuckDB:
 
     Args:
         connection: The user's own; it is left open. Default: a new one in memory.
+        own: Whether to close it nevertheless.
 
     Raises:
         SpecError: If it is no DuckDB connection.
@@ -40,15 +44,34 @@ class DuckDB:
 
     dialect = "duckdb"
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+    name = "DuckDB"
+    transactional = True
+    holds_nan = True
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection | None = None, *, own: bool = False
+    ) -> None:
         if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
             raise SpecError(
                 "connection must be a DuckDB connection; for a file give "
                 f"duckdb.connect(path), given {connection!r}"
             )
-        self._own = connection is None
+        self._own = own or connection is None
         self._connection = open_database() if connection is None else connection
         self._undo = ExitStack()
+
+    @classmethod
+    def open(cls, place: Place) -> DuckDB:
+        """A file, read only with the option `read_only`; without a path, one in memory."""
+        if not place.path:
+            return cls()
+        writing = str(place.options.get("read_only", "")).casefold() not in ("1", "true")
+        return cls(open_database(place.path, writing=writing), own=True)
+
+    @property
+    def version(self) -> str:
+        """Of the library."""
+        return duckdb.__version__
 
     def __enter__(self) -> DuckDB:
         if self._own:
@@ -99,16 +122,35 @@ class DuckDB:
         """
         free = self.free_name(name)
         try:
-            table = _arrow(data)
+            table = arrow_data(data)
             self._connection.register(free, table)
         except (pa.ArrowException, TypeError, ValueError, duckdb.Error) as error:
             raise InputError(f"the data in memory cannot be read as a table: {error}") from None
-        folded = [column.casefold() for column in table.schema.names]
-        twice = [name for name in table.schema.names if folded.count(name.casefold()) > 1]
-        if twice:
-            raise InputError(f"the data in memory has columns that differ in case alone: {twice}")
+        differ_in_case(table.schema.names)
         self._undo.callback(self._connection.unregister, free)
         return free
+
+    def load(self, name: str, data: Any) -> str:
+        """Make a table of exactly this name, which stays, and fill it.
+
+        Raises:
+            InputError: If it is not tabular data.
+            EngineError: If there is such a table, or it cannot be written.
+        """
+        held = self.register("sqlmetrics_loaded", data)
+        self.execute(f"create table {self.quoted(name)} as select * from {held}")
+        return name
+
+    def quoted(self, name: str) -> str:
+        """A dotted name as text of the dialect."""
+        return finished(relation(finished(name)))
+
+    @contextmanager
+    def scratch(self) -> Iterator[str]:
+        """A schema of its own, in memory, dropped with all that is in it."""
+        name = f"sqlmetrics_scratch_{secrets.token_hex(4)}"
+        with self.made(f"attach ':memory:' as {name}", f"detach {name}"):
+            yield name
 
     def free_name(self, name: str) -> str:
         """The name, or one with a number behind it that no table or view has."""
@@ -131,7 +173,10 @@ class DuckDB:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         with _failing(sql):
-            return self._connection.execute(finished(sql)).fetchall()
+            found = self._connection.execute(finished(sql))
+            decimals = any(str(kind).startswith("DECIMAL") for _, kind, *_ in found.description)
+            rows = found.fetchall()
+        return [tuple(map(plain, row)) for row in rows] if decimals else rows
 
     @contextmanager
     def made(self, create: str, drop: str) -> Iterator[None]:
@@ -160,7 +205,7 @@ class DuckDB:
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""
         with _failing(sql):
-            return self._connection.sql(finished(sql)).to_arrow_table()
+            return settled(self._connection.sql(finished(sql)).to_arrow_table())
 
     def execute(self, sql: str) -> None:
         """Run a statement."""
@@ -188,22 +233,6 @@ def open_database(
         return duckdb.connect(database, read_only=not writing)
     except duckdb.Error as error:
         raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
-
-
-def _arrow(data: Any) -> Any:
-    """Data in memory as an Arrow table, or as a dataset, of which only columns are read."""
-    if hasattr(data, "scanner"):  # a pyarrow Dataset
-        return data
-    if hasattr(data, "collect"):  # a polars LazyFrame
-        data = data.collect()
-    elif hasattr(data, "to_reader"):  # a pyarrow Scanner
-        data = data.to_reader()
-    if not hasattr(data, "__arrow_c_stream__"):
-        raise InputError(
-            "data in memory must be a DataFrame, speak Arrow, or be rows or a dict of lists, "
-            f"given {type(data).__name__}"
-        )
-    return pa.table(data)
 
 
 @contextmanager

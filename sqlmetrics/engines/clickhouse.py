@@ -1,0 +1,229 @@
+"""ClickHouse: inside the process through chdb, or a server through clickhouse-connect."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
+from sqlmetrics.engines.kind import decimal
+from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.session import Session
+
+SETTINGS = {
+    "join_use_nulls": "1",
+    "group_by_use_nulls": "1",
+    "union_default_mode": "ALL",
+    "output_format_arrow_string_as_string": "1",
+}
+"""Settings that decide what our text means: without the first, what a join does not find is
+0 or an empty text, and no NULL."""
+
+_WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)$")
+_KINDS = (
+    ("Int", "BIGINT"),
+    ("UInt", "BIGINT"),
+    ("Float", "DOUBLE"),
+    ("BFloat", "DOUBLE"),
+    ("String", "VARCHAR"),
+    ("FixedString", "VARCHAR"),
+    ("Enum", "VARCHAR"),
+    ("Bool", "BOOLEAN"),
+    ("DateTime", "TIMESTAMP"),
+    ("Date", "DATE"),
+    ("Tuple", "STRUCT"),
+    ("Map", "MAP"),
+    ("Interval", "INTERVAL"),
+)
+
+
+class ClickHouse(Session):
+    """What the two have in common. There are no transactions: each statement stands alone."""
+
+    dialect = "clickhouse"
+    name = "ClickHouse"
+    transactional = False
+    TYPES: ClassVar = {
+        "BIGINT": "Nullable(Int64)",
+        "BOOLEAN": "Nullable(Bool)",
+        "DATE": "Nullable(Date32)",
+        "DOUBLE": "Nullable(Float64)",
+        "TIMESTAMP": "Nullable(DateTime64(6))",
+        "VARCHAR": "Nullable(String)",
+    }
+    CODES: ClassVar = {
+        "6": TYPE,
+        "16": ABSENT,
+        "38": TYPE,
+        "41": TYPE,
+        "43": TYPE,
+        "47": ABSENT,
+        "53": TYPE,
+        "60": ABSENT,
+        "70": TYPE,
+        "72": TYPE,
+        "81": ABSENT,
+        "209": LOST,
+        "210": LOST,
+        "386": TYPE,
+        "497": DENIED,
+        "516": DENIED,
+    }
+
+    @abstractmethod
+    def _setting(self, name: str) -> str:
+        """The value that a setting has."""
+
+    @abstractmethod
+    def _set(self, name: str, value: str) -> None:
+        """Set a setting for the session."""
+
+    def _settle(self) -> None:
+        for name, wanted in SETTINGS.items():
+            value = self._setting(name)
+            self._set(name, wanted)
+            if not self._own:
+                self._undo.callback(self._quietly, self._set, name, value)
+
+    def _recover(self) -> None:
+        """After a query that failed as it ran, chdb spoils the next Arrow answer: ask for one."""
+        self._run("select 1")
+
+    def _quoted(self, part: str) -> str:
+        return "`" + part.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+    def _reason(self, error: BaseException) -> str:
+        code = re.search(r"\bcode:? (\d+)", str(error), re.IGNORECASE)
+        return self.CODES.get(code[1], "") if code else self._reason_without_code(error)
+
+    def _reason_without_code(self, error: BaseException) -> str:  # noqa: ARG002
+        return ""
+
+    def _brief(self, error: BaseException) -> str:
+        text = re.sub(r".*?DB::Exception: (?:\[\S+\] )?", "", str(error), count=1, flags=re.DOTALL)
+        return first_line(text)
+
+    def _kinds(self, source: str) -> dict[str, str]:
+        rows = self._arrow(f"describe table (select * from {source} limit 0)").to_pylist()
+        return {row["name"]: _kind(row["type"]) for row in rows}
+
+    def _create_text(self, target: str, table: pa.Table, temporary: str) -> str:
+        engine = "Memory" if temporary else "MergeTree order by tuple()"
+        return f"{super()._create_text(target, table, temporary)} engine = {engine}"
+
+    def _scratch(self, name: str) -> tuple[str, str]:
+        return f"create database {name}", f"drop database {name}"
+
+
+class ChDB(ClickHouse):
+    """A session of chdb; a process can have one alone."""
+
+    name = "ClickHouse (chdb)"
+
+    def __init__(self, connection: Any, *, own: bool = False) -> None:
+        import chdb
+
+        self.errors = (chdb.ChdbError, RuntimeError)  # its versions raise one or the other
+        super().__init__(connection, own=own)
+
+    @classmethod
+    def open(cls, place: Place) -> ChDB:
+        """A folder, or without a path a new database in memory."""
+        from chdb.session import Session as Opened
+
+        with place.opening():
+            return cls(Opened(f"/{place.path}") if place.path else Opened(), own=True)
+
+    @property
+    def version(self) -> str:
+        """As the library says it."""
+        return str(self.rows("select version()")[0][0])
+
+    def _run(self, sql: str) -> None:
+        self._connection.query(sql, "CSV")
+
+    def _arrow(self, sql: str) -> pa.Table:
+        answer = self._connection.query(sql, "Arrow").bytes()
+        return pa.ipc.open_file(pa.BufferReader(answer)).read_all() if answer else pa.table({})
+
+    def _setting(self, name: str) -> str:
+        return str(self.rows(f"select toString(getSetting('{name}'))")[0][0])
+
+    def _set(self, name: str, value: str) -> None:
+        self.execute(f"set {name} = '{value}'")
+
+    def _fill(self, target: str, table: pa.Table) -> None:
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "rows.parquet"
+            pq.write_table(table, file)
+            self._run(f"insert into {target} select * from file('{file}', Parquet)")
+
+
+class Server(ClickHouse):
+    """A client of clickhouse-connect, with a session, which temporary tables need."""
+
+    def __init__(self, connection: Any, *, own: bool = False) -> None:
+        from clickhouse_connect.driver.exceptions import ClickHouseError
+
+        self.errors = (ClickHouseError,)
+        super().__init__(connection, own=own)
+
+    @classmethod
+    def open(cls, place: Place) -> Server:
+        """The server of a URL; what follows `?` is clickhouse-connect's (`secure=true`)."""
+        import clickhouse_connect
+
+        given = place.given(
+            host=place.host,
+            port=place.port,
+            username=place.user,
+            password=place.password,
+            database=place.parts[0],
+        )
+        with place.opening():
+            return cls(clickhouse_connect.get_client(**given), own=True)
+
+    @property
+    def version(self) -> str:
+        """As the server says it."""
+        return str(self._connection.server_version)
+
+    def _run(self, sql: str) -> None:
+        self._connection.command(sql)
+
+    def _arrow(self, sql: str) -> pa.Table:
+        return self._connection.query_arrow(sql, use_strings=True)
+
+    def _setting(self, name: str) -> str:
+        return str(self._connection.get_client_setting(name) or "0")
+
+    def _set(self, name: str, value: str) -> None:
+        self._connection.set_client_setting(name, value)
+
+    def _reason_without_code(self, error: BaseException) -> str:
+        return LOST if type(error).__name__ == "OperationalError" else ""
+
+    def _fill(self, target: str, table: pa.Table) -> None:
+        self._connection.insert_arrow(target, table)
+
+
+def _kind(declared: str) -> str:
+    """DuckDB's word for a type of ClickHouse.
+
+    >>> _kind("LowCardinality(Nullable(String))"), _kind("Array(Int8)"), _kind("Decimal(9, 2)")
+    ('VARCHAR', 'BIGINT[]', 'DECIMAL(9,2)')
+    """
+    while wrapped := _WRAPPED.match(declared):
+        declared = wrapped[1]
+    if declared.startswith("Array("):
+        return f"{_kind(declared[6:-1])}[]"
+    if declared.startswith("Decimal"):
+        digits = [int(one) for one in re.findall(r"\d+", declared)[-2:]]
+        return decimal(*digits) if len(digits) == 2 else decimal(None, None)
+    return next((kind for start, kind in _KINDS if declared.startswith(start)), declared.upper())

@@ -1,0 +1,82 @@
+"""What engines with a PEP 249 driver share: cursors, fetched rows, Arrow from a description."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sqlmetrics.engines.kind import column, plain
+from sqlmetrics.engines.session import Session
+from sqlmetrics.template import finished
+
+
+class DbApi(Session):
+    """A connection of a PEP 249 driver."""
+
+    BATCH: ClassVar[int] = 1000
+    """Rows of one INSERT, where the database has no faster way in."""
+
+    @abstractmethod
+    def _kind(self, described: Sequence[Any]) -> str:
+        """The kind of a column by its row of the cursor's description."""
+
+    @contextmanager
+    def _running(self, sql: str) -> Iterator[Any]:
+        with closing(self._cursor()) as cursor:
+            cursor.execute(sql)
+            yield cursor
+
+    def _cursor(self) -> Any:
+        """A cursor whose rows are tuples, whatever the user's connection makes of rows."""
+        return self._connection.cursor()
+
+    def _run(self, sql: str) -> None:
+        with self._running(sql):
+            pass
+
+    def _described(self, cursor: Any) -> list[tuple[str, str]]:
+        return [(one[0], self._kind(one)) for one in cursor.description or ()]
+
+    def _kinds(self, source: str) -> dict[str, str]:
+        with self._running(f"select * from {source} limit 0") as cursor:
+            return dict(self._described(cursor))
+
+    def _arrow(self, sql: str) -> pa.Table:
+        with self._running(sql) as cursor:
+            described = self._described(cursor)
+            values = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(described)
+        arrays = [column(one, kind) for one, (_, kind) in zip(values, described, strict=True)]
+        return pa.table(arrays, names=[name for name, _ in described])
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with self._failing(sql), self._running(finished(sql)) as cursor:
+            decimals = any(kind.startswith("DECIMAL") for _, kind in self._described(cursor))
+            rows = cursor.fetchall()
+        return [tuple(map(plain, row) if decimals else row) for row in rows]
+
+    def _fill(self, target: str, table: pa.Table) -> None:
+        for batch in table.to_batches(max_chunksize=self.BATCH):
+            rows = zip(*(array.to_pylist() for array in batch.columns), strict=True)
+            values = ",\n".join(f"({', '.join(map(self._literal, row))})" for row in rows)
+            self._run(f"insert into {target} values\n{values}")
+
+    def _literal(self, value: Any) -> str:
+        """A value as SQL, for databases that are loaded by INSERT alone."""
+        if isinstance(value, str):
+            return exp.Literal.string(value).sql(self.dialect)
+        if isinstance(value, float):
+            text = repr(value)
+            number = text if "e" in text else f"{text}e0"
+            return number if text[-1].isdigit() else self._unfinite(text)
+        return exp.convert(value).sql(self.dialect)
+
+    def _unfinite(self, text: str) -> str:
+        """NaN or infinity as SQL."""
+        words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+        return f"cast('{words[text]}' as {self.TYPES['DOUBLE']})"

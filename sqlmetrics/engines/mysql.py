@@ -1,0 +1,212 @@
+"""MySQL and MariaDB, through PyMySQL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from tempfile import NamedTemporaryFile
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pymysql
+from pymysql.constants import FIELD_TYPE, SERVER_STATUS
+from pymysql.cursors import Cursor
+
+from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
+from sqlmetrics.engines.kind import decimal, kind_of
+from sqlmetrics.engines.place import Place
+
+_KINDS = {
+    FIELD_TYPE.DATE: "DATE",
+    FIELD_TYPE.DATETIME: "TIMESTAMP",
+    FIELD_TYPE.DOUBLE: "DOUBLE",
+    FIELD_TYPE.FLOAT: "DOUBLE",
+    FIELD_TYPE.INT24: "BIGINT",
+    FIELD_TYPE.LONG: "BIGINT",
+    FIELD_TYPE.LONGLONG: "BIGINT",
+    FIELD_TYPE.NEWDATE: "DATE",
+    FIELD_TYPE.SHORT: "BIGINT",
+    FIELD_TYPE.TIME: "TIME",
+    FIELD_TYPE.TIMESTAMP: "TIMESTAMP",
+    FIELD_TYPE.TINY: "BIGINT",
+    FIELD_TYPE.YEAR: "BIGINT",
+}
+
+ROW_BYTES = 60_000
+"""What the varchars of a row may take together; the server's limit is 65,535."""
+
+ESCAPES = (("\\", r"\\"), ("\t", r"\t"), ("\n", r"\n"), ("\r", r"\r"), ("\0", r"\0"))
+
+
+class MySQL(DbApi):
+    """A connection of PyMySQL; rows go in by LOAD DATA LOCAL where the server allows it.
+
+    Making or dropping a table that is not temporary commits: the engine's own rule.
+    """
+
+    dialect = "mysql"
+    holds_nan = False
+    errors = (pymysql.Error,)
+    TYPES: ClassVar = {
+        "BIGINT": "bigint",
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "DOUBLE": "double",
+        "TIMESTAMP": "datetime(6)",
+        "VARCHAR": "varchar",
+    }
+    CODES: ClassVar = {
+        "0": LOST,
+        "2006": LOST,
+        "2013": LOST,
+        "2055": LOST,
+        "1927": LOST,
+        "1044": DENIED,
+        "1045": DENIED,
+        "1142": DENIED,
+        "1143": DENIED,
+        "1227": DENIED,
+        "1370": DENIED,
+        "1049": ABSENT,
+        "1051": ABSENT,
+        "1054": ABSENT,
+        "1146": ABSENT,
+        "1264": TYPE,
+        "1265": TYPE,
+        "1292": TYPE,
+        "1366": TYPE,
+        "1367": TYPE,
+        "1918": TYPE,
+    }
+
+    @classmethod
+    def open(cls, place: Place) -> MySQL:
+        """The server of a URL; what follows `?` is PyMySQL's."""
+        given = place.given(
+            host=place.host,
+            port=place.port,
+            user=place.user,
+            password=place.password,
+            database=place.parts[0],
+        )
+        with place.opening():
+            connection = pymysql.connect(**given, autocommit=True, local_infile=True)
+        return cls(connection, own=True)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """MariaDB or MySQL, as the server says it."""
+        return "MariaDB" if "MariaDB" in self._connection.get_server_info() else "MySQL"
+
+    @property
+    def version(self) -> str:
+        """As the server says it."""
+        said = self._connection.get_server_info().removeprefix("5.5.5-")  # for old clients
+        return str(said.partition("-")[0])
+
+    @property
+    def collation(self) -> str:
+        """That in which texts are equal only if their bytes are, also in trailing spaces."""
+        return "utf8mb4_nopad_bin" if self.name == "MariaDB" else "utf8mb4_0900_bin"
+
+    @property
+    def TEMPORARY(self) -> str:  # type: ignore[override] # noqa: N802
+        """MySQL cannot read a temporary table twice in one query; MariaDB can."""
+        return "temporary " if self.name == "MariaDB" else ""
+
+    def _settings(self) -> dict[str, str]:
+        """Settings that decide what our text means, or (the last) whether it ever ends."""
+        settings = {
+            "sql_mode": "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO",
+            "collation_connection": self.collation,
+        }
+        return settings | ({"join_cache_level": "4"} if self.name == "MariaDB" else {})
+
+    def _settle(self) -> None:
+        for name, wanted in self._settings().items():
+            value = self.rows(f"select @@session.{name}")[0][0]
+            self._set(name, wanted)
+            if not self._own:
+                self._undo.callback(self._quietly, self._set, name, str(value))
+
+    def _set(self, name: str, value: str) -> None:
+        self.execute(f"set session {name} = {value if value.isdigit() else self._literal(value)}")
+
+    def _cursor(self) -> Any:
+        return self._connection.cursor(Cursor)
+
+    def _in_transaction(self) -> bool:
+        status = self._connection.server_status
+        return bool(status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+
+    def _code(self, error: BaseException) -> str:
+        return str(error.args[0]) if error.args else "0"
+
+    def _brief(self, error: BaseException) -> str:
+        return first_line(error.args[1] if len(error.args) > 1 else error)
+
+    def _kind(self, described: Sequence[Any]) -> str:
+        code, precision, scale = described[1], described[4], described[5]
+        if code in (FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL):
+            return decimal(precision, scale)
+        return _KINDS.get(code, "VARCHAR")
+
+    def _types(self, table: pa.Table) -> list[str]:
+        """Texts as varchars of the longest, which can be keys, else as longtext."""
+        texts = {i: _longest(array) for i, array in enumerate(table.columns) if _is_text(array)}
+        fits = sum(texts.values()) * 4 <= ROW_BYTES
+        binary = f"character set utf8mb4 collate {self.collation}"
+        return [
+            f"{f'varchar({texts[i]})' if fits else 'longtext'} {binary}" if i in texts else kind
+            for i, kind in enumerate(super()._types(table))
+        ]
+
+    def _fill(self, target: str, table: pa.Table) -> None:
+        with NamedTemporaryFile("wb", suffix=".tsv", delete=False) as file:
+            for batch in table.to_batches(max_chunksize=65_536):
+                file.write(_lines(batch))
+        try:
+            self._run(
+                f"load data local infile {self._literal(file.name)} into table {target} "
+                r"character set utf8mb4 fields terminated by '\t' escaped by '\\' "
+                r"lines terminated by '\n'"
+            )
+        except pymysql.Error as error:
+            if self._code(error) not in ("1148", "3948", "3950", "4166"):  # not allowed
+                raise
+            super()._fill(target, table)
+        finally:
+            os.unlink(file.name)
+
+    def _scratch(self, name: str) -> tuple[str, str]:
+        binary = f"character set utf8mb4 collate {self.collation}"
+        return f"create database {name} {binary}", f"drop database {name}"
+
+
+def _is_text(array: pa.ChunkedArray) -> bool:
+    return kind_of(array.type) == "VARCHAR"
+
+
+def _longest(array: pa.ChunkedArray) -> int:
+    return max(pc.max(pc.utf8_length(array)).as_py() or 0, 1)
+
+
+def _lines(batch: pa.RecordBatch) -> bytes:
+    """Rows as LOAD DATA reads them: tabs between, NULL as backslash N."""
+    fields = [_field(array) for array in batch.columns]
+    joined = pc.binary_join_element_wise(*fields, "\t")
+    lines = pc.binary_join_element_wise(joined, "", "\n")
+    texts = lines.buffers()[-1]  # one behind the other, which is all that the file is
+    return texts.to_pybytes() if texts else b""
+
+
+def _field(array: pa.Array) -> pa.Array:
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    text = array.cast(pa.string())
+    for found, escaped in ESCAPES:
+        if pa.types.is_string(array.type):
+            text = pc.replace_substring(text, found, escaped)
+    return text.fill_null(r"\N")

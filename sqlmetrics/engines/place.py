@@ -1,0 +1,114 @@
+"""Where a database is: what a URL or a profile says of it, without its secrets in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from sqlmetrics.engines.failure import first_line
+from sqlmetrics.errors import EngineError, SpecError
+
+SECRETS = ("password", "pass", "passwd", "token", "private_key", "secret", "credential", "key")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place; its text has no secrets.
+
+    Attributes:
+        scheme: `postgresql`, `duckdb`, ...
+        host: The server; for Snowflake the account.
+        port: Its port, if it is told.
+        user: The user.
+        password: The password, or the token.
+        path: What stands behind the server: a file, or database and schema.
+        options: Everything else, as the driver calls it.
+    """
+
+    scheme: str
+    host: str = ""
+    port: int | None = None
+    user: str = ""
+    password: str = field(default="", repr=False)
+    path: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        user = f"{self.user}@" if self.user else ""
+        port = f":{self.port}" if self.port else ""
+        return f"{self.scheme}://{user}{self.host}{port}{f'/{self.path}' if self.path else ''}"
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The path as database and schema, empty where it has none."""
+        database, _, schema = self.path.partition("/")
+        return database, schema
+
+    def given(self, **names: Any) -> dict[str, Any]:
+        """What is told, by the driver's names; options come last and win."""
+        return {name: value for name, value in names.items() if value} | dict(self.options)
+
+    @property
+    def _secrets(self) -> list[str]:
+        named = (str(v) for k, v in self.options.items() if any(one in k for one in SECRETS))
+        return [secret for secret in (self.password, *named) if secret]
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Tell a driver's failure to connect, without secrets.
+
+        Raises:
+            EngineError: Of whatever the driver raised.
+        """
+        try:
+            yield
+        except (EngineError, SpecError, ImportError):
+            raise
+        except Exception as error:  # drivers raise what they like while they connect
+            brief = first_line(error)
+            for secret in self._secrets:
+                brief = brief.replace(secret, "***")
+            # the cause would tell the secrets in a traceback
+            raise EngineError(f"cannot open {self}: {brief}") from None
+
+
+def place(url: str) -> Place:
+    """The place that a URL names.
+
+    >>> str(place("postgresql://ann:secret@db:5433/sales?sslmode=require"))
+    'postgresql://ann@db:5433/sales'
+    >>> place("spark://local[2]").host, place("duckdb:///a/b.duckdb").path
+    ('local[2]', 'a/b.duckdb')
+    """
+    scheme, _, rest = url.partition("://")
+    rest, _, query = rest.partition("?")
+    server, _, path = rest.partition("/")
+    if "@" in path:
+        raise SpecError("in a connection's URL, write / ? @ : of a password as %2F %3F %40 %3A")
+    login, _, host = server.rpartition("@")
+    user, _, password = login.partition(":")
+    host, port = _port(host)
+    return Place(
+        scheme.lower(),
+        unquote(host),
+        port,
+        unquote(user),
+        unquote(password),
+        unquote(path),
+        dict(parse_qsl(query)),
+    )
+
+
+def _port(host: str) -> tuple[str, int | None]:
+    name, _, port = host.rpartition(":")
+    if not name or host.endswith("]"):  # no port, or an address of IPv6
+        return host, None
+    if not port.isdigit():
+        raise SpecError(
+            "the port of a connection's URL must be a number "
+            "(in a password, write / ? @ : as %2F %3F %40 %3A)"
+        )
+    return name, int(port)

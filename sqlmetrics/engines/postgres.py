@@ -1,0 +1,127 @@
+"""PostgreSQL, through psycopg 3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, ClassVar
+
+import psycopg
+import pyarrow as pa
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from pyarrow import csv
+
+from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.failure import LOST, first_line
+from sqlmetrics.engines.kind import decimal
+from sqlmetrics.engines.place import Place
+
+_KINDS = {
+    "bool": "BOOLEAN",
+    "bpchar": "VARCHAR",
+    "bytea": "BLOB",
+    "date": "DATE",
+    "float4": "DOUBLE",
+    "float8": "DOUBLE",
+    "int2": "BIGINT",
+    "int4": "BIGINT",
+    "int8": "BIGINT",
+    "name": "VARCHAR",
+    "text": "VARCHAR",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP WITH TIME ZONE",
+    "varchar": "VARCHAR",
+}
+
+_CSV = csv.WriteOptions(include_header=False)
+"""Texts in quotes and NULL as nothing: what COPY takes for NULL and for an empty text."""
+
+
+class Postgres(DbApi):
+    """A connection of psycopg; rows go in by COPY."""
+
+    dialect = "postgres"
+    name = "PostgreSQL"
+    errors = (psycopg.Error,)
+    TYPES: ClassVar = {
+        "BIGINT": "bigint",
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "DOUBLE": "double precision",
+        "TIMESTAMP": "timestamp",
+        "VARCHAR": 'text collate "C"',  # ids compare as bytes whatever the database's locale
+    }
+
+    @classmethod
+    def open(cls, place: Place) -> Postgres:
+        """The server of a URL; what follows `?` is libpq's."""
+        database, schema = place.parts
+        given = place.given(
+            host=place.host,
+            port=place.port,
+            user=place.user,
+            password=place.password,
+            dbname=database,
+            options=f"-c search_path={schema}" if schema else "",
+        )
+        with place.opening():
+            connection = psycopg.connect(**given, autocommit=True)
+        return cls(connection, own=True)
+
+    @property
+    def version(self) -> str:
+        """As the server says it."""
+        return str(self._connection.info.parameter_status("server_version") or "")
+
+    def _settle(self) -> None:
+        if self._connection.autocommit or self._in_transaction():
+            return
+        self._connection.autocommit = True
+        self._undo.callback(self._quietly, setattr, self._connection, "autocommit", False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that the block does, or nothing of it; a savepoint in a user's transaction."""
+        with self._failing("commit"), self._connection.transaction():
+            yield
+
+    def _in_transaction(self) -> bool:
+        return bool(self._connection.info.transaction_status != TransactionStatus.IDLE)
+
+    def _cursor(self) -> Any:
+        return self._connection.cursor(row_factory=tuple_row)
+
+    @contextmanager
+    def _running(self, sql: str) -> Iterator[Any]:
+        with self._guarded(), super()._running(sql) as cursor:
+            yield cursor
+
+    def _guarded(self) -> Any:
+        """Within a transaction a savepoint: an error undoes the one statement alone."""
+        inside = self._connection.info.transaction_status == TransactionStatus.INTRANS
+        return self._connection.transaction() if inside else nullcontext()
+
+    def _reason(self, error: BaseException) -> str:
+        return LOST if self._connection.closed else super()._reason(error)
+
+    def _brief(self, error: BaseException) -> str:
+        said = getattr(getattr(error, "diag", None), "message_primary", None)
+        return first_line(said or error)
+
+    def _kind(self, described: Any) -> str:
+        known = self._connection.adapters.types.get(described.type_code)
+        if known is None:
+            return "VARCHAR"
+        if known.name == "numeric":
+            return decimal(described.precision, described.scale)
+        kind = _KINDS.get(known.name, known.name.upper())
+        return f"{kind}[]" if described.type_code == known.array_oid else kind
+
+    def _fill(self, target: str, table: pa.Table) -> None:
+        copying = f"copy {target} from stdin (format csv)"
+        with self._guarded(), self._cursor() as cursor, cursor.copy(copying) as copy:
+            for batch in table.to_batches(max_chunksize=65_536):
+                block = pa.BufferOutputStream()
+                csv.write_csv(batch, block, _CSV)
+                copy.write(block.getvalue().to_pybytes())

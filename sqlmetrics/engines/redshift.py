@@ -1,0 +1,87 @@
+"""Redshift, through redshift_connector. Tested for the shape of its calls, not executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import redshift_connector
+
+from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.failure import LOST, first_line
+from sqlmetrics.engines.place import Place
+
+_KINDS = {  # by PostgreSQL's object ids
+    16: "BOOLEAN",
+    20: "BIGINT",
+    21: "BIGINT",
+    23: "BIGINT",
+    700: "DOUBLE",
+    701: "DOUBLE",
+    1082: "DATE",
+    1083: "TIME",
+    1114: "TIMESTAMP",
+    1184: "TIMESTAMP WITH TIME ZONE",
+    1700: "DECIMAL",
+}
+
+
+class Redshift(DbApi):
+    """A connection. Data goes in by INSERT alone: COPY reads from S3, which is not ours."""
+
+    dialect = "redshift"
+    name = "Redshift"
+    errors = (redshift_connector.Error, OSError)
+    TYPES: ClassVar = {
+        "BIGINT": "bigint",
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "DOUBLE": "double precision",
+        "TIMESTAMP": "timestamp",
+        "VARCHAR": "varchar(65535) collate case_sensitive",
+    }
+
+    @classmethod
+    def open(cls, place: Place) -> Redshift:
+        """`redshift://user:password@host:5439/database`."""
+        given = place.given(
+            host=place.host,
+            port=place.port,
+            user=place.user,
+            password=place.password,
+            database=place.parts[0],
+        )
+        with place.opening():
+            connection = redshift_connector.connect(**given)
+        connection.autocommit = True
+        return cls(connection, own=True)
+
+    @property
+    def version(self) -> str:
+        """As the cluster says it."""
+        said = str(self.rows("select version()")[0][0])
+        found = re.search(r"Redshift ([\d.]+)", said)
+        return found[1] if found else said
+
+    def _recover(self) -> None:
+        if not self._connection.autocommit:
+            self._connection.rollback()
+
+    def _told(self, error: BaseException) -> dict[str, str]:
+        """The fields of the server's message, which the driver gives as a dict."""
+        told = error.args[0] if error.args else None
+        return told if isinstance(told, dict) else {}
+
+    def _code(self, error: BaseException) -> str:
+        return self._told(error).get("C", "")
+
+    def _reason(self, error: BaseException) -> str:
+        lost = isinstance(error, OSError | redshift_connector.InterfaceError)
+        return LOST if lost else super()._reason(error)
+
+    def _brief(self, error: BaseException) -> str:
+        return first_line(self._told(error).get("M") or error)
+
+    def _kind(self, described: Sequence[Any]) -> str:
+        return _KINDS.get(described[1], "VARCHAR")

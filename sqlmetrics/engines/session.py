@@ -1,0 +1,285 @@
+"""What all engines but DuckDB share, whatever their driver is."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, count
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
+from sqlmetrics.engines.kind import ARROW, kind_of, plain, settled, tabular
+from sqlmetrics.errors import EngineError, InputError
+from sqlmetrics.template import finished, identifier, parts
+
+TRANSACTION = ("begin", "commit", "rollback")
+SAVEPOINT = (
+    "savepoint sqlmetrics",
+    "release savepoint sqlmetrics",
+    "rollback to savepoint sqlmetrics",
+)
+
+
+class Session(ABC):
+    """An engine; a subclass says what differs. See `Engine` for what is promised.
+
+    Attributes:
+        TYPES: Kind -> the type of a column that is created; a kind that is not in it
+            cannot be loaded.
+        CODES: Beginnings of the database's codes of errors -> the kind of failure.
+        errors: What its driver raises.
+    """
+
+    dialect: ClassVar[str]
+    name: str
+    transactional: ClassVar[bool] = True
+    holds_nan: ClassVar[bool] = True
+    errors: tuple[type[BaseException], ...]
+    TYPES: ClassVar[Mapping[str, str]]
+    CODES: ClassVar[Mapping[str, str]] = SQLSTATE
+    TEMPORARY: ClassVar[str] = "temporary "
+    DROP: ClassVar[str] = "drop table"
+
+    def __init__(self, connection: Any, *, own: bool = False) -> None:
+        self._connection = connection
+        self._own = own
+        self._undo = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._own:
+            self._undo.callback(self._quietly, self._close)
+        try:
+            self._settle()
+        except BaseException:
+            self._undo.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._undo.close()
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """As the server says it."""
+
+    @abstractmethod
+    def _run(self, sql: str) -> None:
+        """Run a statement; errors are the driver's."""
+
+    @abstractmethod
+    def _arrow(self, sql: str) -> pa.Table:
+        """The rows of a query, as the driver gives them."""
+
+    @abstractmethod
+    def _kinds(self, source: str) -> dict[str, str]:
+        """Column -> kind of what stands behind FROM."""
+
+    @abstractmethod
+    def _fill(self, target: str, table: pa.Table) -> None:
+        """Put all rows into a table that is empty, the fastest way there is."""
+
+    def _close(self) -> None:
+        self._connection.close()
+
+    def _settle(self) -> None:  # noqa: B027
+        """Set what decides the meaning of our text, to be put back afterwards."""
+
+    def _recover(self) -> None:  # noqa: B027
+        """Make the connection usable after an error."""
+
+    def _in_transaction(self) -> bool:
+        """Whether the user has a transaction open."""
+        return False
+
+    def _code(self, error: BaseException) -> str:
+        """The database's own code of an error."""
+        return str(getattr(error, "sqlstate", None) or "")
+
+    def _brief(self, error: BaseException) -> str:
+        """What went wrong, in one line."""
+        return first_line(error)
+
+    def _reason(self, error: BaseException) -> str:
+        return reason_of(self._code(error), self.CODES)
+
+    def execute(self, sql: str) -> None:
+        """Run a statement."""
+        with self._failing(sql):
+            self._run(finished(sql))
+
+    def table(self, sql: str) -> pa.Table:
+        """The rows of a query as an Arrow table."""
+        with self._failing(sql):
+            return settled(self._arrow(finished(sql)))
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with self._failing(sql):
+            columns = [array.to_pylist() for array in self._arrow(finished(sql)).columns]
+        return [tuple(map(plain, row)) for row in zip(*columns, strict=True)]
+
+    def columns(self, source: str) -> dict[str, str]:
+        """Names and types of what stands behind FROM; the types in DuckDB's words.
+
+        Raises:
+            InputError: If it cannot be read.
+            EngineError: If the connection is lost or may not read it.
+        """
+        try:
+            with self._failing(source):
+                return self._kinds(finished(source))
+        except StatementError as error:
+            if error.reason in (LOST, DENIED):
+                raise
+            brief = self._brief(error.__cause__ or error)
+            raise InputError(f"cannot be read: {brief}") from None
+
+    def quoted(self, name: str) -> str:
+        """A dotted name as text of the dialect."""
+        return ".".join(map(self._quoted, parts(finished(name))))
+
+    def _quoted(self, part: str) -> str:
+        return exp.to_identifier(part, quoted=True).sql(self.dialect)
+
+    def find(self, name: str) -> str | None:
+        """A table or view as a dotted name, None if there is none of this name.
+
+        A name is looked up as a whole first, then as `schema.table`.
+        """
+        whole = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+        texts = dict.fromkeys((whole, name))
+        return next((text for text in texts if parts(text) and self._is_there(text)), None)
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self.columns(self.quoted(name))
+        except InputError:
+            return False
+        except StatementError as error:
+            if error.reason != DENIED:
+                raise
+        return True
+
+    def free_name(self, name: str) -> str:
+        """The name, or one with a number behind it that no table or view has."""
+        numbered = (f"{name}_{number}" for number in count(2))
+        names = chain([name], numbered)
+        return next(free for free in names if not self._is_there(identifier(free)))
+
+    def register(self, name: str, data: Any) -> str:
+        """Make data readable until the connection is left, and say under which name.
+
+        Raises:
+            InputError: If it is not tabular data, or holds what the database cannot.
+        """
+        table = self._loadable(data)
+        free = identifier(self.free_name(name))
+        self._make(free, table, temporary=True)
+        self._undo.callback(self._quietly, self.execute, f"{self.DROP} {self.quoted(free)}")
+        return free
+
+    def load(self, name: str, data: Any) -> str:
+        """Make a table of exactly this name, which stays, and fill it.
+
+        Raises:
+            InputError: As `register` does.
+            EngineError: If there is such a table, or it cannot be written.
+        """
+        self._make(name, self._loadable(data), temporary=False)
+        return name
+
+    def _make(self, name: str, table: pa.Table, *, temporary: bool) -> None:
+        target = self.quoted(name)
+        self.execute(self._create_text(target, table, self.TEMPORARY if temporary else ""))
+        try:
+            with self._failing(f"-- loading {table.num_rows:,} rows into {target}"):
+                self._fill(target, table)
+        except BaseException:
+            self._quietly(self.execute, f"drop table {target}")
+            raise
+
+    def _create_text(self, target: str, table: pa.Table, temporary: str) -> str:
+        kinds = zip(table.column_names, self._types(table), strict=True)
+        columns = ", ".join(f"{self._quoted(name)} {kind}" for name, kind in kinds)
+        return f"create {temporary}table {target} ({columns})"
+
+    def _types(self, table: pa.Table) -> list[str]:
+        """The type of each column of a table that is created."""
+        return [self.TYPES[kind_of(array.type)] for array in table.columns]
+
+    def _loadable(self, data: Any) -> pa.Table:
+        table = tabular(data)
+        for field in table.schema:
+            if kind_of(field.type) not in self.TYPES:
+                what = f"column {field.name!r} has the type {field.type}"
+                raise InputError(f"{what}, which cannot be loaded into {self.name}")
+        if not self.holds_nan:
+            self._refuse_nan(table)
+        return table
+
+    def _refuse_nan(self, table: pa.Table) -> None:
+        for name, array in zip(table.column_names, table.columns, strict=True):
+            if array.type == ARROW["DOUBLE"] and pc.any(pc.invert(pc.is_finite(array))).as_py():
+                raise InputError(f"column {name!r} has NaN or infinity; {self.name} holds neither")
+
+    @contextmanager
+    def made(self, create: str, drop: str) -> Iterator[None]:
+        """What a statement makes, for as long as the block lasts."""
+        self.execute(create)
+        try:
+            yield
+        except BaseException:
+            self._quietly(self.execute, drop)  # the first error is the one to tell
+            raise
+        self.execute(drop)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that the block does, or nothing of it, where the engine has transactions."""
+        if not self.transactional:
+            yield
+            return
+        begin, commit, rollback = SAVEPOINT if self._in_transaction() else TRANSACTION
+        self.execute(begin)
+        try:
+            yield
+        except BaseException:
+            self._quietly(self.execute, rollback)  # the first error is the one to tell
+            raise
+        self.execute(commit)
+
+    @contextmanager
+    def scratch(self) -> Iterator[str]:
+        """A schema of its own, dropped with all that is in it, also after a failure."""
+        name = f"sqlmetrics_scratch_{secrets.token_hex(4)}"
+        with self.made(*self._scratch(self.quoted(name))):
+            yield name
+
+    def _scratch(self, name: str) -> tuple[str, str]:
+        """The statements that make a schema and drop it."""
+        return f"create schema {name}", f"drop schema {name} cascade"
+
+    @contextmanager
+    def _failing(self, sql: str) -> Iterator[None]:
+        try:
+            yield
+        except self.errors as error:
+            reason, brief = self._reason(error), self._brief(error)
+            with suppress(*self.errors):
+                self._recover()
+            raise StatementError(self.name, reason, brief, sql) from error
+        except (pa.ArrowException, OverflowError) as error:
+            brief = f"its answer cannot be read: {first_line(error)}"
+            raise StatementError(self.name, "", brief, sql) from error
+
+    def _quietly(self, act: Any, *given: object) -> None:
+        """Clean up as far as it goes: what failed before is the thing to tell."""
+        with suppress(EngineError, *self.errors):
+            act(*given)

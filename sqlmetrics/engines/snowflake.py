@@ -1,0 +1,116 @@
+"""Snowflake, through its connector. Tested for the shape of its calls, not executed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import snowflake.connector
+from snowflake.connector.pandas_tools import write_pandas
+
+from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.failure import first_line
+from sqlmetrics.engines.kind import decimal, plain
+from sqlmetrics.engines.place import Place
+from sqlmetrics.template import finished, identifier, parts
+
+_KINDS = (  # by the connector's type codes
+    "",
+    "DOUBLE",
+    "VARCHAR",
+    "DATE",
+    "TIMESTAMP",
+    "VARIANT",
+    "TIMESTAMP WITH TIME ZONE",
+    "TIMESTAMP WITH TIME ZONE",
+    "TIMESTAMP",
+    "STRUCT",
+    "VARCHAR[]",
+    "BLOB",
+    "TIME",
+    "BOOLEAN",
+)
+
+
+class Snowflake(DbApi):
+    """A connection. Plain lower-case names are Snowflake's upper-case ones, both ways."""
+
+    dialect = "snowflake"
+    name = "Snowflake"
+    errors = (snowflake.connector.errors.Error,)
+    TYPES: ClassVar = {
+        "BIGINT": "number(38, 0)",
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "DOUBLE": "double",
+        "TIMESTAMP": "timestamp_ntz(6)",
+        "VARCHAR": "varchar collate ''",
+    }
+
+    @classmethod
+    def open(cls, place: Place) -> Snowflake:
+        """`snowflake://user:password@account/database/schema`; the rest is the connector's."""
+        database, schema = place.parts
+        given = place.given(
+            account=place.host,
+            user=place.user,
+            password=place.password,
+            database=database,
+            schema=schema,
+        )
+        with place.opening():
+            return cls(snowflake.connector.connect(**given), own=True)
+
+    @property
+    def version(self) -> str:
+        """As the server says it."""
+        return str(self.rows("select current_version()")[0][0])
+
+    def _quoted(self, part: str) -> str:
+        return finished(identifier(part))
+
+    def _kind(self, described: Sequence[Any]) -> str:
+        code, precision, scale = described[1], described[4], described[5]
+        if code == 0:
+            return "BIGINT" if scale == 0 else decimal(precision, scale)
+        return _KINDS[code] if code < len(_KINDS) else "VARIANT"
+
+    def _described(self, cursor: Any) -> list[tuple[str, str]]:
+        return [(_seen(name), kind) for name, kind in super()._described(cursor)]
+
+    def _kinds(self, source: str) -> dict[str, str]:
+        with self._connection.cursor() as cursor:
+            described = cursor.describe(f"select * from {source}")  # it is not run
+        return {_seen(one[0]): self._kind(one) for one in described}
+
+    def _arrow(self, sql: str) -> pa.Table:
+        with self._running(sql) as cursor:
+            if not hasattr(cursor, "fetch_arrow_all"):  # fakesnow, an emulator
+                return super()._arrow(sql)
+            table = cursor.fetch_arrow_all(force_return_table=True)
+        return table.rename_columns([_seen(name) for name in table.column_names])
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with self._failing(sql), self._running(finished(sql)) as cursor:
+            return [tuple(map(plain, row)) for row in cursor.fetchall()]
+
+    def _brief(self, error: BaseException) -> str:
+        return first_line(str(getattr(error, "raw_msg", None) or error).replace("\n", " "))
+
+    def _fill(self, target: str, table: pa.Table) -> None:
+        frame = table.rename_columns([_stored(name) for name in table.column_names]).to_pandas()
+        *schema, name = map(_stored, parts(target))
+        where = dict(zip(("schema", "database"), reversed(schema), strict=False))
+        write_pandas(self._connection, frame, name, use_logical_type=True, **where)
+
+
+def _stored(name: str) -> str:
+    """What Snowflake makes of a name that we write without quotes."""
+    return name.upper() if finished(identifier(name)) == name else name
+
+
+def _seen(name: str) -> str:
+    """The plain name that Snowflake stored in upper case."""
+    return name.lower() if _stored(name.lower()) == name else name

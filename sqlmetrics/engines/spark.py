@@ -1,0 +1,188 @@
+"""Spark: a session that the user hands over, classic or Connect, or one of its own."""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sqlmetrics.engines.failure import LOST
+from sqlmetrics.engines.kind import decimal
+from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.session import Session
+
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Settings that decide what our text means: errors instead of NULL, and times without a zone."""
+
+OWN = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""What a local session of ours is started with."""
+
+_KINDS = {
+    "bigint": "BIGINT",
+    "binary": "BLOB",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "double": "DOUBLE",
+    "float": "DOUBLE",
+    "int": "BIGINT",
+    "smallint": "BIGINT",
+    "string": "VARCHAR",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "timestamp_ntz": "TIMESTAMP",
+    "tinyint": "BIGINT",
+}
+
+_LOST = ("UNAVAILABLE", "stopped SparkContext", "Answer from Java side is empty")
+
+
+class Spark(Session):
+    """A SparkSession. Data becomes a temporary view; there are no transactions."""
+
+    dialect = "spark"
+    name = "Apache Spark"
+    transactional = False
+    DROP = "drop view"
+    TYPES: ClassVar = {
+        "BIGINT": "bigint",
+        "BLOB": "binary",
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "DOUBLE": "double",
+        "TIMESTAMP": "timestamp_ntz",
+        "VARCHAR": "string",
+    }
+
+    def __init__(self, connection: Any, *, own: bool = False) -> None:
+        from pyspark.errors import PySparkException
+
+        self.errors = (PySparkException, ConnectionError, *_thrown())
+        super().__init__(connection, own=own)
+
+    @classmethod
+    def open(cls, place: Place) -> Spark:
+        """`spark://local[2]` starts one here, `sc://host:15002` speaks Spark Connect."""
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder
+        with place.opening():
+            if place.scheme == "sc":
+                return cls(builder.remote(_remote(place)).getOrCreate(), own=True)
+            master = place.host if place.port is None else f"spark://{place.host}:{place.port}"
+            builder = builder.master(master or "local[*]")
+            own = OWN if master.startswith("local") else {}
+            for name, value in (own | dict(place.options)).items():
+                builder = builder.config(name, value)
+            return cls(builder.getOrCreate(), own=True)
+
+    @property
+    def version(self) -> str:
+        """As the session says it."""
+        return str(self._connection.version)
+
+    def _close(self) -> None:
+        self._connection.stop()
+
+    def _settle(self) -> None:
+        logger = logging.getLogger("SQLQueryContextLogger")  # it prints Java's traces of errors
+        self._undo.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)
+        for name, wanted in SETTINGS.items():
+            value = self._connection.conf.get(name, None)
+            if str(value).casefold() != wanted.casefold():
+                self._connection.conf.set(name, wanted)
+                self._undo.callback(self._quietly, self._restore, name, value)
+
+    def _restore(self, name: str, value: str | None) -> None:
+        if value is None:
+            self._connection.conf.unset(name)
+        else:
+            self._connection.conf.set(name, value)
+
+    def _run(self, sql: str) -> None:
+        self._connection.sql(sql).collect()
+
+    def _arrow(self, sql: str) -> pa.Table:
+        return self._connection.sql(sql).toArrow()
+
+    def _kinds(self, source: str) -> dict[str, str]:
+        frame = self._connection.sql(f"select * from {source} limit 0")
+        return {field.name: _kind(field.dataType.simpleString()) for field in frame.schema.fields}
+
+    def _code(self, error: BaseException) -> str:
+        with suppress(Exception):  # what Java threw is not always to be asked
+            return str(error.getSqlState() or "")  # type: ignore[attr-defined]
+        return ""
+
+    def _reason(self, error: BaseException) -> str:
+        is_lost = isinstance(error, ConnectionError) or any(sign in str(error) for sign in _LOST)
+        return LOST if is_lost else super()._reason(error)
+
+    def _make(self, name: str, table: pa.Table, *, temporary: bool) -> None:
+        target = self.quoted(name)
+        with self._failing(f"-- loading {table.num_rows:,} rows into {target}"):
+            frame = self._frame(table)
+            if temporary:
+                frame.createTempView(target)
+            else:
+                frame.write.saveAsTable(target)
+
+    def _fill(self, target: str, table: pa.Table) -> None:
+        self._frame(table).write.insertInto(target)
+
+    def _frame(self, table: pa.Table) -> Any:
+        """Through a Parquet file where executors see our disk: several times as fast."""
+        if not self._is_local():
+            return self._connection.createDataFrame(table)
+        file = Path(self._undo.enter_context(TemporaryDirectory())) / "rows.parquet"
+        pq.write_table(table, file)
+        return self._connection.read.parquet(str(file))
+
+    def _is_local(self) -> bool:
+        try:
+            return str(self._connection.sparkContext.master).startswith("local")
+        except self.errors:  # Spark Connect has no context
+            return False
+
+
+def _thrown() -> tuple[type[BaseException], ...]:
+    """What Java's side throws past Spark's own errors; there is none with Connect alone."""
+    try:
+        from py4j.protocol import Py4JError
+    except ImportError:
+        return ()
+    return (Py4JError,)
+
+
+def _remote(place: Place) -> str:
+    """The URL as Spark Connect reads it; the token stands in it."""
+    given = dict(place.options) | ({"token": place.password} if place.password else {})
+    options = "".join(f";{name}={value}" for name, value in given.items())
+    return f"sc://{place.host}:{place.port or 15002}/{options}"
+
+
+def _kind(declared: str) -> str:
+    """DuckDB's word for a type of Spark.
+
+    >>> _kind("decimal(9,2)"), _kind("array<string>"), _kind("struct<a:int>")
+    ('DECIMAL(9,2)', 'VARCHAR[]', 'STRUCT')
+    """
+    if digits := re.fullmatch(r"decimal\((\d+),(\d+)\)", declared):
+        return decimal(int(digits[1]), int(digits[2]))
+    if item := re.fullmatch(r"array<(.*)>", declared):
+        return f"{_kind(item[1])}[]"
+    word = re.match(r"\w+", declared)
+    return _KINDS.get(declared, word[0].upper() if word else declared)

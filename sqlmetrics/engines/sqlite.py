@@ -1,0 +1,178 @@
+"""SQLite: the standard library's driver, with the functions that the library may lack."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.failure import ABSENT, DENIED, TYPE
+from sqlmetrics.engines.kind import column, decimal
+from sqlmetrics.engines.place import Place
+
+_AFFINITY = (
+    ("BOOL", "BOOLEAN"),
+    ("INT", "BIGINT"),
+    ("CHAR", "VARCHAR"),
+    ("CLOB", "VARCHAR"),
+    ("TEXT", "VARCHAR"),
+    ("REAL", "DOUBLE"),
+    ("FLOA", "DOUBLE"),
+    ("DOUB", "DOUBLE"),
+    ("TIMESTAMP", "TIMESTAMP"),
+    ("DATETIME", "TIMESTAMP"),
+    ("DATE", "DATE"),
+    ("BLOB", "BLOB"),
+)
+"""What a declared type holds -> the kind; the first that fits, as SQLite itself reads it."""
+
+_REASONS = (
+    ("no such table|no such column|no such schema|unknown database", ABSENT),
+    ("readonly database|not authorized|permission denied", DENIED),
+    ("mismatch|cannot store|no such function", TYPE),
+)
+
+
+class SQLite(DbApi):
+    """A connection of `sqlite3`. Types are those of the values, dates are texts."""
+
+    dialect = "sqlite"
+    name = "SQLite"
+    holds_nan = False  # it stores NaN as NULL
+    errors = (sqlite3.Error, sqlite3.Warning)
+    TEMPORARY = "temp "
+    TYPES: ClassVar = {
+        "BIGINT": "integer",
+        "BLOB": "blob",
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "DOUBLE": "double",
+        "TIMESTAMP": "timestamp",
+        "VARCHAR": "text",
+    }
+
+    @classmethod
+    def open(cls, place: Place) -> SQLite:
+        """A file, made if it is not there; without a path, a new database in memory."""
+        with place.opening():
+            connection = sqlite3.connect(place.path or ":memory:", **place.options)
+        return cls(connection, own=True)
+
+    @property
+    def version(self) -> str:
+        """Of the library."""
+        return sqlite3.sqlite_version
+
+    def _settle(self) -> None:
+        if not self._connection.in_transaction and self._connection.isolation_level is not None:
+            level = self._connection.isolation_level
+            self._connection.isolation_level = None  # no transaction but those that are asked for
+            self._undo.callback(setattr, self._connection, "isolation_level", level)
+        self._connection.create_function("md5", 1, _md5, deterministic=True)
+        for name, arguments, function in _MATHS:
+            try:
+                self._connection.execute(f"select {name}({', '.join('1' * arguments)})")
+            except sqlite3.Error:
+                self._connection.create_function(name, arguments, function, deterministic=True)
+
+    def _cursor(self) -> Any:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        return cursor
+
+    def _in_transaction(self) -> bool:
+        return bool(self._connection.in_transaction)
+
+    def _reason(self, error: BaseException) -> str:
+        found = (reason for words, reason in _REASONS if re.search(words, str(error)))
+        return next(found, "")
+
+    def _kind(self, described: Sequence[Any]) -> str:  # noqa: ARG002
+        return ""  # the driver tells none
+
+    def _kinds(self, source: str) -> dict[str, str]:
+        view = "temp.sqlmetrics_described"
+        self._run(f"create temp view sqlmetrics_described as select * from {source}")
+        try:
+            rows = self._connection.execute("pragma temp.table_info('sqlmetrics_described')")
+            return {name: _affinity(declared) for _, name, declared, *_ in rows.fetchall()}
+        finally:
+            self._run(f"drop view {view}")
+
+    def _arrow(self, sql: str) -> pa.Table:
+        table = super()._arrow(sql)
+        with suppress(*self.errors):  # what is no SELECT has no types to be told
+            kinds = self._kinds(f"({sql})")
+            for index, (name, kind) in enumerate(kinds.items()):
+                if kind in ("DATE", "TIMESTAMP", "BOOLEAN") and name in table.column_names:
+                    array = column(_values(table[index], kind), kind)
+                    table = table.set_column(index, name, array)
+        return table
+
+    def _fill(self, target: str, table: pa.Table) -> None:
+        marks = ", ".join("?" * table.num_columns)
+        own = not self._connection.in_transaction
+        if own:
+            self._run("begin")
+        for batch in table.to_batches(max_chunksize=50_000):
+            arrays = [_storable(array).to_pylist() for array in batch.columns]
+            rows = zip(*arrays, strict=True)
+            self._connection.executemany(f"insert into {target} values ({marks})", rows)
+        if own:
+            self._run("commit")
+
+    def _scratch(self, name: str) -> tuple[str, str]:
+        return f"attach ':memory:' as {name}", f"detach {name}"
+
+
+def _affinity(declared: str) -> str:
+    text = declared.upper()
+    if text.startswith(("DECIMAL", "NUMERIC")):
+        return decimal(None, None)
+    return next((kind for part, kind in _AFFINITY if part in text), "")
+
+
+def _storable(array: pa.Array) -> pa.Array:
+    """Dates and times as ISO texts, which compare as they should."""
+    if pa.types.is_date(array.type) or pa.types.is_timestamp(array.type):
+        return array.cast(pa.string())
+    return array
+
+
+def _values(array: pa.ChunkedArray, kind: str) -> list[Any]:
+    if kind != "BOOLEAN" and pa.types.is_string(array.type):
+        array = array.cast(pa.date32() if kind == "DATE" else pa.timestamp("us"))
+    return list(array.to_pylist())
+
+
+def _md5(text: Any) -> str | None:
+    return None if text is None else hashlib.md5(str(text).encode()).hexdigest()  # noqa: S324
+
+
+def _safe(function: Callable[..., float]) -> Callable[..., float | None]:
+    """NULL for NULL, and where mathematics has no answer, as SQLite's own functions."""
+
+    def answer(*given: float | None) -> float | None:
+        try:
+            return None if None in given else function(*given)
+        except (ValueError, OverflowError):
+            return None
+
+    return answer
+
+
+_MATHS: tuple[tuple[str, int, Callable[..., float | None]], ...] = (
+    ("ln", 1, _safe(math.log)),
+    ("exp", 1, _safe(math.exp)),
+    ("power", 2, _safe(math.pow)),
+    ("sqrt", 1, _safe(math.sqrt)),
+    ("floor", 1, _safe(math.floor)),
+    ("ceil", 1, _safe(math.ceil)),
+)

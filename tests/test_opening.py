@@ -1,0 +1,163 @@
+"""How an engine is found: by URL, by profile, by object; and that no secret is ever told."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from sqlmetrics.engines.opening import ENGINES, open_engine
+from sqlmetrics.engines.place import place
+from sqlmetrics.errors import EngineError, SpecError
+
+DRIVERS = ["psycopg", "pymysql", "chdb", "pyspark", "clickhouse_connect", "google.cloud", "trino"]
+SECRET = "s3cr3t/p@ss"
+ENCODED = "s3cr3t%2Fp%40ss"
+
+PROFILES = """
+target: dev
+outputs:
+  dev:  {type: duckdb, path: dev.duckdb}
+  lite: {type: sqlite, path: "{{ env_var('LITE', 'lite.db') }}"}
+  prod: {type: postgres, url: "{{ env_var('WAREHOUSE_URL') }}", schema: analytics}
+  odd:  {path: x}
+  far:  {type: postgres, host: nowhere.invalid, user: ann, password: "{{ env_var('PW') }}"}
+"""
+
+DBT = """
+config: {send_anonymous_usage_stats: false}
+shop:
+  target: "{{ env_var('DBT_TARGET', 'dev') }}"
+  outputs:
+    dev: {type: duckdb, path: shop.duckdb, threads: 4}
+    prod:
+      type: postgres
+      host: nowhere.invalid
+      port: 5432
+      user: "{{ env_var('DBT_USER') }}"
+      pass: "{{ env_var('DBT_ENV_SECRET_PASSWORD') }}"
+      dbname: shop
+      schema: marts
+      threads: 4
+"""
+
+
+@pytest.fixture
+def profiles(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "profiles.yml"
+    file.write_text(PROFILES)
+    return file
+
+
+def told(given, **named) -> str:
+    """The message of the one error; it holds no secret."""
+    with pytest.raises((SpecError, EngineError)) as caught:
+        open_engine(given, **named)
+    message = str(caught.value)
+    assert "s3cr3t" not in message
+    assert caught.value.__cause__ is None
+    return message
+
+
+def test_a_url_of_a_file_opens_it(tmp_path):
+    for scheme in ("duckdb", "sqlite"):
+        path = tmp_path / f"a b.{scheme}"
+        url = f"{scheme}:///{str(path).replace(' ', '%20')}"
+        with open_engine(url) as engine:
+            engine.load("t", __import__("pyarrow").table({"n": [1]}))
+        with open_engine(url) as engine:
+            assert engine.rows("select n from t") == [(1,)]
+
+
+def test_an_object_is_recognised_and_left_open():
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create table mine (n integer)")
+    connection.execute("insert into mine values (1)")  # a transaction that is the user's
+    with open_engine(connection) as engine:
+        assert engine.dialect == "sqlite"
+        with engine.transaction():
+            engine.execute("insert into mine values (2)")
+    assert connection.in_transaction, "what the user began is the user's to end"
+    connection.rollback()
+    assert connection.execute("select count(*) from mine").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("known", ENGINES, ids=lambda known: known.engine)
+def test_every_kind_has_a_url_and_a_missing_driver_names_the_extra(known, monkeypatch):
+    assert place(known.sample).scheme in known.schemes
+    if not known.extra:
+        return
+    module = f"sqlmetrics.engines.{known.module}"
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    for name in list(sys.modules):
+        if name.split(".")[0] in {one.split(".")[0] for one in known.objects}:
+            monkeypatch.delitem(sys.modules, name)
+    for name in known.objects:
+        monkeypatch.setitem(sys.modules, name.split(".")[0], None)
+    message = told(known.sample)
+    assert message.endswith(f"pip install 'sqlmetrics[{known.extra}]'")
+
+
+def test_an_unknown_scheme_names_the_nearest():
+    message = told(f"postgrse://ann:{ENCODED}@host/db")
+    assert message.startswith("unknown kind of connection 'postgrse'; did you mean 'postgres")
+    assert "snowflake" in message
+
+
+def test_what_is_nothing_says_what_could_be(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "'prod' is no URL, and there is no profiles.yml here" in told("prod")
+    assert told("postgres:ann:s3cr3t@host").startswith("what is given is no URL")
+    assert "no known connection: builtins.int" in told(3)
+
+
+def test_a_password_is_in_no_message():
+    pytest.importorskip("psycopg")
+    url = f"postgresql://ann:{ENCODED}@127.0.0.1:1/db"
+    assert told(url).startswith("cannot open postgresql://ann@127.0.0.1:1/db: ")
+    assert SECRET not in repr(place(url))
+    assert "%2F" in told("postgresql://ann:s3cr3t/p@host/db")
+    assert "%2F" in told("postgresql://ann:12/s3cr3t@host/db")
+
+
+def test_profiles_by_name_and_by_target(profiles):
+    with open_engine("dev") as engine:
+        assert engine.dialect == "duckdb"
+    with open_engine("lite", profiles=profiles) as engine:
+        assert engine.dialect == "sqlite"
+    assert (profiles.parent / "dev.duckdb").exists()
+    assert (profiles.parent / "lite.db").exists()
+
+
+def test_profiles_tell_what_is_wrong(profiles, monkeypatch):
+    assert "the environment variable WAREHOUSE_URL is not set" in told("prod")
+    assert "unknown output 'prd'; did you mean 'prod'?" in told("prd")
+    assert "'odd' has neither a type nor a url" in told("odd")
+    pytest.importorskip("psycopg")
+    monkeypatch.setenv("PW", SECRET)
+    assert told("far").startswith("cannot open postgres://ann@nowhere.invalid: ")
+    monkeypatch.setenv("WAREHOUSE_URL", f"postgresql://ann:{ENCODED}@nowhere.invalid/db")
+    assert "postgresql://ann@nowhere.invalid/db/analytics" in told("prod")
+    profiles.write_text("password: s3cr3t\n  : [")
+    assert "this is no YAML" in told("dev")
+
+
+def test_dbts_layout_is_understood(profiles, monkeypatch):
+    profiles.write_text(DBT)
+    for name in ("shop", "shop.dev", "dev"):
+        with open_engine(name) as engine:
+            assert engine.dialect == "duckdb"
+    pytest.importorskip("psycopg")
+    monkeypatch.setenv("DBT_USER", "ann")
+    monkeypatch.setenv("DBT_ENV_SECRET_PASSWORD", SECRET)
+    assert "postgres://ann@nowhere.invalid:5432/shop/marts" in told("shop.prod")
+
+
+def test_no_driver_is_imported_before_it_is_used():
+    code = "import sqlmetrics, sqlmetrics.cli, sqlmetrics.engines.opening, sys; print(*sys.modules)"
+    run = [sys.executable, "-c", code]
+    loaded = subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()
+    assert not [driver for driver in DRIVERS if driver in loaded]
