@@ -219,18 +219,17 @@ def run(spec: Spec, tables: Tables, engine: DuckDB, *, check: bool = True) -> Re
     the_plan = plan(spec, tables)
     if check:
         checks.check(the_plan, engine)
-    kept = engine.free_name(sql.KEPT)
-    script = sql.script(the_plan, kept)
-    with engine.made(script.keep, script.drop):
-        checks.check_kept(the_plan, kept, engine)
-        summary, per_query = engine.table(script.summary), engine.table(script.per_query)
-        notes = checks.notes(kept, engine)
+    script = sql.script(the_plan, engine.free_name(sql.KEPT))
+    with engine.made(script.keep, script.drop) if script.keep else nullcontext():
+        checks.check_kept(the_plan, script, engine)
+        summary, per_query = (_dates(engine.table(one)) for one in (script.summary, script.per_query))
+        notes = checks.notes(script, engine)
     notes += caveats(spec, the_plan.measures, summary.to_pylist())
     hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
     return Result(
         spec=spec,
         measures=the_plan.measures,
-        sql=str(script),
+        sql=_text(script, engine),
         notes=tuple(notes),
         keys=the_plan.shape.keys,
         _summary=in_order(_with_hashes(summary, hashes), the_plan.measures),

@@ -16,7 +16,7 @@ from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.plan import Plan
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import RowCheck, group_checks, row_checks
-from sqlmetrics.sql import print_template, query, source_text, with_stages
+from sqlmetrics.sql import Script, print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
 
 EXAMPLES = 3
@@ -219,6 +219,18 @@ class _Look:
                 what = f"{rule.problem}: {count:,}"
                 yield Problem(rule.table, what, count, rule.names, examples, rule.remedy)
 
+    def refuse(self, script: Script, condition: str, problem: str, remedy: str) -> None:
+        """Raise InputError if there are queries of a kind."""
+        shape = self.plan.shape
+        rows = f"from per_query where {condition}"
+        count = self.engine.rows(script.over(f"select count(*) {rows}"))[0][0]
+        if count:
+            keys = ", ".join(shape.keys)
+            first = f"select {keys} {rows} order by {keys} limit {EXAMPLES}"
+            examples = self.engine.rows(script.over(first))
+            what = f"labelled queries {problem}: {count:,}"
+            raise InputError(Problem("labels", what, count, shape.keys, examples, remedy))
+
     def _condition(self, table: str, rule: RowCheck, read: str = "{column}") -> str:
         """The condition of a rule; `read` is how the column is read before it is a number."""
         column = identifier(self.plan.shape.columns[table][rule.role])
@@ -241,24 +253,25 @@ class _Look:
         return Problem(table, what, count, tuple(columns.values()), rows, rule.remedy)
 
 
-def check_kept(plan: Plan, kept: str, engine: Engine) -> None:
+def check_kept(plan: Plan, script: Script, engine: Engine) -> None:
     """Raise InputError for what only shows once queries and labels are put together.
 
     Args:
         plan: The plan of the evaluation.
-        kept: The table that holds `per_query`.
+        script: How `per_query` is read.
         engine: Where it is.
 
     Raises:
         InputError: If a query is missing though missing=error, or has no weight.
     """
-    unranked = f"from {kept} where is_ranked = 0"
+    look = _look(plan, engine)
+    unranked = "is_ranked = 0"
     if plan.spec.options["missing"] == "error":
-        _refuse(plan, engine, unranked, "without a ranking", "choose missing=zero or missing=drop")
+        look.refuse(script, unranked, "without a ranking", "choose missing=zero or missing=drop")
     if plan.shape.weighted:
         ranked = " and is_ranked = 1" if plan.spec.options["missing"] == "drop" else ""
-        unknown_weight = f"from {kept} where weight is null{ranked}"
-        _refuse(plan, engine, unknown_weight, "without a weight", _WEIGHED[plan.shape.weighted])
+        no_weight = f"weight is null{ranked}"
+        look.refuse(script, no_weight, "without a weight", _WEIGHED[plan.shape.weighted])
 
 
 _WEIGHED = {
@@ -267,20 +280,10 @@ _WEIGHED = {
 }
 
 
-def _refuse(plan: Plan, engine: Engine, rows: str, problem: str, remedy: str) -> None:
-    keys = ", ".join(plan.shape.keys)
-    count = engine.rows(f"select count(*) {rows}")[0][0]
-    if count:
-        examples = engine.rows(f"select {keys} {rows} order by {keys} limit {EXAMPLES}")
-        what = f"labelled queries {problem}: {count:,}"
-        raise InputError(Problem("labels", what, count, plan.shape.keys, examples, remedy))
-
-
-def notes(kept: str, engine: Engine) -> list[str]:
+def notes(script: Script, engine: Engine) -> list[str]:
     """Sentences about the input that are no errors, but that a reader should know."""
-    unranked, total = engine.rows(f"select coalesce(sum(1 - is_ranked), 0), count(*) from {kept}")[
-        0
-    ]
+    counts = "select coalesce(sum(1 - is_ranked), 0), count(*) from per_query"
+    unranked, total = engine.rows(script.over(counts))[0]
     if unranked * 2 > total:
         return [f"{unranked:,} of {total:,} labelled queries have no ranking"]
     return []

@@ -26,8 +26,9 @@ class Dialect:
         signed_zero: Whether -0.0 and 0.0 are two values to it, at least in some places.
         names_columns: Whether a column of a join keeps its own name only if that is said.
         settings: What stands behind a query so that it means the same.
-        temporary: How a statement that keeps a query's rows for the session begins; empty
-            where there is none.
+        keep: How a statement that keeps a query's rows for a while begins; empty where
+            there is none, and the query runs again for each table.
+        drop: What they are dropped with.
     """
 
     name: str
@@ -40,7 +41,8 @@ class Dialect:
     signed_zero: bool = False
     names_columns: bool = False
     settings: str = ""
-    temporary: str = "create temporary table {name} as\n"
+    keep: str = "create temporary table"
+    drop: str = "drop table"
 
 
 _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
@@ -51,8 +53,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         one.name: one
         for one in (
             Dialect("duckdb", "DuckDB", "duckdb"),
-            Dialect("athena", "Amazon Athena", "athena", temporary=""),
-            Dialect("bigquery", "BigQuery", "bigquery", "STRING", has_float32=False, temporary=""),
+            Dialect("athena", "Amazon Athena", "athena", keep=""),
+            Dialect("bigquery", "BigQuery", "bigquery", "STRING", has_float32=False, keep=""),
             Dialect(
                 "clickhouse",
                 "ClickHouse",
@@ -62,24 +64,25 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 names_columns=True,
                 settings=_NULLS,
             ),
-            Dialect("databricks", "Databricks", "databricks", "STRING", temporary=""),
+            Dialect("databricks", "Databricks", "databricks", "STRING", keep=""),
             Dialect(
                 "datafusion",
                 "Apache DataFusion",
                 "postgres",
                 "TEXT",
                 signed_zero=True,
-                temporary="",
+                keep="",
             ),
             Dialect("mariadb", "MariaDB", "mysql", "CHAR", "utf8mb4_nopad_bin"),
-            Dialect("materialize", "Materialize", "materialize", "TEXT", temporary=""),
-            Dialect("mysql", "MySQL", "mysql", "CHAR", "utf8mb4_0900_bin", temporary=""),
+            Dialect("materialize", "Materialize", "materialize", "TEXT", keep=""),
+            # a temporary table cannot be read twice in one query of MySQL
+            Dialect("mysql", "MySQL", "mysql", "CHAR", "utf8mb4_0900_bin", keep="create table"),
             Dialect("postgres", "PostgreSQL", "postgres", "TEXT", '"C"'),
-            Dialect("presto", "Presto", "presto", temporary=""),
+            Dialect("presto", "Presto", "presto", keep=""),
             Dialect("redshift", "Amazon Redshift", "redshift", "VARCHAR(65535)"),
-            Dialect("risingwave", "RisingWave", "risingwave", temporary=""),
+            Dialect("risingwave", "RisingWave", "risingwave", keep=""),
             Dialect("snowflake", "Snowflake", "snowflake", has_float32=False, folds="upper"),
-            Dialect("spark", "Apache Spark", "spark", "STRING", temporary=""),
+            Dialect("spark", "Apache Spark", "spark", "STRING", keep="cache table", drop="drop view"),
             Dialect("sqlite", "SQLite", "sqlite", "TEXT", "binary", has_float32=False),
             Dialect(
                 "tsql",
@@ -88,9 +91,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "NVARCHAR(4000)",
                 "Latin1_General_100_BIN2",
                 has_float32=False,
-                temporary="",
+                keep="",
             ),
-            Dialect("trino", "Trino", "trino", temporary=""),
+            Dialect("trino", "Trino", "trino", keep=""),
         )
     }
 )

@@ -22,16 +22,18 @@ class Script:
     """The statements of one evaluation, in order.
 
     Attributes:
-        keep: Computes `per_query` once and keeps it in a temporary table.
+        keep: Computes `per_query` once and keeps it; empty where nothing can be kept.
         per_query: Reads the per-query table from what was kept.
         summary: Computes the summary from what was kept.
         drop: Removes what was kept.
+        stages: The stages of `per_query`, for what else is read from it.
     """
 
     keep: str
     per_query: str
     summary: str
     drop: str
+    stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
         return "".join(f"{statement};\n\n" for statement in self.statements).rstrip() + "\n"
@@ -39,7 +41,11 @@ class Script:
     @property
     def statements(self) -> tuple[str, ...]:
         """All of them, in the order in which they run."""
-        return (self.keep, self.summary, self.per_query, self.drop)
+        return tuple(filter(None, (self.keep, self.summary, self.per_query, self.drop)))
+
+    def over(self, select: str) -> str:
+        """Another select from `per_query`."""
+        return with_stages(self.stages, select)
 
 
 def query(plan: Plan, *, per_query: bool = False) -> str:
@@ -58,17 +64,22 @@ def script(plan: Plan, table: str = KEPT) -> Script:
 
     Args:
         plan: What to print.
-        table: The name of the temporary table.
+        table: The name of what is kept.
     """
+    dialect = plan.shape.at.translation.dialect
     stages = plan.inputs + plan.per_query
+    if not dialect.keep:
+        per_query = query(plan, per_query=True).rstrip()
+        return Script("", per_query, query(plan).rstrip(), "", stages)
     kept = Stage("per_query", "kept", {"table": table})
     again = plan.inputs + plan.again if plan.again else ()
     body = with_stages(stages, "select *\nfrom per_query")
     return Script(
-        keep=_header(plan) + f"create temporary table {table} as\n{body}",
+        keep=_header(plan) + f"{dialect.keep} {table} as\n{body}",
         summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
         per_query=_per_query(plan, table),
-        drop=f"drop table {table}",
+        drop=f"{dialect.drop} {table}",
+        stages=(kept,),
     )
 
 

@@ -1,0 +1,62 @@
+"""An engine that is given DuckDB's text, whichever dialect it has."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+import pyarrow as pa
+
+from sqlmetrics.dialect import dialect
+from sqlmetrics.engines.engine import Engine
+from sqlmetrics.translation import Translation
+
+
+class Translated:
+    """What the compiler prints runs here in the engine's own dialect.
+
+    Args:
+        engine: The engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        name = "mariadb" if engine.name == "MariaDB" else engine.dialect
+        self.translation = Translation(dialect(name))
+        self.find = engine.find
+        self.free_name = engine.free_name
+        self.register = engine.register
+        self.transaction = engine.transaction
+
+    def __enter__(self) -> Self:
+        self._engine.__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._engine.__exit__(*failure)
+
+    @property
+    def name(self) -> str:
+        """The product and its version."""
+        return f"{self._engine.name} {self._engine.version}"
+
+    def columns(self, source: str) -> dict[str, str]:
+        """Names and types of what stands behind FROM."""
+        text = self.translation.text(f"select * from {source}")
+        return self._engine.columns(f"(\n{text}) as source")
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        return self._engine.rows(self.translation.text(sql))
+
+    def table(self, sql: str) -> pa.Table:
+        """The rows of a query as an Arrow table."""
+        return self._engine.table(self.translation.text(sql))
+
+    def execute(self, sql: str) -> None:
+        """Run a statement."""
+        self._engine.execute(self.translation.text(sql))
+
+    def made(self, create: str, drop: str) -> AbstractContextManager[None]:
+        """What a statement makes, for as long as the block lasts."""
+        return self._engine.made(self.translation.text(create), self.translation.text(drop))
