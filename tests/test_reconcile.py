@@ -22,7 +22,8 @@ from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.presets import PRESETS
 from sqlmetrics.reconciling import chance, target, words
-from sqlmetrics.reconciling.reconcile import Candidate, _counted
+from sqlmetrics.reconciling.found import Candidate
+from sqlmetrics.reconciling.reconcile import _counted
 from sqlmetrics.reconciling.space import SPEC_WIDE
 
 CASES = Path(__file__).parent / "cases" / "presets.toml"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from sqlmetrics.grid import aligned
-from sqlmetrics.reconciling.reconcile import Candidate, Reconciliation
+from sqlmetrics.reconciling.found import Candidate, Reconciliation
 
 WIDTH = 88
 WORDS = 56
