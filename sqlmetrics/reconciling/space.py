@@ -8,6 +8,7 @@ from functools import cached_property
 
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure, Setting
+from sqlmetrics.option import Value
 from sqlmetrics.presets import PRESETS
 from sqlmetrics.spec import Spec
 
@@ -25,6 +26,11 @@ POLICIES = ("no_relevant", "average", "average_over")
 
 UNTRIED = ("table", "number", "error", "nan")
 """Choices that need a value of their own, refuse the data, or give no number."""
+
+DEFAULTS: Mapping[str, Value] = {"rel": 1} | {
+    name: option.choices[0].name for name, option in OPTIONS.items()
+}
+"""What a metric's text need not say."""
 
 Point = tuple[Setting, ...]
 """A value for each option of a space, in its order."""
@@ -65,7 +71,7 @@ class Space:
         for name, value in values.items():
             if name in measure.metric.settings:
                 measure = measure.having(name, value)  # type: ignore[arg-type]
-        return measure.without({"rel": 1})
+        return measure.without(DEFAULTS)
 
     @cached_property
     def _places(self) -> dict[str, int]:

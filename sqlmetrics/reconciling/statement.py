@@ -12,7 +12,7 @@ whether they count: a label, a ranking, a hit. The policies of means are left to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,15 +23,22 @@ from sqlmetrics.needs import Needs
 from sqlmetrics.plan import per_query_stages
 from sqlmetrics.reconciling.lists import Lists
 from sqlmetrics.reconciling.target import NOISE
-from sqlmetrics.reconciling.world import MICRO, Place, World, conventions_of, each_once
+from sqlmetrics.reconciling.world import (
+    MICRO,
+    Place,
+    World,
+    conventions_of,
+    has,
+    named,
+)
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import double, literal
+from sqlmetrics.template import case, double, literal
+from sqlmetrics.view import both
 
 KINDS = ("is_labelled", "is_ranked")
-NO_NUMBER = "cast(null as double)"
 
 
 @dataclass(frozen=True)
@@ -76,17 +83,7 @@ class Statement:
         """The whole of it."""
         worlds = self.worlds.values()
         stages = [*self._lists.stages(), *map(self._world_stage, worlds)]
-        return with_stages(stages, "\nunion all\n".join(map(_all_of, worlds)))
-
-    @cached_property
-    def formulas(self) -> dict[Measure, list[str]]:
-        """All formulas, and how their values are summed; their place is their number."""
-        return each_once(list(self.worlds.values()))
-
-    @cached_property
-    def marks(self) -> list[Measure]:
-        """All that picks queries; their place is their number."""
-        return list(dict.fromkeys(one for world in self.worlds.values() for one in world.marks))
+        return with_stages(stages, "\nunion all by name\n".join(map(_all_of, worlds)))
 
     @cached_property
     def _lists(self) -> Lists:
@@ -112,7 +109,7 @@ class Statement:
         view = {
             "columns": [*kinds, *self._counts(), *self._sums(world, spec)],
             "given": self.given.table if self.given else "",
-            "keys": [column.sql for column in kinds if column.sql != "0"],
+            "keys": [column.sql for column in kinds],
         }
         text = with_stages(stages, print_template("reconcile/tally", view))
         return Stage(world.name, "printed", {"text": text})
@@ -147,12 +144,9 @@ class Statement:
             Column("per_query.system", "rule"),
             *(Column(f"per_query.{kind}", kind) for kind in KINDS),
         ]
-        for number, mark in enumerate(self.marks):
-            picked = "0"
-            if mark in world.marks:
-                value = f"per_query.{spec.measure(str(mark)).column}"
-                picked = f"case when {value} is null then 0 else 1 end"
-            columns.append(Column(picked, f"is_picked_{number}"))
+        for mark in world.marks:
+            value = f"per_query.{spec.measure(str(mark)).column}"
+            columns.append(Column(f"case when {value} is null then 0 else 1 end", has(mark)))
         if self.given:
             known = f"case when {self.given.table}.query_id is null then 0 else 1 end"
             columns.append(Column(known, "is_given"))
@@ -173,71 +167,59 @@ class Statement:
         return "per_query.weight" if weighted else "1e0"
 
     def _sums(self, world: World, spec: Spec) -> Iterator[Column]:
-        """The same columns for every world, empty where it does not have the formula."""
-        for number, (formula, ways) in enumerate(self.formulas.items()):
-            column = ""
-            if formula in world.formulas:
-                column = f"per_query.{spec.measure(str(world.asked(formula))).column}"
-            mine = world.formulas.get(formula, {})
+        """What the means of every formula are made of."""
+        for formula, ways in world.formulas.items():
+            column = spec.measure(str(world.asked(formula))).column
             if self.given:
-                yield from self._fits(self.given, column, ways, number)
+                yield from _fits(self.given, formula, column, ways)
             else:
-                weighs = bool(column) and spec.weighs(formula)
-                yield from self._totals(column, ways, mine, number, weighs=weighs)
+                yield from self._totals(formula, column, ways, weighs=spec.weighs(formula))
 
     def _totals(
-        self, column: str, ways: list[str], mine: Mapping[str, None], number: int, *, weighs: bool
+        self, formula: Measure, column: str, ways: Iterable[str], *, weighs: bool
     ) -> Iterator[Column]:
         """Sums over the queries that have a value, and of what they weigh."""
         times = "" if self._weight == "1e0" else f" * {self._weight}"
-        ratio = f"{column}_numerator{times}", f"{column}_denominator{times}"
-        weight = ratio[1] if weighs else self._weight
-        yield Column(_known(column, weight), f"weight_{number}")
+        top, bottom = (f"{column}_{part}{times}" for part in ("numerator", "denominator"))
+        weight = bottom if weighs else self._weight
+        yield Column(_known(column, weight), named(formula, "weight"))
         for way in ways:
-            there = column if way in mine else ""
             if way == MICRO:
-                yield Column(_known(there, ratio[0]), f"top_{number}")
-                yield Column(_known(there, ratio[1]), f"bottom_{number}")
+                yield Column(_known(column, top), named(formula, "numerator"))
+                yield Column(_known(column, bottom), named(formula, "denominator"))
             else:
-                value = ratio[0] if weighs else f"{_rounded(column, way)}{times}"
-                yield Column(_total(there, value), f"total_{number}_{way}")
+                total = _known(column, top) if weighs else f"sum({_rounded(column, way)}{times})"
+                yield Column(total, named(formula, "total", way))
 
-    def _fits(self, given: Given, column: str, ways: list[str], number: int) -> Iterator[Column]:
-        """How many values are the given ones, and what is given where there is no value."""
-        seen = f"{given.table}.value"
-        near = double(given.unit / 2 + NOISE)
-        above, below = double(-NOISE), double(given.unit - NOISE)
-        conditions = {
-            f"unknown_{number}": f"{column} is null and {seen} is null",
-            f"zeros_{number}": f"{column} is null and abs({seen}) <= {near}",
-            f"ones_{number}": f"{column} is null and abs({seen} - 1e0) <= {near}",
-        }
-        for way in (way for way in ways if way != MICRO):
-            apart = f"{_rounded(column, way)} - {seen}"
-            conditions |= {
-                f"rounded_{number}_{way}": f"abs({apart}) <= {near}",
-                f"cut_{number}_{way}": f"{apart} >= {above} and {apart} < {below}",
-            }
-        for name, condition in conditions.items():
-            counted = f"sum(\n    case when {condition}\n        then 1e0 else 0e0 end\n)"
-            yield Column(counted if column else NO_NUMBER, name)
+
+def _fits(given: Given, formula: Measure, column: str, ways: Iterable[str]) -> Iterator[Column]:
+    """How many values are the given ones, and what is given where there is no value."""
+    seen, none = f"{given.table}.value", f"{column} is null"
+    near = f"<= {double(given.unit / 2 + NOISE)}"
+    yield _count(named(formula, "unknown"), none, f"{seen} is null")
+    yield _count(named(formula, "zeros"), none, f"abs({seen}) {near}")
+    yield _count(named(formula, "ones"), none, f"abs({seen} - 1e0) {near}")
+    for way in ways:
+        apart = f"{_rounded(column, way)} - {seen}"
+        cut = f"{apart} >= {double(-NOISE)}", f"{apart} < {double(given.unit - NOISE)}"
+        yield _count(named(formula, "rounded", way), f"abs({apart}) {near}")
+        yield _count(named(formula, "cut", way), *cut)
 
 
 def _rounded(column: str, way: str) -> str:
-    return OPTIONS["rounding"].choice(int(way) if way.isdecimal() else way).sql.format(value=column)
-
-
-def _total(column: str, value: str) -> str:
-    return f"coalesce(sum({value}), 0e0)" if column else NO_NUMBER
+    choice = OPTIONS["rounding"].choice(int(way) if way.isdecimal() else way)
+    return choice.sql.format(value=column)
 
 
 def _known(column: str, value: str) -> str:
     """The sum of something over the queries that have a value."""
-    if not column:
-        return NO_NUMBER
     if value == "1e0":
         return f"count({column})"
-    return f"sum(case when {column} is null then 0e0 else {value} end)"
+    return f"sum({case(f'{column} is null', '0e0', value)})"
+
+
+def _count(name: str, *conditions: str) -> Column:
+    return Column(f"sum({case(both(*conditions), '1e0')})", name)
 
 
 def _all_of(world: World) -> str:

@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.measure import Measure
 from sqlmetrics.reconciling.lists import name_of
 from sqlmetrics.reconciling.space import Point, Space
 from sqlmetrics.reconciling.statement import Statement
 from sqlmetrics.reconciling.target import NOISE
-from sqlmetrics.reconciling.world import MICRO, Place, mark_of, place_of, summed
+from sqlmetrics.reconciling.world import MICRO, Place, has, mark_of, named, place_of, summed
 
 Row = Mapping[str, Any]
 
@@ -46,15 +45,16 @@ class Tally:
 
     def mean(self, point: Point) -> float | None:
         """The summary of the metric; None if it runs over no query, or is no number."""
-        number, way = self._numbers[self.space.formula(point)], summed(self.space, point)
-        top_name, bottom_name = f"total_{number}_{way}", f"weight_{number}"
+        formula, way = self.space.formula(point), summed(self.space, point)
+        weight = named(formula, "weight")
+        parts = named(formula, "total", way), weight
         if way == MICRO:
-            top_name, bottom_name = f"top_{number}", f"bottom_{number}"
+            parts = named(formula, "numerator"), named(formula, "denominator")
         top = bottom = undefined = 0.0
         for row in self._counted(point):
-            top += row[top_name]
-            bottom += row[bottom_name]
-            undefined += row["weight"] - row[f"weight_{number}"]
+            top += row[parts[0]] or 0
+            bottom += row[parts[1]]
+            undefined += row["weight"] - row[weight]
         policy = self.space.value(point, "no_relevant")
         if policy in FILLED and way != MICRO:
             top += FILLED[policy] * undefined
@@ -66,16 +66,16 @@ class Tally:
 
     def fits(self, point: Point, *, cut: bool = False) -> tuple[int, int]:
         """How many of the given values a point explains, and how many it has beside them."""
-        number = self._numbers[self.space.formula(point)]
-        fitting = f"{'cut' if cut else 'rounded'}_{number}_{summed(self.space, point)}"
+        formula, way = self.space.formula(point), summed(self.space, point)
+        fitting = named(formula, "cut" if cut else "rounded", way)
         filled = FILLED.get(self.space.value(point, "no_relevant"))
-        undefined = "unknown" if filled is None else "ones" if filled else "zeros"
+        undefined = named(formula, "unknown" if filled is None else "ones" if filled else "zeros")
         explained = beyond = 0
         for row, counts in self._rows(point):
             if not row["is_given"]:
                 beyond += row["queries"] if counts else 0
             elif counts:
-                explained += row[fitting] + row[f"{undefined}_{number}"]
+                explained += row[fitting] + row[undefined]
             else:
                 explained += row["blank"]
         return int(explained), int(beyond)
@@ -90,13 +90,9 @@ class Tally:
         if self.space.value(point, "missing") == "drop":
             flags.append("is_ranked")
         if mark := mark_of(self.space, point):
-            flags.append(f"is_picked_{self.statement.marks.index(mark)}")
+            flags.append(has(mark))
         for row in self._by_rule[place, name_of(rule)]:
             yield row, all(row[flag] for flag in flags)
-
-    @cached_property
-    def _numbers(self) -> dict[Measure, int]:
-        return {one: number for number, one in enumerate(self.statement.formulas)}
 
     @cached_property
     def _by_rule(self) -> dict[tuple[Place, str], list[Row]]:

@@ -7,7 +7,7 @@ equal scores are its systems, the formulas its metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,10 +123,11 @@ def conventions_of(spec: Spec, world: World) -> dict[str, Any]:
     return {name: spec.options[name] for name in kept} | bare | own
 
 
-def each_once(worlds: Sequence[World]) -> dict[Measure, list[str]]:
-    """All formulas of all worlds, with all the ways in which their values are summed."""
-    found: dict[Measure, dict[str, None]] = {}
-    for world in worlds:
-        for formula, ways in world.formulas.items():
-            found.setdefault(formula, {}).update(ways)
-    return {formula: list(ways) for formula, ways in found.items()}
+def named(formula: Measure, what: str, way: str = "none") -> str:
+    """The statement's column of a sum of a formula."""
+    return f"{formula.column}_{what}" + ("" if way == "none" else f"_rounding{way}")
+
+
+def has(mark: Measure) -> str:
+    """The statement's column that says whether a mean runs over a query."""
+    return f"has_{mark.column}"
