@@ -30,11 +30,14 @@ class Tool(Protocol):
 
     metrics: Mapping[str, object]
 
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """What is installed."""
 
-    def per_query(self, lists: Lists, labels: Labels, text: str) -> Values: ...
+    def per_query(self, lists: Lists, labels: Labels, text: str) -> Values:
+        """The value of every query that the tool counts."""
 
-    def mean(self, lists: Lists, labels: Labels, text: str) -> float: ...
+    def mean(self, lists: Lists, labels: Labels, text: str) -> float:
+        """What the tool reports, or the mean that it leaves to its caller."""
 
 
 def version_of(module: str, package: str) -> str:

@@ -1,10 +1,15 @@
-"""evidently: a table with user, item, target and score; only the rows shown, and only means."""
+"""evidently: a table with user, item, target and score; only the rows shown, and only means.
+
+A report holds the means at every cutoff up to the longest list. They are read by their place: the
+column `rank` says 2 for the first one of NDCG and MRR, and 1 for the others.
+The rows go in best first, because its MAP reads them in their order.
+"""
 
 from __future__ import annotations
 
 from conftest import peer
 
-from tools import Labels, Lists, Values, cutoff, version_of
+from tools import Labels, Lists, Values, cutoff, ordered, version_of
 
 NAMES = {
     "ndcg": "NDCG",
@@ -34,9 +39,9 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
 def mean(lists: Lists, labels: Labels, text: str) -> float:
     tool, pandas, k = peer("evidently"), peer("pandas"), cutoff(text)
     rows = [
-        (query, item, labels.get(query, {}).get(item, 0), float(score))
+        (query, item, labels.get(query, {}).get(item, 0), float(scores[item]))
         for query, scores in lists.items()
-        for item, score in scores.items()
+        for item in ordered(scores)
     ]
     table = pandas.DataFrame(rows, columns=["user", "item", "target", "score"])
     ranking = peer("evidently.core.datasets").Recsys(
@@ -45,4 +50,4 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
     data = tool.Dataset.from_pandas(table, tool.DataDefinition(ranking=[ranking]))
     metric = getattr(peer("evidently.metrics"), metrics[text])(k=k)
     (found,) = tool.Report([metric]).run(data, None).dict()["metrics"]
-    return found["value"]
+    return float(list(found["value"]["value"].values())[k - 1])

@@ -1,4 +1,8 @@
-"""LensKit: lists in order, and test items; `RunAnalysis` for a run, which counts every list."""
+"""LensKit: lists in order, and test items.
+
+`RunAnalysis` counts the lists that it is given, and no others. What is undefined for a list is NaN
+from the metric itself, and 0 in its tables and means.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ def version() -> str:
 
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
-    found = _measured(lists, labels, text).list_metrics(fill_missing=False).iloc[:, 0]
+    found = _measured(lists, labels, text).list_metrics().iloc[:, 0]
     return {query: float(value) for query, value in found.items()}
 
 
@@ -43,4 +47,5 @@ def _measured(lists: Lists, labels: Labels, text: str) -> object:
     for query, items in positives(labels).items():
         ratings = [float(labels[query][item]) for item in items]
         test.add(data.ItemList(item_ids=items, rating=ratings), user_id=query)
-    return tool.RunAnalysis(getattr(tool, name)(cutoff(text), **arguments)).measure(shown, test)
+    metric = getattr(peer("lenskit.metrics.ranking"), name)(cutoff(text), **arguments)
+    return tool.RunAnalysis(metric).measure(shown, test)

@@ -1,7 +1,7 @@
 """The metrics of MIND (news recommendation), as in `deeprec_utils` of recommenders.
 
-An impression is the rows shown: a label and a score each. Its tie order is that of an unstable
-sort, read backwards.
+An impression is the rows shown: a score and a label each, 0 or 1. Equal scores come in the order
+of an unstable sort, read backwards.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from conftest import peer
 from tools import Labels, Lists, Values, average, cutoff, version_of
 
 MODULE = "recommenders.models.deeprec.deeprec_utils"
-metrics = {"mrr": "mrr_score", **{f"ndcg@{k}": "ndcg_score" for k in (1, 5, 10)}}
+metrics = {"mrr": "mrr_score", **{f"ndcg@{k}": "ndcg_score" for k in (1, 3, 10)}}
 
 
 def version() -> str:
@@ -24,7 +24,7 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     more = [cutoff(text)] if "@" in text else []
     values: Values = {}
     for query, scores in lists.items():
-        grades = [labels.get(query, {}).get(item, 0) for item in scores]
+        grades = [int(labels.get(query, {}).get(item, 0) >= 1) for item in scores]
         if any(grades):
             shown = numpy.array([*scores.values()])
             values[query] = float(score(numpy.array(grades), shown, *more))

@@ -1,13 +1,14 @@
 """Spark's MLlib (RankingMetrics), on pairs of arrays: a pair for every query with a label.
 
-It needs Java. A query's value is the mean of an RDD of one pair.
+It needs Java.
 """
 
 from __future__ import annotations
 
 import shutil
+from ast import literal_eval
 from functools import cache
-from types import ModuleType
+from typing import Any
 
 import pytest
 from conftest import REQUIRED, peer
@@ -31,23 +32,48 @@ def version() -> str:
 
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
-    return {query: mean(lists, {query: labels[query]}, text) for query in labels}
+    """A query's value is what it adds to a mean of two: Python infers no type of an empty array."""
+    alone = _mean([KNOWN], text)
+    pairs = _pairs(lists, labels)
+    return {query: 2 * _mean([KNOWN, pair], text) - alone for query, pair in pairs.items()}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
-    tool = peer("pyspark.mllib.evaluation")
+    pairs = _pairs(lists, labels).values()
+    return _mean(sorted(pairs, key=lambda pair: not all(pair)), text)
+
+
+Pair = tuple[list[str], list[str]]
+KNOWN: Pair = (["known"], ["known"])
+
+
+def _pairs(lists: Lists, labels: Labels) -> dict[str, Pair]:
     relevant = positives(labels)
-    pairs = [(ordered(lists.get(query, {})), relevant.get(query, [])) for query in labels]
-    found = getattr(tool.RankingMetrics(_spark(tool).parallelize(pairs, 1)), metrics[text])
+    return {query: (ordered(lists.get(query, {})), relevant.get(query, [])) for query in labels}
+
+
+def _mean(pairs: list[Pair], text: str) -> float:
+    found = getattr(_ranking_metrics(repr(pairs)), metrics[text])
     return float(found(cutoff(text)) if "@" in text else found)
 
 
 @cache
-def _spark(tool: ModuleType) -> object:
+def _ranking_metrics(pairs: str) -> Any:
+    """One for all metrics of the same pairs: making it takes longer than asking it."""
+    tool = peer("pyspark.mllib.evaluation")
+    return tool.RankingMetrics(_spark().parallelize(literal_eval(pairs), 1))
+
+
+@cache
+def _spark() -> Any:
     if not shutil.which("java"):
         (pytest.fail if REQUIRED else pytest.skip)("pyspark needs java")
     session = peer("pyspark.sql").SparkSession.builder.master("local[1]")
-    quiet = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    quiet = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
     for name, value in quiet.items():
         session = session.config(name, value)
     return session.getOrCreate().sparkContext
