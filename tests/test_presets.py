@@ -43,6 +43,7 @@ class Compared:
     """Whether the tool is given relevant rows alone; then so are we."""
     binary: bool = False
     lengths: tuple[int, int] = (1, 30)
+    queries: int = 30
     tolerance: float = DOUBLE
     untestable: tuple[str, ...] = field(default=(), kw_only=True)
     """Metrics for which the tool fails on lists with nothing relevant, see the end."""
@@ -72,6 +73,10 @@ class Compared:
         lists = {query: scores for query, scores in data.lists.items() if len(scores) >= least}
         return Data(lists, {query: items for query, items in labels.items() if items})
 
+    def world(self, seed: int, *, ties: bool) -> Data:
+        """Random data, as the tool knows it."""
+        return self.data(world(seed, ties=ties, lengths=self.lengths, queries=self.queries))
+
 
 NONE: tuple[str, ...] = ()
 
@@ -82,7 +87,7 @@ LIVE = (
     Compared("ranx", lengths=(1, 15)),  # of longer lists its sort is not stable
     Compared("sklearn", lengths=(2, 30)),  # it refuses a list of one item
     Compared("torchmetrics", tied=("ndcg",), tolerance=FLOAT32),
-    Compared("spark_mllib"),
+    Compared("spark_mllib", queries=8),
     Compared("recommenders", relevant_only=True),
     Compared("mind", tied=NONE, binary=True),
     Compared("replay", relevant_only=True),
@@ -120,12 +125,12 @@ def needs(preset: str) -> None:
 
 
 @cache
-def world(seed: int, *, ties: bool, lengths: tuple[int, int]) -> Data:
+def world(seed: int, *, ties: bool, lengths: tuple[int, int], queries: int) -> Data:
     """Random lists; scores above 0, and numbers that 32 bits can tell apart."""
     rng = random.Random(seed)
     lists: Lists = {}
     labels: Labels = {}
-    for number in range(30):
+    for number in range(queries):
         length = rng.randint(*lengths)
         pool = [f"{rng.choice('aZ-é漢😀')}{item}" for item in range(length + 6)]
         rng.shuffle(pool)
@@ -134,11 +139,12 @@ def world(seed: int, *, ties: bool, lengths: tuple[int, int]) -> Data:
         labelled = rng.sample(pool, rng.randint(1, len(pool)))
         grades = rng.choices((0, 1, 2, 3), (4, 3, 2, 1), k=len(labelled))
         labels[f"q{number}"] = dict(zip(labelled, grades, strict=True))
-    for irrelevant in rng.sample(list(lists), 3):
+    some = queries // 8
+    for irrelevant in rng.sample(list(lists), some):
         labels[irrelevant] = dict.fromkeys(labels[irrelevant], 0)
-    for missing in rng.sample(list(lists), 3):
+    for missing in rng.sample(list(lists), some):
         del lists[missing]
-    for unlabelled in rng.sample(list(lists), 3):
+    for unlabelled in rng.sample(list(lists), some):
         del labels[unlabelled]
     return Data(lists, labels)
 
@@ -174,20 +180,18 @@ def test_toy(compared: Compared) -> None:
 
 @pytest.mark.parametrize(("compared", "seed"), parameters(*SEEDS))
 def test_random(compared: Compared, seed: int) -> None:
-    data = compared.data(world(seed, ties=False, lengths=compared.lengths))
-    compare(compared, data, compared.texts(ties=False))
+    compare(compared, compared.world(seed, ties=False), compared.texts(ties=False))
 
 
 @pytest.mark.parametrize(("compared", "seed"), parameters(*SEEDS))
 def test_random_with_ties(compared: Compared, seed: int) -> None:
-    data = compared.data(world(seed, ties=True, lengths=compared.lengths))
-    compare(compared, data, compared.texts(ties=True))
+    compare(compared, compared.world(seed, ties=True), compared.texts(ties=True))
 
 
 def test_lenskit_ap() -> None:
     """Where every list has something relevant to find, which it needs."""
     compared = BY_PRESET["lenskit"]
-    data = world(1, ties=True, lengths=compared.lengths)
+    data = compared.world(1, ties=True)
     lists = {q: s for q, s in data.lists.items() if any(data.labels.get(q, {}).values())}
     needs("lenskit")
     for text in (text for text in compared.adapter.metrics if text.startswith("ap")):

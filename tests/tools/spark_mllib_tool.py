@@ -5,6 +5,7 @@ It needs Java.
 
 from __future__ import annotations
 
+import atexit
 import shutil
 from ast import literal_eval
 from functools import cache
@@ -62,6 +63,9 @@ def _ranking_metrics(pairs: str) -> Any:
     """One for all metrics of the same pairs: making it takes longer than asking it."""
     tool = peer("pyspark.mllib.evaluation")
     return tool.RankingMetrics(_spark().parallelize(literal_eval(pairs), 1))
+
+
+atexit.register(_ranking_metrics.cache_clear)  # before the gateway to Java closes
 
 
 @cache
