@@ -22,6 +22,7 @@ class Rows:
     Attributes:
         in_order: Whether a metric reads the rows in the one order of the rule for ties.
         judged: Whether a row says if its item has a label.
+        best_above: Whether a row knows the highest grade above it.
         running_hits: Name of a running count -> the condition of a hit.
         means: Name of a mean over a tie group -> the value of a row.
         hits: Suffix of the columns about hits of a tie group -> the condition of a hit.
@@ -30,6 +31,7 @@ class Rows:
 
     in_order: bool = False
     judged: bool = False
+    best_above: bool = False
     running_hits: dict[str, str] = field(default_factory=dict)
     means: dict[str, str] = field(default_factory=dict)
     hits: dict[str, str] = field(default_factory=dict)
@@ -83,8 +85,9 @@ class Rows:
         """
         if not self.has_ties:
             return
-        plain = ["grade", *["judged"] * self.judged, *self.running_hits] if self.in_order else []
-        same = [*keys, *carried, "rnk", *plain]
+        plain = ["grade", *["judged"] * self.judged, *["best_above"] * self.best_above]
+        in_order = [*plain, *self.running_hits] if self.in_order else []
+        same = [*keys, *carried, "rnk", *in_order]
         columns = [*same, *self._tie_columns(keys, order)]
         yield _chosen("tied", "a row stands for every item of its tie group", columns, "ranked")
         if self.expected:

@@ -214,7 +214,8 @@ def _setting(name: str, table: Mapping[float, float] | None) -> st.SearchStrateg
 
 
 def _uses_rel(given: Options) -> bool:
-    return given.get("gain") == "binary" or given.get("average_over") == "hits"
+    counted = given.get("average_over")
+    return given.get("gain") == "binary" or counted in ("relevant", "hits", "relevant_shown")
 
 
 def _cutoff(metric: Metric) -> st.SearchStrategy[str]:

@@ -41,11 +41,16 @@ labelled. `tied` has equal scores, `close` has scores equal as 32-bit numbers or
 decimals, `bad` has no relevant label, `lost` no hit, `silent` no list, `free` no label."""
 
 ALSO = {
-    "duplicate_rankings": ("tied", "t", 1.0, None),
-    "duplicate_labels": ("tied", "a", None, 3),
-    "negative_grades": ("tied", "t", None, -1),
+    "duplicate_rankings": (("tied", "t", 1.0, None),),
+    "duplicate_labels": (("tied", "a", None, 3),),
+    "negative_grades": (("tied", "t", None, -1),),
+    "average_over": (
+        ("lost", "c", 0.9, None),
+        ("lost", "d", 0.8, None),
+        ("lost", "e", 0.7, 1),
+    ),
 }
-"""A row more, for the options that tell what becomes of it."""
+"""Rows more of one query, for the options that tell what becomes of them."""
 
 EXAMPLES: Mapping[str, object] = {"table": {1: 1, 2: 2, 3: 5}, "number": 2}
 """What is tried for a choice that is no name."""
@@ -103,8 +108,8 @@ def _values(option: Option) -> Iterator[Value]:
 
 
 def _log(option: Option) -> tuple[Row, ...]:
-    also = (ALSO[option.name],) if option.name in ALSO else ()
-    at = max(i for i, row in enumerate(LOG) if row[0] == "tied") + 1
+    also = ALSO.get(option.name, ())
+    at = max((i for i, row in enumerate(LOG) if also and row[0] == also[0][0]), default=0) + 1
     return LOG[:at] + also + LOG[at:]
 
 
