@@ -181,7 +181,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("first", "the first: 1 / its rank", "{first}"),
                     Choice(
                         "all",
-                        "all: the sum of 1 / rank over them, / the relevant items of the whole list",
+                        "all: the sum of 1 / rank over them, / those of the whole list",
                         "{every} / nullif({found}, 0e0)",
                         needs=("no depth with ties=average",),
                     ),

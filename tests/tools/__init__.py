@@ -41,9 +41,9 @@ class Tool(Protocol):
 
 
 def version_of(module: str, package: str) -> str:
-    """The installed version; the test skips by name if the module is missing."""
+    """The package and its installed version; the test skips by name if the module is missing."""
     peer(module)
-    return installed(package)
+    return f"{package} {installed(package)}"
 
 
 def cutoff(text: str) -> int:
