@@ -335,6 +335,13 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         only=("is_labelled",),
                     ),
                     Choice(
+                        "common_relevant",
+                        "queries with a relevant label and a ranking",
+                        _IF_ANY,
+                        part="num_rel",
+                        only=("is_labelled", "is_ranked"),
+                    ),
+                    Choice(
                         "hits",
                         "queries with a relevant item in the top k",
                         _IF_ANY,

@@ -76,7 +76,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 **_BINARY,
                 "ap_denominator": "min_k_r",
                 "ties": "input_order",
-                "average_over": "common",
+                "average_over": "common_relevant",
             },
             {"ndcg": {"average_over": "relevant"}},
         ),

@@ -480,7 +480,8 @@ class Asked:
         no_relevant: What an undefined value becomes: skip, zero, nan or one. A metric
             for which that makes no sense has skip.
         average: macro or micro.
-        average_over: labels, rankings, common, relevant, hits or relevant_shown.
+        average_over: labels, rankings, common, relevant, common_relevant, hits or
+            relevant_shown.
         rounding: none, 2, 4 or floor2, for a query's value.
         ties: average, or the rule that holds for all.
         count: Whether its summary is a total, not a mean.
@@ -720,6 +721,7 @@ def _has_relevant(
     """Whether something relevant is where the mean wants it, if it wants any."""
     found: dict[str, Callable[[], int]] = {
         "relevant": lambda: _relevant(labels, rel),
+        "common_relevant": lambda: _relevant(labels, rel),
         "hits": lambda: len(_hit_ranks(grades, k, rel)),
         "relevant_shown": lambda: len(_hit_ranks(grades, None, rel)),
     }
@@ -755,6 +757,7 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
         "relevant_shown": is_labelled,
         "rankings": is_ranked,
         "common": is_labelled and is_ranked,
+        "common_relevant": is_labelled and is_ranked,
     }[average_over]
 
 

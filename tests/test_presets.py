@@ -47,8 +47,6 @@ class Compared:
     tool: str = ""
     tied: tuple[str, ...] | None = None
     """The metrics whose order of equal scores is the preset's; None if all are."""
-    relevant_only: bool = False
-    """Whether we too are given relevant rows alone."""
     binary: bool = False
     lengths: tuple[int, int] = (1, 30)
     queries: int = 30
@@ -81,8 +79,6 @@ class Compared:
     def data(self, data: Data) -> Data:
         """The data as the tool knows it."""
         labels = data.labels
-        if self.relevant_only:
-            labels = {q: {i: g for i, g in items.items() if g} for q, items in labels.items()}
         if self.binary:
             labels = {q: {i: min(g, 1) for i, g in items.items()} for q, items in labels.items()}
         lists = {
@@ -110,8 +106,7 @@ LIVE = (
     Compared("sklearn", lengths=(2, 30)),  # it refuses a list of one item
     Compared("torchmetrics", tied=("ndcg",), tolerance=FLOAT32),
     Compared("spark_mllib", queries=10),
-    Compared("recommenders", without=("precision",)),
-    Compared("recommenders", only=("precision",), relevant_only=True),
+    Compared("recommenders"),
     Compared("mind", tied=NONE, binary=True),
     Compared("replay"),
     Compared("rectools"),

@@ -45,9 +45,10 @@ ALSO = {
     "duplicate_labels": (("tied", "a", None, 3),),
     "negative_grades": (("tied", "t", None, -1),),
     "average_over": (
-        ("lost", "c", 0.9, None),
-        ("lost", "d", 0.8, None),
-        ("lost", "e", 0.7, 1),
+        ("deep", "a", 4.0, None),
+        ("deep", "b", 3.0, None),
+        ("deep", "c", 2.0, None),
+        ("deep", "d", 1.0, 1),
     ),
 }
 """Rows more of one query, for the options that tell what becomes of them."""
@@ -109,7 +110,8 @@ def _values(option: Option) -> Iterator[Value]:
 
 def _log(option: Option) -> tuple[Row, ...]:
     also = ALSO.get(option.name, ())
-    at = max((i for i, row in enumerate(LOG) if also and row[0] == also[0][0]), default=0) + 1
+    of_it = [at for at, row in enumerate(LOG, start=1) if also and row[0] == also[0][0]]
+    at = max(of_it, default=len(LOG))
     return LOG[:at] + also + LOG[at:]
 
 
