@@ -181,7 +181,12 @@ class _Look:
         """Lists without an item, where it matters that they leave no row behind."""
         shape, options = self.plan.shape, self.plan.spec.options
         over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
-        as_missing = options["missing"] == "zero" and over <= {"labels", "hits"}
+        as_missing = options["missing"] == "zero" and over <= {
+            "labels",
+            "relevant",
+            "hits",
+            "relevant_shown",
+        }
         if as_missing and "metric_date" not in shape.keys:
             return
         relation = shape.at.rankings

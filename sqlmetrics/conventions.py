@@ -24,6 +24,8 @@ def _rounded(value: str, units: int, up: float) -> str:
     return f"floor({value} * {units}e0 + {double(round(up + ALIKE * units, 12))}) / {units}e0"
 
 
+_IF_ANY = "case when {count} > 0e0 then {value} end"
+
 OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
@@ -179,12 +181,13 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("first", "the first: 1 / its rank", "{first}"),
                     Choice(
                         "all",
-                        "all: the sum of 1 / rank over them, / R",
-                        "coalesce({every} / nullif({num_rel}, 0e0), 0e0)",
+                        "all: the sum of 1 / rank over them, / those of the whole list",
+                        "{every} / nullif({found}, 0e0)",
+                        needs=("no depth with ties=average",),
                     ),
                     Choice(
                         "highest_grade",
-                        "the first of those with the query's highest grade",
+                        "the first of those with the highest grade in the top k",
                         "{highest}",
                         needs=("one order of ties",),
                     ),
@@ -344,11 +347,34 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         only=("is_labelled", "is_ranked"),
                     ),
                     Choice(
+                        "relevant",
+                        "queries with a relevant label",
+                        _IF_ANY,
+                        part="num_rel",
+                        only=("is_labelled",),
+                    ),
+                    Choice(
+                        "common_relevant",
+                        "queries with a relevant label and a ranking",
+                        _IF_ANY,
+                        part="num_rel",
+                        only=("is_labelled", "is_ranked"),
+                    ),
+                    Choice(
                         "hits",
                         "queries with a relevant item in the top k",
-                        "case when {hits} > 0e0 then {value} end",
+                        _IF_ANY,
+                        part="num_rel_ret",
                         only=("is_labelled",),
                         needs=("one order of ties",),
+                    ),
+                    Choice(
+                        "relevant_shown",
+                        "queries with a relevant item anywhere in their list",
+                        _IF_ANY,
+                        part="num_rel_ret@list",
+                        only=("is_labelled",),
+                        needs=("no depth with ties=average",),
                     ),
                 ),
             ),

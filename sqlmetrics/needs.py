@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from sqlmetrics.catalog import catalog
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure, word
 from sqlmetrics.option import Table
 from sqlmetrics.rows import Rows
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column
-from sqlmetrics.view import RowView, View, both
+from sqlmetrics.view import RowView, View, both, part_named
 
 SUMS = {
     "labels": "wanted",
@@ -183,10 +182,10 @@ class Needs:
 
     def _counted(self, measure: Measure, value: str) -> str:
         """The value of a query that the mean runs over, NULL for another."""
-        over = self._chosen("average_over", measure)
-        if over:
-            hits = self._summed(measure.part(catalog()["num_rel_ret"]))
-            value = over.format(hits=hits, value=value)
+        over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
+        if over.part:
+            count = self._summed(part_named(measure, over.part))
+            value = over.sql.format(count=count, value=value)
         where = {"is_labelled": "evaluated", "is_ranked": self.lists}
         only = self.population(measure)
         if self.spec.options["missing"] == "drop":

@@ -41,6 +41,7 @@ class Choice:
         term: For `rounding`: the text that a term of DCG becomes.
         weight: For `discount`: what a rank is worth.
         only: For `average_over`: the flags of the queries that the mean runs over.
+        part: For `average_over`: the metric that {count} stands for.
         needs: What must hold for it, in words; the spec knows how to tell.
         data: What metrics need beside rankings and labels if it holds; see `Metric.needs`.
         all_orders: For `ties`: whether the metrics are means over all orders of ties.
@@ -56,6 +57,7 @@ class Choice:
     term: str = "{value}"
     weight: Callable[[int], float] = float
     only: tuple[str, ...] = ()
+    part: str = ""
     needs: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     all_orders: bool = False

@@ -11,7 +11,7 @@ Templates only print what they are given: no stage decides anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlmetrics import comparison, description
 from sqlmetrics.inputs.relation import Tables
@@ -194,6 +194,9 @@ class _PerQuery:
         for name, hit in self.needs.rows.running_hits.items():
             flag = case(f"{labels}.{hit}", "1e0")
             columns.append(Column(f"sum({flag}) over {running}", name))
+        if self.needs.rows.best_above:
+            above = replace(running, until="1 preceding")
+            columns.append(Column(f"max({labels}.grade) over {above}", "best_above"))
         on = equal(labels, rankings, (*self.shape.label_keys, "item_id"))
         condensed = self.shape.spec.options["unjudged"] == "condensed"
         view = {

@@ -13,13 +13,9 @@ from sqlmetrics.option import Preset, Value
 
 _TREC: Mapping[str, Value] = {"gain": "linear", "ties": "id_desc", "no_relevant": "zero"}
 _BINARY: Mapping[str, Value] = {"gain": "binary"}
-_SHOWN: Mapping[str, Value] = {
-    "ideal": "shown_at_k",
-    "recall_denominator": "shown",
-    "average_over": "rankings",
-}
-_COMMON: Mapping[str, Value] = {"average_over": "common"}
-_ONE_RELEVANT: Mapping[str, Value] = {"gain": "binary", "ties": "best", "missing": "drop"}
+_SHOWN: Mapping[str, Value] = {"ideal": "shown_at_k", "average_over": "rankings"}
+_POSITIVES: Mapping[str, Value] = {"gain": "binary", "average_over": "relevant"}
+_ONE_RELEVANT: Mapping[str, Value] = {**_POSITIVES, "ties": "best", "missing": "drop"}
 _SAMPLED = (
     "with sampled candidates a metric cannot be compared with one over the whole catalogue, nor "
     "with another sample"
@@ -29,6 +25,7 @@ _JUDGMENTS: Mapping[str, Value] = {
     "precision_denominator": "returned",
     "no_relevant": "zero",
 }
+_QUEPID_AP: Mapping[str, Mapping[str, Value]] = {"ap": {"no_relevant": "nan"}}
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
@@ -44,7 +41,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "msmarco": Preset(
             "ir_measures' msmarco provider (RR@k): lower id first",
-            {"ties": "id_asc", "no_relevant": "zero"},
+            {**_TREC, "ties": "id_asc"},
         ),
         "ranx": Preset("ranx", {**_TREC, "ties": "input_order"}),
         "sklearn": Preset(
@@ -56,8 +53,10 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             {
                 **_SHOWN,
                 "gain": "linear",
+                "recall_denominator": "shown",
                 "ap_denominator": "hits",
                 "ties": "input_order",
+                "score_precision": "float32",
                 "no_relevant": "zero",
             },
             {"ndcg": {"ties": "average"}},
@@ -73,24 +72,29 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "recommenders": Preset(
             "recommenders: precision, recall and MAP over the queries of both tables",
-            {**_BINARY, "ap_denominator": "min_k_r", "ties": "input_order"},
-            dict.fromkeys(("precision", "recall", "ap"), _COMMON),
-        ),
-        "replay": Preset("RePlay", {**_BINARY, "ap_denominator": "min_k_r", "ties": "id_desc"}),
-        "rectools": Preset(
-            "RecTools: the ideal list has k relevant items",
-            {**_BINARY, "ideal": "all_k", "ties": "input_order"},
-        ),
-        "rectools_achievable": Preset(
-            "RecTools with divide_by_achievable", {**_BINARY, "ties": "input_order"}
-        ),
-        "recbole": Preset(
-            "RecBole",
             {
                 **_BINARY,
                 "ap_denominator": "min_k_r",
                 "ties": "input_order",
-                "average_over": "common",
+                "average_over": "common_relevant",
+            },
+            {"ndcg": {"average_over": "relevant"}},
+        ),
+        "replay": Preset("RePlay", {**_POSITIVES, "ap_denominator": "min_k_r", "ties": "id_desc"}),
+        "rectools": Preset(
+            "RecTools: the ideal list has k relevant items",
+            {**_POSITIVES, "ideal": "all_k", "ties": "input_order"},
+        ),
+        "rectools_achievable": Preset(
+            "RecTools with divide_by_achievable", {**_POSITIVES, "ties": "input_order"}
+        ),
+        "recbole": Preset(
+            "RecBole",
+            {
+                **_POSITIVES,
+                "ap_denominator": "min_k_r",
+                "ties": "input_order",
+                "missing": "drop",
             },
         ),
         "lenskit": Preset(
@@ -102,11 +106,13 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "precision_denominator": "returned",
                 "ap_denominator": "min_r_returned",
                 "ties": "input_order",
+                "no_relevant": "zero",
+                "average_over": "rankings",
             },
         ),
         "comirec": Preset(
             "ComiRec: the ideal list is that of the hits",
-            {**_BINARY, "ideal": "hits", "ties": "input_order", "no_relevant": "zero"},
+            {**_POSITIVES, "ideal": "hits", "ties": "input_order", "no_relevant": "zero"},
         ),
         "sasrec": Preset(
             "SASRec: one relevant item among 100 uniformly sampled candidates",
@@ -119,28 +125,25 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             caveat=_SAMPLED,
         ),
         "paddlerec": Preset(
-            "PaddleRec: leave-one-out NDCG and HR; PNR of scores with 6 decimals",
-            {**_ONE_RELEVANT, "score_precision": "decimal6"},
+            "PaddleRec: leave-one-out NDCG and HR",
+            {**_ONE_RELEVANT, "ties": "input_order"},
             caveat=_SAMPLED,
         ),
         "mind": Preset(
             "the MIND news task: the shown list, RR over all clicks",
-            {
-                **_SHOWN,
-                "gain": "exp",
-                "rr_of": "all",
-                "ties": "input_order",
-                "no_relevant": "skip",
-            },
+            {**_SHOWN, "rr_of": "all", "ties": "input_order"},
         ),
         "evidently": Preset(
             "evidently: the shown rows of users with a relevant item",
             {
-                **_SHOWN,
                 "gain": "linear",
+                "ideal": "shown_at_k",
+                "recall_denominator": "shown",
                 "precision_denominator": "returned",
                 "ap_denominator": "shown",
                 "ties": "input_order",
+                "missing": "drop",
+                "average_over": "relevant_shown",
             },
         ),
         "elasticsearch": Preset(
@@ -151,17 +154,15 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             {**_JUDGMENTS, "rounding": 2},
         ),
         "quepid": Preset(
-            "Quepid's ndcg@10: the ideal list is not cut", {**_JUDGMENTS, "ideal": "labels"}
+            "Quepid's ndcg@10: the ideal list is not cut",
+            {**_JUDGMENTS, "ideal": "labels"},
+            _QUEPID_AP,
         ),
-        "quepid_cut": Preset("Quepid's ndcg_cut@10", _JUDGMENTS),
+        "quepid_cut": Preset("Quepid's ndcg_cut@10", _JUDGMENTS, _QUEPID_AP),
         "rre": Preset(
-            "Rated Ranking Evaluator: all rounded down to 2 decimals",
-            {
-                "rr_of": "highest_grade",
-                "rounding": "floor2",
-                "ties": "input_order",
-                "no_relevant": "zero",
-            },
+            "Rated Ranking Evaluator: 2 decimals, of NDCG and its terms rounded down",
+            {**_JUDGMENTS, "rr_of": "highest_grade", "rounding": 2},
+            {"ndcg": {"rounding": "floor2"}},
         ),
     }
 )

@@ -139,11 +139,6 @@ def every_rank_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
     return idcg(grades, labels, ideal="all_k", **how | {"gain": "binary"})
 
 
-def max_grade(grades: Grades, labels: Grades) -> Value:
-    """The highest grade of the labels."""
-    return max((grade for grade in labels if grade is not None), default=0.0)
-
-
 def num_q(grades: Grades, labels: Grades) -> Value:
     """1 for every query."""
     return 1.0
@@ -242,13 +237,16 @@ def hit(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
 
 
 def mrr(grades: Grades, labels: Grades, *, k: int | None, rel: float, rr_of: str) -> Value:
-    """1 / rank of the first relevant item, 0 without one; or of others."""
+    """1 / rank of the first relevant item, 0 without one; or of others.
+
+    Over all it is undefined if the whole list has none.
+    """
     if rr_of == "first":
         return first_reciprocal_rank(grades, labels, k=k, rel=rel)
     if rr_of == "highest_grade":
         return highest_reciprocal_rank(grades, labels, k=k, rel=rel)
     total = sum_reciprocal_rank(grades, labels, k=k, rel=rel)
-    return _ratio(total, _relevant(labels, rel)) or 0.0
+    return _ratio(total, len(_hit_ranks(grades, None, rel)))
 
 
 def first_reciprocal_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
@@ -263,9 +261,10 @@ def sum_reciprocal_rank(grades: Grades, labels: Grades, *, k: int | None, rel: f
 
 
 def highest_reciprocal_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
-    """1 / rank of the first item of the highest grade, if that is relevant."""
-    best = max(max_grade(grades, labels) or 0.0, rel)
-    return first_reciprocal_rank(grades, labels, k=k, rel=best)
+    """1 / rank of the first item of the highest grade in the top k, if that is relevant."""
+    top = [grade or 0.0 for grade in grades[:k]]
+    best = max(top, default=0.0)
+    return 1.0 / (1 + top.index(best)) if best >= rel else 0.0
 
 
 def sum_precision(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
@@ -707,7 +706,8 @@ class Asked:
         no_relevant: What an undefined value becomes: skip, zero, nan or one. A metric
             for which that makes no sense has skip.
         average: macro or micro.
-        average_over: labels, rankings, common or hits.
+        average_over: labels, rankings, common, relevant, common_relevant, hits or
+            relevant_shown.
         rounding: none, 2, 4 or floor2, for a query's value.
         ties: average, or the rule that holds for all.
         count: Whether its summary is a total, not a mean.
@@ -997,7 +997,20 @@ def _is_counted(one: Asked, world: World, key: Key) -> bool:
     if not is_ranked and world.missing == "drop":
         return False
     k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
-    return one.average_over != "hits" or bool(_hit_ranks(world.grades(key)[0], k, rel))
+    return _has_relevant(one.average_over, *world.grades(key), k, rel)
+
+
+def _has_relevant(
+    average_over: str, grades: Grades, labels: Grades, k: int | None, rel: float
+) -> bool:
+    """Whether something relevant is where the mean wants it, if it wants any."""
+    found: dict[str, Callable[[], int]] = {
+        "relevant": lambda: _relevant(labels, rel),
+        "common_relevant": lambda: _relevant(labels, rel),
+        "hits": lambda: len(_hit_ranks(grades, k, rel)),
+        "relevant_shown": lambda: len(_hit_ranks(grades, None, rel)),
+    }
+    return average_over not in found or found[average_over]() > 0
 
 
 def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
@@ -1032,9 +1045,12 @@ def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
 def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
     return {
         "labels": is_labelled,
+        "relevant": is_labelled,
         "hits": is_labelled,
+        "relevant_shown": is_labelled,
         "rankings": is_ranked,
         "common": is_labelled and is_ranked,
+        "common_relevant": is_labelled and is_ranked,
     }[average_over]
 
 

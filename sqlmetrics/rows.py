@@ -22,6 +22,7 @@ class Rows:
     Attributes:
         in_order: Whether a metric reads the rows in the one order of the rule for ties.
         judged: Whether a row says if its item has a label.
+        best_above: Whether a row knows the highest grade above it.
         running_hits: Name of a running count -> the condition of a hit.
         above: Name of a sum over the rows above a row -> what is summed.
         means: Name of a mean over a tie group -> the value of a row.
@@ -31,6 +32,7 @@ class Rows:
 
     in_order: bool = False
     judged: bool = False
+    best_above: bool = False
     running_hits: dict[str, str] = field(default_factory=dict)
     above: dict[str, str] = field(default_factory=dict)
     means: dict[str, str] = field(default_factory=dict)
@@ -107,8 +109,9 @@ class Rows:
         self, keys: Sequence[str], order: str, carried: Sequence[str]
     ) -> Iterator[Stage]:
         """The stages that tell what stands at a rank on average."""
-        plain = ["grade", *["judged"] * self.judged, *self.running_hits, *self.above]
-        same = [*keys, *carried, "rnk", *(plain if self.in_order else [])]
+        plain = ["grade", *["judged"] * self.judged, *["best_above"] * self.best_above]
+        in_order = [*plain, *self.running_hits, *self.above] if self.in_order else []
+        same = [*keys, *carried, "rnk", *in_order]
         columns = [*same, *self._tie_columns(keys, order)]
         yield _chosen(
             "tied", "a row stands for every item of its tie group", columns, self._in_one_order

@@ -306,9 +306,8 @@ class Spec(Model):
     def _uses_rel(self, measure: Measure) -> bool:
         if measure.setting("rel") is None:
             return True
-        return (
-            self.value(measure, "gain") == "binary" or self.value(measure, "average_over") == "hits"
-        )
+        over = OPTIONS["average_over"].choice(self.value(measure, "average_over"))
+        return self.value(measure, "gain") == "binary" or bool(over.part)
 
 
 def _many(value: object) -> bool:

@@ -184,9 +184,10 @@ class RowView(View):
         return self._rows.mean(name, value) if self._all_orders else value
 
     @property
-    def hit(self) -> str:
-        """The condition of a relevant row in the top k."""
-        return both(self._top, self.relevant)
+    def best_hit(self) -> str:
+        """The condition of a relevant row in the top k that is better than all above it."""
+        self._rows.best_above = True
+        return both(self._top, self.relevant, "grade > coalesce(best_above, 0e0)")
 
     @property
     def _top(self) -> str:
@@ -206,7 +207,12 @@ class _Fields(dict[str, str]):
 
 def part_of(measure: Measure, name: str) -> Measure:
     """The part of a metric that its header calls by a name."""
-    metric, whole, _ = measure.metric.parts[name].partition(WHOLE_LIST)
+    return part_named(measure, measure.metric.parts[name])
+
+
+def part_named(measure: Measure, text: str) -> Measure:
+    """A metric with what it shares with another, `@list` behind its name: over the whole list."""
+    metric, whole, _ = text.partition(WHOLE_LIST)
     part = measure.part(catalog()[metric])
     return part.uncut() if whole else part
 

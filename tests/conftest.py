@@ -14,6 +14,10 @@ from engines.starting import STARTED, Servers
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
+PEERS = ("ir_measures", "pytrec_eval", "ranx", "sklearn")
+ALONE = ("recbole", "recommenders")
+"""Tools whose own requirements fit nothing else."""
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
@@ -29,7 +33,7 @@ def peer(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError:
-        message = f"{name} is not installed; pip install '.[peers]'"
+        message = f"{name} is not installed; {remedy(name)}"
         (pytest.fail if REQUIRED else pytest.skip)(message)
 
 
@@ -45,3 +49,15 @@ def engine(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Any]:
     """Every engine that can be started here, open."""
     with servers.open(request.param) as opened:
         yield opened
+
+
+def remedy(name: str) -> str:
+    """How to install what a module is in.
+
+    >>> remedy("ranx"), remedy("lenskit.data")
+    ("pip install '.[peers]'", "pip install '.[tools]'")
+    """
+    package = name.partition(".")[0]
+    extra = "peers" if package in PEERS else "tools"
+    alone = f", then pip install --no-deps {' '.join(ALONE)}"
+    return f"pip install '.[{extra}]'" + alone * (package in ALONE)

@@ -257,7 +257,8 @@ def _setting(name: str, table: Mapping[float, float] | None) -> st.SearchStrateg
 
 
 def _uses_rel(given: Options) -> bool:
-    return given.get("gain") == "binary" or given.get("average_over") == "hits"
+    of_relevant = ("relevant", "common_relevant", "hits", "relevant_shown")
+    return given.get("gain") == "binary" or given.get("average_over") in of_relevant
 
 
 def _cutoff(metric: Metric) -> st.SearchStrategy[str]:

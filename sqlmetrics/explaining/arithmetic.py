@@ -67,7 +67,8 @@ class Arithmetic:
     def sums(self) -> dict[str, list[float]]:
         """What each rank adds to the parts that are sums over the list, by their names."""
         sums = (part for part in self.parts if part.metric.over == "ranked")
-        return {part.metric.name: self._added(part) for part in sums if self.value(part, []) == 0}
+        added = {part.metric.name: self._added(part) for part in sums if self.value(part, []) == 0}
+        return {name: terms for name, terms in added.items() if min(terms, default=0) >= 0}
 
     @property
     def has_gain(self) -> bool:

@@ -41,12 +41,18 @@ labelled. `tied` has equal scores, `close` has scores equal as 32-bit numbers or
 decimals, `bad` has no relevant label, `lost` no hit, `silent` no list, `free` no label."""
 
 ALSO = {
-    "duplicate_rankings": ("tied", "t", 1.0, None),
-    "duplicate_labels": ("tied", "a", None, 3),
-    "negative_grades": ("tied", "t", None, -1),
-    "tied_scores": ("tied", "e", 0.5, 0),
+    "duplicate_rankings": (("tied", "t", 1.0, None),),
+    "duplicate_labels": (("tied", "a", None, 3),),
+    "negative_grades": (("tied", "t", None, -1),),
+    "tied_scores": (("tied", "e", 0.5, 0),),
+    "average_over": (
+        ("deep", "a", 4.0, None),
+        ("deep", "b", 3.0, None),
+        ("deep", "c", 2.0, None),
+        ("deep", "d", 1.0, 1),
+    ),
 }
-"""A row more, for the options that tell what becomes of it."""
+"""Rows more of one query, for the options that tell what becomes of them."""
 
 EXAMPLES: Mapping[str, object] = {"table": {1: 1, 2: 2, 3: 5}, "number": 2}
 """What is tried for a choice that is no name."""
@@ -104,8 +110,9 @@ def _values(option: Option) -> Iterator[Value]:
 
 
 def _log(option: Option) -> tuple[Row, ...]:
-    also = (ALSO[option.name],) if option.name in ALSO else ()
-    at = max(i for i, row in enumerate(LOG) if row[0] == "tied") + 1
+    also = ALSO.get(option.name, ())
+    of_it = [at for at, row in enumerate(LOG, start=1) if also and row[0] == also[0][0]]
+    at = max(of_it, default=len(LOG))
     return LOG[:at] + also + LOG[at:]
 
 

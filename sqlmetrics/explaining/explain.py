@@ -143,7 +143,7 @@ def _choices(option: Option, holds: Value) -> Iterator[str]:
     """One line a choice, with a star before the one that holds."""
     for choice in option.choices:
         star = "*" if option.choice(holds) == choice else " "
-        yield _hung(f"  {star} {choice.name}", choice.meaning, 18)
+        yield _hung(f"  {star} {choice.name}", choice.meaning, 19)
 
 
 def _common(spec: Spec) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,13 +16,21 @@ ORDER = ("ties", "score_precision")
 """What decides the order of a list that has scores."""
 
 SPEC_WIDE = (*ORDER, "unjudged", "missing")
-"""The options of all metrics that are tried; the others say what bad input becomes."""
+"""The options of all metrics that are tried."""
+
+HELD = ("depth",)
+"""Those that hold as they are given. The others say what bad input becomes, and there is none."""
 
 POLICIES = ("no_relevant", "average", "average_over")
 """The options of a metric that are arithmetic over its per-query values."""
 
 UNTRIED = ("table", "number", "error", "nan")
 """Choices that need a value of their own, refuse the data, or give no number."""
+
+DEFAULTS: Mapping[str, Value] = {"rel": 1} | {
+    name: option.choices[0].name for name, option in OPTIONS.items()
+}
+"""What a metric's text need not say."""
 
 Point = tuple[Setting, ...]
 """A value for each option of a space, in its order."""
@@ -42,12 +50,12 @@ class Space:
     tried: Mapping[str, tuple[Setting, ...]]
     presets: Mapping[str, Point]
 
-    def value(self, point: Point, name: str) -> Setting:
-        """The value of one option at a point."""
-        return point[self._places[name]]
+    def value(self, point: Point, name: str) -> Setting | None:
+        """The value of one option at a point, None if the metric has no such option."""
+        return point[self._places[name]] if name in self._places else None
 
     def formula(self, point: Point) -> Measure:
-        """The metric with the settings that decide the value of a single query."""
+        """The metric with the settings that decide the value of a query, before rounding."""
         known = tuple(point[self._places[name]] for name in self._own)
         if known not in self._formulas:
             self._formulas[known] = self._formula(dict(zip(self._own, known, strict=True)))
@@ -56,11 +64,14 @@ class Space:
     def _formula(self, values: dict[str, Setting]) -> Measure:
         given = tuple(pair for pair in self.measure.settings if pair[0] not in self.tried)
         measure = replace(self.measure, settings=given)
-        if "rel" in values and values.get("gain", "binary") != "binary":
+        if values.get("gain", "binary") != "binary":
             values["rel"] = 1
+        if OPTIONS["rounding"].choice(values["rounding"]).term == "{value}":
+            values["rounding"] = "none"
         for name, value in values.items():
-            measure = measure.having(name, value)  # type: ignore[arg-type]
-        return measure.without({"rel": 1})
+            if name in measure.metric.settings:
+                measure = measure.having(name, value)  # type: ignore[arg-type]
+        return measure.without(DEFAULTS)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -98,21 +109,23 @@ class Space:
                     yield (*point[:place], value, *point[place + 1 :])
 
     def _is_tried(self, point: Point) -> bool:
+        """Whether all values are tried, and `rel` departs only where it changes something."""
         if not all(one in some for one, some in zip(point, self.tried.values(), strict=True)):
             return False
-        values = dict(zip(self.tried, point, strict=True))
-        over_hits = values["average_over"] == "hits"
-        rel_matters = values.get("gain", "binary") == "binary" or over_hits
-        one_order = values["ties"] != "average"
-        return (rel_matters or values.get("rel", 1) == 1) and (one_order or not over_hits)
+        rel, gain = (self.value(point, name) for name in ("rel", "gain"))
+        if rel is None or rel == 1 or gain in (None, "binary"):
+            return True
+        return bool(OPTIONS["average_over"].choice(self.value(point, "average_over")).sql)
 
 
-def space(spec: Spec, *, ranked: bool, ordered: bool, grades: Iterable[float]) -> Space:
+def space(
+    spec: Spec, *, needless: Collection[str] = (), ordered: bool, grades: Iterable[float]
+) -> Space:
     """The space of a spec's one metric.
 
     Args:
         spec: What is given: the metric, and the conventions that are known.
-        ranked: Whether the lists have ranks, so that there are no ties.
+        needless: Options that change nothing, since the lists have ranks, say.
         ordered: Whether the input has an order of its own.
         grades: The grades from which an item may be relevant.
     """
@@ -120,17 +133,14 @@ def space(spec: Spec, *, ranked: bool, ordered: bool, grades: Iterable[float]) -
     known = dict(spec.conventions) | dict(measure.settings)
     tried: dict[str, tuple[Setting, ...]] = {}
     for name in _names(measure):
-        values = _values(name, ordered=ordered, grades=grades)
-        if name == "discount" and measure.metric.ratio:
-            values = tuple(one for one in values if one != "ln")  # log2 times a constant
-        if name in known:
-            values = (_given(spec, measure, name),)
-        elif ranked and name in ORDER:
-            values = values[:1]
-        tried[name] = values
+        tried[name] = _values(name, measure, ordered=ordered, grades=grades)
+        if name in needless:
+            tried[name] = tried[name][:1]
+        elif name in known or name in HELD:
+            tried[name] = (_held(spec, measure, name),)
     presets = {
         preset: tuple(
-            some[0] if name in known or len(some) == 1 else _of(preset, measure, name)
+            some[0] if name in known or name in needless else _of(preset, measure, name)
             for name, some in tried.items()
         )
         for preset in PRESETS
@@ -141,26 +151,31 @@ def space(spec: Spec, *, ranked: bool, ordered: bool, grades: Iterable[float]) -
 def _names(measure: Measure) -> Sequence[str]:
     own = [name for name in measure.metric.settings if name in OPTIONS and name != "ties"]
     rel = ["rel"] if "rel" in measure.metric.parameters else []
-    return [*SPEC_WIDE, *rel, *own]
+    return [*SPEC_WIDE, *HELD, *rel, *own]
 
 
-def _values(name: str, *, ordered: bool, grades: Iterable[float]) -> tuple[Setting, ...]:
+def _values(
+    name: str, measure: Measure, *, ordered: bool, grades: Iterable[float]
+) -> tuple[Setting, ...]:
+    """The choices of an option that can be tried, and those that a preset has."""
     if name == "rel":
         return tuple(dict.fromkeys((1, *grades)))
     names = (choice.name for choice in OPTIONS[name].choices if choice.name not in UNTRIED)
-    written = (int(one) if one.isdecimal() else one for one in names)
-    return tuple(one for one in written if ordered or one != "input_order")
+    written: list[Setting] = [int(one) if one.isdecimal() else one for one in names]
+    without = {"error"} if ordered else {"error", "input_order"}
+    if name == "discount" and measure.metric.ratio:
+        without.add("ln")  # log2 times a constant
+    written += [_of(preset, measure, name) for preset in PRESETS]
+    return tuple(one for one in dict.fromkeys(written) if one not in without)
 
 
-def _given(spec: Spec, measure: Measure, name: str) -> Setting:
+def _held(spec: Spec, measure: Measure, name: str) -> Setting:
     return spec.parameter(measure, name) if name == "rel" else spec.value(measure, name)
 
 
 def _of(preset: str, measure: Measure, name: str) -> Setting:
     """What a preset says of an option, for this metric."""
-    if name == "rel":
-        return 1
     row = PRESETS[preset]
-    alone: Mapping[str, Value] = row.metrics.get(measure.metric.name, {})
-    first = OPTIONS[name].choices[0].name
-    return alone.get(name, row.options.get(name, first))
+    alone: Mapping[str, Setting] = row.metrics.get(measure.metric.name, {})
+    default = OPTIONS[name].choices[0].name if name in OPTIONS else 1
+    return alone.get(name, row.options.get(name, default))

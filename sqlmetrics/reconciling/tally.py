@@ -8,13 +8,16 @@ from functools import cached_property
 from typing import Any
 
 from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.measure import Measure
+from sqlmetrics.reconciling.lists import name_of
 from sqlmetrics.reconciling.space import Point, Space
-from sqlmetrics.reconciling.statement import Place, Statement, hit_of, place_of
+from sqlmetrics.reconciling.statement import Statement
+from sqlmetrics.reconciling.target import NOISE
+from sqlmetrics.reconciling.world import MICRO, Place, has, mark_of, named, place_of, summed
 
 Row = Mapping[str, Any]
-Kind = tuple[Row, bool]
-"""A row of the statement, and whether a mean runs over its queries."""
+
+FILLED: Mapping[object, float] = {"zero": 0.0, "one": 1.0}
+"""What a query counts for which the metric is undefined, by `no_relevant`."""
 
 
 @dataclass(frozen=True)
@@ -35,61 +38,61 @@ class Tally:
         """Whether the point's formula fits its other options, so that it was computed."""
         place, _ = place_of(self.space, point)
         world = self.statement.worlds.get(place)
-        return world is not None and self.space.formula(point) in world.formulas
+        if world is None or self.space.formula(point) not in world.formulas:
+            return False
+        mark = mark_of(self.space, point)
+        return mark is None or mark in world.marks
 
     def mean(self, point: Point) -> float | None:
-        """The summary of the metric; None if it runs over no query."""
-        number = self._numbers[self.space.formula(point)]
-        micro = self._says(point, "average") == "micro"
-        filled = {"zero": 0.0, "one": 1.0}.get(str(self._says(point, "no_relevant")))
-        top = bottom = 0.0
-        for row, counts in self._kinds(point):
-            if not counts:
-                continue
-            weight = row[f"weight_{number}"]
-            top += row[f"top_{number}"] if micro else row[f"total_{number}"]
-            bottom += row[f"bottom_{number}"] if micro else weight
-            if filled is not None and not micro:
-                top += filled * (row["weight"] - weight)
-                bottom += row["weight"] - weight
+        """The summary of the metric; None if it runs over no query, or is no number."""
+        formula, way = self.space.formula(point), summed(self.space, point)
+        weight = named(formula, "weight")
+        parts = named(formula, "total", way), weight
+        if way == MICRO:
+            parts = named(formula, "numerator"), named(formula, "denominator")
+        top = bottom = undefined = 0.0
+        for row in self._counted(point):
+            top += row[parts[0]] or 0
+            bottom += row[parts[1]]
+            undefined += row["weight"] - row[weight]
+        policy = self.space.value(point, "no_relevant")
+        if policy in FILLED and way != MICRO:
+            top += FILLED[policy] * undefined
+            bottom += undefined
         if self.space.measure.metric.count:
             return top
-        return top / bottom if bottom else None
+        is_number = policy != "nan" or way == MICRO or undefined <= NOISE
+        return top / bottom if bottom and is_number else None
 
     def fits(self, point: Point, *, cut: bool = False) -> tuple[int, int]:
         """How many of the given values a point explains, and how many it has beside them."""
-        number = self._numbers[self.space.formula(point)]
-        undefined = {"zero": "zeros", "one": "ones"}.get(
-            str(self._says(point, "no_relevant")), "unknown"
-        )
+        formula, way = self.space.formula(point), summed(self.space, point)
+        fitting = named(formula, "cut" if cut else "rounded", way)
+        filled = FILLED.get(self.space.value(point, "no_relevant"))
+        undefined = named(formula, "unknown" if filled is None else "ones" if filled else "zeros")
         explained = beyond = 0
-        for row, counts in self._kinds(point):
+        for row, counts in self._rows(point):
             if not row["is_given"]:
                 beyond += row["queries"] if counts else 0
             elif counts:
-                explained += row[f"{'cut' if cut else 'rounded'}_{number}"]
-                explained += row[f"{undefined}_{number}"]
+                explained += row[fitting] + row[undefined]
             else:
                 explained += row["blank"]
         return int(explained), int(beyond)
 
-    def _kinds(self, point: Point) -> Iterator[Kind]:
+    def _counted(self, point: Point) -> Iterator[Row]:
+        return (row for row, counts in self._rows(point) if counts)
+
+    def _rows(self, point: Point) -> Iterator[tuple[Row, bool]]:
         """The rows of a point's world and order, each with whether its queries count."""
         place, rule = place_of(self.space, point)
-        over = OPTIONS["average_over"].choice(self._says(point, "average_over"))
-        flags = [*over.only, *(["is_ranked"] if self._says(point, "missing") == "drop" else [])]
-        if over.name == "hits":
-            at = self.statement.thresholds.index(hit_of(self.space, point))
-            flags.append(f"is_hit_{at}")
-        for row in self._by_rule[place, " ".join(rule)]:
+        flags = [*OPTIONS["average_over"].choice(self.space.value(point, "average_over")).only]
+        if self.space.value(point, "missing") == "drop":
+            flags.append("is_ranked")
+        if mark := mark_of(self.space, point):
+            flags.append(has(mark))
+        for row in self._by_rule[place, name_of(rule)]:
             yield row, all(row[flag] for flag in flags)
-
-    def _says(self, point: Point, name: str) -> object:
-        return self.space.value(point, name) if name in self.space.tried else "none"
-
-    @cached_property
-    def _numbers(self) -> dict[Measure, int]:
-        return {one: number for number, one in enumerate(self.statement.formulas)}
 
     @cached_property
     def _by_rule(self) -> dict[tuple[Place, str], list[Row]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from sqlmetrics.grid import aligned
-from sqlmetrics.reconciling.reconcile import Candidate, Reconciliation
+from sqlmetrics.reconciling.found import Candidate, Reconciliation
 
 WIDTH = 88
 WORDS = 56
@@ -56,7 +56,7 @@ def _notes(found: Reconciliation) -> Iterator[str]:
     yield from _verdict(found)
     if found.needless:
         yield f"left out: {found.needless:,} that fit too, but depart in more options than it needs"
-    about = f"tried: {found.tried:,} combinations, up to {found.most} departures from a preset"
+    about = f"tried: {found.tried:,} combinations, up to {_departures(found.most)} from a preset"
     if found.target is None:
         yield about
         yield "beside: queries that count by these conventions and have no value given"
@@ -76,7 +76,7 @@ def _verdict(found: Reconciliation) -> Iterator[str]:
     fewest = [one for one in found.candidates if one.distance == first.distance]
     values = len({one.value for one in fewest})
     if len(fewest) > 1:
-        with_many = f"{first.distance} departure{'' if first.distance == 1 else 's'}"
+        with_many = _departures(first.distance)
         apart = f", of {values} different values" if values > 1 else ", with the same value"
         yield f"several fit: {len(fewest)} ways with {with_many}{apart if found.target else ''}"
     elif len(first.presets) > 1:
@@ -86,6 +86,10 @@ def _verdict(found: Reconciliation) -> Iterator[str]:
         yield f"the first has the same value as {many}: options that change nothing here"
     if found.target and (first.by_chance or 0) > LIKELY:
         yield "this may well be a coincidence: more digits or per-query values would tell"
+
+
+def _departures(number: int) -> str:
+    return f"{number} departure{'' if number == 1 else 's'}"
 
 
 def _odds(expected: float | None) -> str:

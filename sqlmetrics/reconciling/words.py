@@ -19,6 +19,7 @@ _SENTENCES = {
     "rr_of": "reciprocal rank looks at {}",
     "ties": "of equal scores: {}",
     "score_precision": "scores are compared in {}",
+    "depth": "a list is looked at {}",
     "unjudged": "a ranked item without a label {}",
     "missing": "a labelled query without a ranking {}",
     "no_relevant": "a query for which the metric is undefined {}",
@@ -40,8 +41,11 @@ def departure(name: str, value: Setting) -> str:
     >>> departure("average_over", "hits")
     'the mean runs over queries with a relevant item in the top k'
     """
-    meaning = plain_text(value) if name == "rel" else OPTIONS[name].choice(value).meaning
-    return _SENTENCES[name].format(meaning)
+    if name == "rel":
+        return _SENTENCES[name].format(plain_text(value))
+    choice = OPTIONS[name].choice(value)
+    clause = _SENTENCES[name].format(choice.meaning)
+    return clause if choice.name == str(value) else f"{clause} ({name}={value})"
 
 
 def sentence(presets: Sequence[str], departures: Mapping[str, Setting], *, cut: bool) -> str:

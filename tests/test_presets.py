@@ -1,0 +1,412 @@
+"""Every preset against the tool it names: live where pip can bring it, else its worked values.
+
+Each is compared on the toy of `test_peers` and on seeded random lists: of 1 to 30 items, with and
+without equal scores, without labels, without a list, with nothing relevant. Every query's value
+and every mean. What a preset cannot reproduce is pinned at the end, with the reason.
+`test_presets_page` has the numbers.
+
+The tools are in `tests/tools`; the worked values, with their sources, in `tests/tools/worked.toml`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import peer
+from test_peers import MEAN, TOY, Data
+from tools import Labels, Lists, Tool
+
+from sqlmetrics.presets import PRESETS
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
+
+SEEDS = (1, 2, 3)
+DOUBLE = 1e-9
+FLOAT32 = 2e-6  # a sum of 30 terms of 32 bits
+
+Key = tuple[str, str]
+"""Our text of a metric, and a query or MEAN."""
+Pair = tuple[float | None, float]
+"""Our value, and the tool's."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A preset, and the data on which its tool does what the preset says."""
+
+    preset: str
+    tool: str = ""
+    tied: tuple[str, ...] | None = None
+    """The metrics whose order of equal scores is the preset's; None if all are."""
+    binary: bool = False
+    lengths: tuple[int, int] = (1, 30)
+    queries: int = 30
+    tolerance: float = DOUBLE
+    only: tuple[str, ...] = ("",)
+    without: tuple[str, ...] = ()
+    """Metrics that fail, or are wrong, on lists with nothing relevant or shorter than k."""
+    findable: bool = False
+    """Whether every list has something relevant to find, in it or not."""
+
+    def __str__(self) -> str:
+        return "-".join(filter(None, (self.preset, *self.only)))
+
+    @property
+    def adapter(self) -> Tool:
+        """The module of the tool."""
+        return import_module(f"tools.{self.tool or self.preset}_tool")
+
+    def texts(self, *, ties: bool) -> list[str]:
+        """The metrics that can be compared on data with or without equal scores."""
+        prefixes = self.tied if ties and self.tied is not None else ("",)
+        return [
+            text
+            for text in self.adapter.metrics
+            if text.startswith(self.only)
+            and text.startswith(prefixes)
+            and not (self.without and text.startswith(self.without))
+        ]
+
+    def data(self, data: Data) -> Data:
+        """The data as the tool knows it."""
+        labels = data.labels
+        if self.binary:
+            labels = {q: {i: min(g, 1) for i, g in items.items()} for q, items in labels.items()}
+        lists = {
+            query: scores
+            for query, scores in data.lists.items()
+            if len(scores) >= self.lengths[0]
+            and (not self.findable or any(labels.get(query, {}).values()))
+        }
+        return Data(lists, {query: items for query, items in labels.items() if items})
+
+    def world(self, seed: int, *, ties: bool) -> Data:
+        """Random data, as the tool knows it; 0 is the toy."""
+        if not seed:
+            return self.data(TOY if ties else Data(TOY.untied().lists, TOY.labels))
+        return self.data(world(seed, ties=ties, lengths=self.lengths, queries=self.queries))
+
+
+NONE: tuple[str, ...] = ()
+
+LIVE = (
+    Compared("trec_eval_9", "pytrec_eval"),
+    Compared("ir_measures"),
+    Compared("msmarco"),
+    Compared("ranx", lengths=(1, 15)),  # of longer lists its sort is not stable
+    Compared("sklearn", lengths=(2, 30)),  # it refuses a list of one item
+    Compared("torchmetrics", tied=("ndcg",), tolerance=FLOAT32),
+    Compared("spark_mllib", queries=10),
+    Compared("recommenders"),
+    Compared("mind", tied=NONE, binary=True),
+    Compared("replay"),
+    Compared("rectools"),
+    Compared("rectools_achievable"),
+    Compared("recbole", tied=NONE),
+    Compared("lenskit", without=("ap",)),
+    Compared("lenskit", only=("ap",), findable=True),  # it divides by 0 otherwise
+    Compared("evidently", tied=NONE, without=("ap",)),
+    Compared("evidently", only=("ap",), tied=NONE, lengths=(5, 30)),  # see the end
+)
+BY_PRESET = {compared.preset: compared for compared in reversed(LIVE)}
+SLOW = ("ranx", "spark_mllib")  # a minute to compile; a minute of Spark jobs
+ELSEWHERE = {"house": "test_properties.py", "trec_eval": "test_trec_data.py"}
+"""Presets without a tool to ask here, and the tests that compare them."""
+
+
+def marks(preset: str) -> list[pytest.MarkDecorator]:
+    """Its tests share what was computed (--dist loadgroup); the slow ones are for `-m long`."""
+    group = pytest.mark.xdist_group(preset)
+    return [group, pytest.mark.long] if preset in SLOW else [group]
+
+
+def parameters(*others: Any, only: Callable[[Compared], bool] = bool) -> list[Any]:
+    """Every live preset with every one of the others."""
+    return [
+        pytest.param(
+            compared,
+            *other,
+            marks=marks(compared.preset),
+            id="-".join(map(str, (compared, *other))),
+        )
+        for compared in filter(only, LIVE)
+        for other in ([(other,) for other in others] or [()])
+    ]
+
+
+# --- Live -----------------------------------------------------------------------------------------
+
+
+@cache
+def world(seed: int, *, ties: bool, lengths: tuple[int, int], queries: int) -> Data:
+    """Random lists; scores above 0, and numbers that 32 bits can tell apart."""
+    rng = random.Random(seed)
+    lists: Lists = {}
+    labels: Labels = {}
+    for number in range(queries):
+        length = rng.randint(*lengths)
+        pool = [f"{rng.choice('aZ-é漢😀')}{item}" for item in range(length + 6)]
+        rng.shuffle(pool)
+        scores = rng.choices(range(1, 5), k=length) if ties else rng.sample(range(1, 400), length)
+        lists[f"q{number}"] = dict(zip(pool, map(float, scores), strict=False))
+        labelled = rng.sample(pool, rng.randint(1, len(pool)))
+        grades = rng.choices((0, 1, 2, 3), (4, 3, 2, 1), k=len(labelled))
+        labels[f"q{number}"] = dict(zip(labelled, grades, strict=True))
+    some = queries // 8
+    for irrelevant in rng.sample(list(lists), some):
+        labels[irrelevant] = dict.fromkeys(labels[irrelevant], 0)
+    for missing in rng.sample(list(lists), some):
+        del lists[missing]
+    for unlabelled in rng.sample(list(lists), some):
+        del labels[unlabelled]
+    return Data(lists, labels)
+
+
+def pairs(compared: Compared, data: Data, texts: list[str]) -> dict[Key, Pair]:
+    """Our value and the tool's, for every query that the tool counts and of the mean."""
+    tool = compared.adapter
+    ours = data.ours(texts, compared.preset) if texts else {}
+    theirs: dict[Key, float] = {}
+    for text in texts:
+        own = tool.per_query(data.lists, data.labels, text)
+        theirs |= {(text, query): value for query, value in own.items()}
+        theirs[text, MEAN] = tool.mean(data.lists, data.labels, text)
+    return {key: (ours.get(key), value) for key, value in theirs.items()}
+
+
+@cache
+def told(compared: Compared, seed: int, *, ties: bool) -> Mapping[Key, Pair]:
+    """What both say of a random world, or of the toy."""
+    return pairs(compared, compared.world(seed, ties=ties), compared.texts(ties=ties))
+
+
+def wrong(found: Mapping[Key, Pair], tolerance: float) -> dict[Key, Pair]:
+    """The pairs that are further apart."""
+    return {key: pair for key, pair in found.items() if not apart(*pair) <= tolerance}
+
+
+def apart(ours: float | None, theirs: float) -> float:
+    """How far two values are apart; NaN is NaN, and nothing is infinitely far from a number."""
+    if ours is None:
+        return math.inf
+    if math.isnan(theirs):
+        return 0.0 if math.isnan(ours) else math.inf
+    return abs(ours - theirs)
+
+
+@pytest.mark.parametrize(("compared", "seed"), parameters(0, *SEEDS))
+def test_live(compared: Compared, seed: int) -> None:
+    found = told(compared, seed, ties=False)
+    assert found
+    assert not wrong(found, compared.tolerance)
+
+
+@pytest.mark.parametrize(
+    ("compared", "seed"), parameters(0, *SEEDS, only=lambda compared: compared.tied != NONE)
+)
+def test_live_with_ties(compared: Compared, seed: int) -> None:
+    found = told(compared, seed, ties=True)
+    assert found
+    assert not wrong(found, compared.tolerance)
+
+
+@pytest.mark.parametrize("preset", ["trec_eval_9", "ir_measures", "torchmetrics"])
+def test_32_bit_scores(preset: str) -> None:
+    """Two scores that are the same number in 32 bits are equal scores."""
+    data = Data({"q": {"good": 2.0**24 + 1, "other": 2.0**24}}, {"q": {"good": 1}})
+    assert tool(preset).mean(data.lists, data.labels, "ndcg@1") < 1
+    compared = BY_PRESET[preset]
+    assert not wrong(pairs(compared, data, ["ndcg@1"]), compared.tolerance)
+
+
+# What "NDCG@3" is on the toy: q1, q2, q3, and the mean that the tool reports.
+TOY_NDCG = {
+    "trec_eval_9": (0.7350, 0.5000, 0.3869, 0.4055),
+    "ir_measures": (0.7350, 0.5000, 0.3869, 0.3244),
+    "ranx": (0.7350, 0.6309, 0.3869, 0.3506),
+    "recommenders": (0.7039, 0.6309, 0.3869, 0.4304),
+    "mind": (0.7039, 0.6309, 0.6309, 0.6553),
+    "replay": (0.7039, 0.5000, 0.3869, 0.3977),
+    "rectools": (0.7039, 0.2961, 0.2961, 0.3240),
+    "rectools_achievable": (0.7039, 0.6309, 0.3869, 0.4304),
+    "lenskit": (0.6199, 1.0000, 0.5000, 0.4240),
+    "torchmetrics": (0.7350, 0.7103, 0.6309, 0.4152),
+    "sklearn": (0.7350, 0.7103, 0.6309, 0.5191),
+    "spark_mllib": (0.7039, 0.6309, 0.3869, 0.3443),
+}
+
+
+TOLD = [BY_PRESET[preset] for preset in TOY_NDCG]
+
+
+@pytest.mark.parametrize("compared", parameters(only=lambda one: one in TOLD))
+def test_one_name_many_numbers(compared: Compared) -> None:
+    """The tools' own numbers: should one change, its preset and its page must too."""
+    tool = compared.adapter
+    found = tool.per_query(TOY.lists, TOY.labels, "ndcg@3")
+    mean = tool.mean(TOY.lists, TOY.labels, "ndcg@3")
+    numbers = [*(found[query] for query in ("q1", "q2", "q3")), mean]
+    assert numbers == pytest.approx(TOY_NDCG[compared.preset], abs=5.1e-5)
+
+
+# --- Worked values --------------------------------------------------------------------------------
+
+CASES = tomllib.loads((Path(__file__).parent / "tools" / "worked.toml").read_text())["case"]
+
+
+def stated(case: Mapping[str, Any]) -> dict[Key, Pair]:
+    """Our value of all that a case states, and what it states."""
+    lists = {
+        query: {item: -float(place) for place, item in enumerate(items)}
+        for query, items in case["rankings"].items()
+    }
+    labels = dict(case.get("labels", {}))
+    for query in case.get("grades", {}).get("queries", ()):
+        labels[query] = {f"d{number}": number % 3 for number in range(1, 21)}
+    values = {(text, MEAN): value for text, value in case.get("means", {}).items()}
+    for text, own in case.get("values", {}).items():
+        values |= {(text, query): value for query, value in own.items()}
+    ours = Data(lists, labels).ours({text for text, _ in values}, case["preset"])
+    return {key: (ours.get(key), value) for key, value in values.items()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['preset']}: {case['test'][:40]}")
+def test_worked(case: dict[str, Any]) -> None:
+    assert not wrong(stated(case), case["tolerance"])
+
+
+def test_every_preset_is_compared() -> None:
+    worked = {case["preset"] for case in CASES}
+    assert PRESETS.keys() == {*BY_PRESET, *worked, *ELSEWHERE}
+
+
+# --- Where a tool is not reproduced, and why ------------------------------------------------------
+
+
+def tool(preset: str) -> Tool:
+    return BY_PRESET[preset].adapter
+
+
+@pytest.mark.long
+def test_ranx_is_not_stable() -> None:
+    """Equal scores of a long list come in an order of its sort, not in the order of the input."""
+    lists = {"q": {f"d{number}": 1.0 for number in range(40)}}
+    ranks = [tool("ranx").mean(lists, {"q": {f"d{n}": 1}}, "mrr") for n in range(40)]
+    assert sorted(ranks) == pytest.approx(sorted(1 / (n + 1) for n in range(40)))
+    assert ranks != pytest.approx([1 / (n + 1) for n in range(40)])
+
+
+def test_sklearn_leaks_to_items_that_are_not_shown() -> None:
+    """At a very low score they tie, and what is relevant among them gets a part of rank 3.
+
+    q3 of the toy is p, g, and h that is not in the list: .3869 over all labels, .6309 over the
+    list alone, .6934 in this way. The preset has the second.
+    """
+    score = peer("sklearn.metrics").ndcg_score
+    assert score([[0, 1]], [[2, 1]], k=3) == pytest.approx(0.6309, abs=5e-5)
+    assert score([[0, 1, 1]], [[2, 1, -1e9]], k=3) == pytest.approx(0.6934, abs=5e-5)
+    with pytest.raises(ValueError, match="more than 1 document"):
+        score([[1]], [[2]], k=3)
+
+
+def test_torchmetrics_drops_scores_of_0_and_below() -> None:
+    """Logits must be made positive: what is 0 or less is not retrieved, for some of the metrics."""
+    lists, labels = {"q": {"a": -1.0, "b": -2.0, "c": -3.0}}, {"q": {"a": 1, "c": 1}}
+    found = {name: tool("torchmetrics").mean(lists, labels, f"{name}@3") for name in TORCH}
+    assert found == pytest.approx(TORCH, abs=5e-5)
+
+
+TORCH = {"ap": 0, "recall": 0, "precision": 0, "mrr": 0, "hit": 1, "ndcg": 0.9197}
+
+
+def test_recommenders_r_precision_skips_users() -> None:
+    """A user whose hits are all below rank R is left out of the mean: 1.0 here, not .5."""
+    pandas, tools = peer("pandas"), peer("recommenders.evaluation.python_evaluation")
+    true = [("u", "a", 1), ("u", "b", 1), ("v", "c", 1), ("v", "d", 1)]
+    shown = [("u", "a", 3), ("u", "b", 2), ("v", "x", 3), ("v", "y", 2), ("v", "c", 1)]
+    tables = (
+        pandas.DataFrame(rows, columns=["userID", "itemID", name])
+        for rows, name in ((true, "rating"), (shown, "prediction"))
+    )
+    assert tools.r_precision_at_k(*tables, k=3) == 1
+
+
+def test_mind_reads_ties_backwards() -> None:
+    """Of equal scores the one that comes last is first; the preset takes them as they come."""
+    lists, labels = {"q": {"a": 1.0, "b": 1.0, "c": 1.0}}, {"q": {"c": 1}}
+    assert tool("mind").per_query(lists, labels, "mrr") == {"q": 1}
+
+
+def test_rectools_counts_an_item_twice() -> None:
+    """A label that is there twice makes NDCG larger than 1; sqlmetrics refuses such labels."""
+    pandas, metrics = peer("pandas"), peer("rectools.metrics")
+    shown = [("u", "a", 1), ("u", "b", 2), ("u", "z", 3)]
+    true = [("u", "a"), ("u", "a"), ("u", "b"), ("u", "c")]
+    found = metrics.NDCG(k=3).calc(
+        pandas.DataFrame(shown, columns=["user_id", "item_id", "rank"]),
+        pandas.DataFrame(true, columns=["user_id", "item_id"]),
+    )
+    assert found == pytest.approx(1.2346, abs=5e-5)
+
+
+def test_recbole_does_not_know_the_order_of_ties() -> None:
+    """torch.topk promises none: f of q2 was second at k = 3 and third at k = 10."""
+    values = [tool("recbole").per_query(TOY.lists, TOY.labels, f"mrr@{k}") for k in (3, 10)]
+    for found in values:
+        assert any(found["q2"] == pytest.approx(1 / rank) for rank in (1, 2, 3))
+
+
+def test_lenskit_counts_lists_alone() -> None:
+    """A query without a list does not lower its mean; one without anything relevant does."""
+    one, both = {"q": {"a": 1.0}}, {"q": {"a": 1}, "p": {"a": 1}}
+    assert tool("lenskit").mean(one, both, "ndcg@3") == 1
+    assert tool("lenskit").mean(one | {"r": {"a": 1.0}}, both, "ndcg@3") == 0.5
+    with pytest.raises(ZeroDivisionError):
+        tool("lenskit").mean(one, {"p": {"a": 1}}, "ap@3")
+
+
+def test_evidently_gives_equal_scores_the_same_rank() -> None:
+    """It floors the average rank, so that two items can be first: precision and NDCG are then 2."""
+    lists, labels = {"q": {"a": 3.0, "b": 3.0, "c": 1.0}}, {"q": {"a": 1, "b": 1}}
+    found = {name: tool("evidently").mean(lists, labels, f"{name}@1") for name in EVIDENTLY}
+    assert found == EVIDENTLY
+
+
+EVIDENTLY = {"precision": 2, "recall": 1, "ndcg": 2, "mrr": 1, "ap": 1}
+
+
+def test_evidently_counts_the_last_item_again() -> None:
+    """MAP of a list that is shorter than k, if its last item is relevant: 1 for y at rank 2."""
+    lists = {"q": {"x": 3.0, "y": 2.0}, "other": {item: 9.0 - place for place, item in OTHER}}
+    found = tool("evidently").mean(lists, {"q": {"y": 1}, "other": {"a": 1}}, "ap@3")
+    assert found == (1 + 1) / 2  # and not (1 / 2 + 1) / 2
+    with pytest.raises(KeyError):
+        tool("evidently").mean({"q": lists["q"]}, {"q": {"y": 1}}, "ndcg@3")
+
+
+OTHER = tuple(enumerate("abcdef"))
+
+
+def test_evidently_on_the_toy() -> None:
+    """Three users are counted: those with a list that has something relevant in it."""
+    found = [tool("evidently").mean(TOY.lists, TOY.labels, f"ndcg@{k}") for k in (1, 3)]
+    assert found == pytest.approx([0.3333, 0.6656], abs=5e-5)
+
+
+def test_sasrec_ranks_are_those_of_an_unstable_sort() -> None:
+    """Of few candidates with equal scores the positive, which comes first, is first (ties=best).
+
+    Of 101 it is not: numpy's default sort is not stable.
+    """
+    numpy = peer("numpy")
+    ranks = [int(numpy.zeros(size).argsort().argsort()[0]) for size in (2, 5, 16)]
+    assert ranks == [0, 0, 0]

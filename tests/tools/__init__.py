@@ -1,0 +1,75 @@
+"""The tools that the presets reproduce, each behind the same four names.
+
+A module has `version()`, `metrics` (our text of a metric -> what the tool calls it),
+`per_query(lists, labels, text)` and `mean(lists, labels, text)`. A query that the tool does not
+count is not in `per_query`. Modules import their tool when they are asked for a number, so that
+a tool that is not installed skips by name.
+
+What has no package, or no value per query, is in `worked.toml`: numbers of the tools' own tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from importlib.metadata import version as installed
+from typing import Protocol
+
+from conftest import peer
+
+Lists = Mapping[str, Mapping[str, float]]
+"""Query -> item -> score, in the order in which the items come."""
+Labels = Mapping[str, Mapping[str, int]]
+"""Query -> item -> grade."""
+Values = dict[str, float]
+"""Query -> value."""
+
+
+class Tool(Protocol):
+    """What every module of this package has."""
+
+    metrics: Mapping[str, object]
+
+    def version(self) -> str:
+        """What is installed."""
+
+    def per_query(self, lists: Lists, labels: Labels, text: str) -> Values:
+        """The value of every query that the tool counts."""
+
+    def mean(self, lists: Lists, labels: Labels, text: str) -> float:
+        """What the tool reports, or the mean that it leaves to its caller."""
+
+
+def version_of(module: str, package: str) -> str:
+    """The package and its installed version; the test skips by name if the module is missing."""
+    peer(module)
+    return f"{package} {installed(package)}"
+
+
+def cutoff(text: str) -> int:
+    """The number behind @."""
+    return int(text.partition("@")[2])
+
+
+def at(names: Mapping[str, str], *cutoffs: int) -> dict[str, str]:
+    """Every name with every cutoff behind it, on our side and on the tool's."""
+    return {f"{ours}@{k}": f"{theirs}@{k}" for ours, theirs in names.items() for k in cutoffs}
+
+
+def ordered(scores: Mapping[str, float]) -> list[str]:
+    """The items best first; of equal scores, the one that comes first is first."""
+    return sorted(scores, key=lambda item: -scores[item])
+
+
+def positives(labels: Labels, rel: int = 1) -> dict[str, list[str]]:
+    """Query -> its relevant items, for tools that know no grade 0.
+
+    A query without any is not there: such a tool has not heard of it.
+    """
+    found = {q: [i for i, grade in items.items() if grade >= rel] for q, items in labels.items()}
+    return {query: items for query, items in found.items() if items}
+
+
+def average(values: Mapping[str, float]) -> float:
+    """The plain mean, for tools that leave it to the caller."""
+    return math.fsum(values.values()) / len(values)
