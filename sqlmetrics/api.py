@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -10,14 +11,13 @@ import pyarrow as pa
 from sqlmetrics import checks, sql
 from sqlmetrics.caveats import caveats
 from sqlmetrics.dialect import dialect as named
-from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.errors import InputError
-from sqlmetrics.inputs.held import arrow_of
-from sqlmetrics.inputs.lists import listed
-from sqlmetrics.inputs.relation import Relation, Tables, typed
-from sqlmetrics.inputs.sources import relation_of, source_of
-from sqlmetrics.plan import plan, tables_of
-from sqlmetrics.result import Result, in_order
+from sqlmetrics.engines.failure import DENIED, StatementError
+from sqlmetrics.engines.translated import Database, database
+from sqlmetrics.inputs.opened import opened
+from sqlmetrics.inputs.relation import Relation, Tables
+from sqlmetrics.inputs.sources import source_of
+from sqlmetrics.plan import Plan, plan, tables_of
+from sqlmetrics.result import Result, in_order, with_dates
 from sqlmetrics.spec import Spec
 from sqlmetrics.translation import Translation
 
@@ -47,7 +47,7 @@ def evaluate(
     check: bool = True,
     **conventions: Any,
 ) -> Result:
-    """Evaluate rankings against labels, inside DuckDB.
+    """Evaluate rankings against labels, inside DuckDB or the database that has them.
 
     Args:
         rankings: Rows (query, item, score or rank [, system, date, weight, segments]): a
@@ -59,8 +59,10 @@ def evaluate(
         preset: A named set of conventions; default `house`.
         by: Columns of the rankings, or of `queries`, to segment by; each is also rolled up
             to `all`.
-        connection: A DuckDB connection that holds tables; default: a new one in memory.
-            SELECT rights are enough.
+        connection: The database that holds the tables: a URL such as
+            `postgresql://ann@host/sales`, an output of `profiles.yml`, or a connection of
+            its Python driver, which is left open; default: a new DuckDB in memory. SELECT
+            rights are enough. Files and data in memory become temporary tables of it.
         query: The query's column, in both tables unless `label_columns` says otherwise.
         item: The item's column, likewise.
         score: The column of scores, highest first.
@@ -89,7 +91,7 @@ def evaluate(
     Raises:
         SpecError: If a metric, option or column name is wrong.
         InputError: If the data would give wrong numbers; counts and examples are told.
-        EngineError: If DuckDB fails.
+        EngineError: If the database fails.
 
     >>> import pyarrow as pa
     >>> run = pa.table({"query_id": ["q", "q"], "item_id": ["a", "b"], "score": [2.0, 1.0]})
@@ -97,7 +99,7 @@ def evaluate(
     >>> evaluate(run, truth, ["mrr"])["mrr"]
     0.5
     """
-    with DuckDB(connection) as engine:
+    with database(connection) as engine:
         spec, tables = asked(
             engine,
             rankings,
@@ -125,7 +127,7 @@ def evaluate(
 
 
 def asked(
-    engine: DuckDB,
+    engine: Database,
     rankings: Any,
     labels: Any,
     metrics: str | Sequence[str],
@@ -203,41 +205,44 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
     return translation.text(text)
 
 
-def opened(spec: Spec, engine: DuckDB) -> Tables:
-    """The tables of a spec, readable by the engine."""
-    rankings = _relation(spec.rankings, "rankings", engine)
-    return Tables(
-        rankings,
-        _relation(spec.labels, "labels", engine) if spec.labels else rankings,
-        _relation(spec.queries, "queries", engine) if spec.queries else None,
-        _relation(spec.items, "items", engine) if spec.items and spec.needs_items else None,
-    )
-
-
-def run(spec: Spec, tables: Tables, engine: DuckDB, *, check: bool = True) -> Result:
+def run(spec: Spec, tables: Tables, engine: Database, *, check: bool = True) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
     the_plan = plan(spec, tables)
     if check:
         checks.check(the_plan, engine)
-    script = sql.script(the_plan, engine.free_name(sql.KEPT))
-    with engine.made(script.keep, script.drop) if script.keep else nullcontext():
+    with _scripted(the_plan, engine) as script:
         checks.check_kept(the_plan, script, engine)
-        summary, per_query = (_dates(engine.table(one)) for one in (script.summary, script.per_query))
+        summary, per_query = map(engine.table, (script.summary, script.per_query))
         notes = checks.notes(script, engine)
     notes += caveats(spec, the_plan.measures, summary.to_pylist())
     hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
     return Result(
         spec=spec,
         measures=the_plan.measures,
-        sql=_text(script, engine),
+        sql=script.text(engine.translation.text),
         notes=tuple(notes),
         keys=the_plan.shape.keys,
-        _summary=in_order(_with_hashes(summary, hashes), the_plan.measures),
-        _per_query=per_query,
+        _summary=in_order(_with_hashes(with_dates(summary), hashes), the_plan.measures),
+        _per_query=with_dates(per_query),
     )
 
 
-def _dated(spec: Spec, tables: Tables, engine: DuckDB) -> Spec:
+@contextmanager
+def _scripted(the_plan: Plan, engine: Database) -> Iterator[sql.Script]:
+    """The statements of a plan, while what they keep is kept, if a table may be made."""
+    script = sql.script(the_plan, engine.free_name(sql.KEPT))
+    with ExitStack() as kept:
+        if script.keep:
+            try:
+                kept.enter_context(engine.made(script.keep, script.drop))
+            except StatementError as error:
+                if error.reason != DENIED:
+                    raise
+                script = sql.script(the_plan, table="")
+        yield script
+
+
+def _dated(spec: Spec, tables: Tables, engine: Database) -> Spec:
     """With a date for the rankings, the labels' own date column if they have one."""
     date = spec.rankings.columns.date
     if date is None or spec.labels is None or spec.labels.columns.date is not None:
@@ -247,7 +252,7 @@ def _dated(spec: Spec, tables: Tables, engine: DuckDB) -> Spec:
     return _with(spec, "labels", date=date)
 
 
-def _known(spec: Spec, tables: Tables, weight: str | None, engine: DuckDB) -> Spec:
+def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> Spec:
     """With a queries table, the columns that it has and the rankings have not."""
     if spec.queries is None or tables.queries is None:
         return spec
@@ -263,7 +268,7 @@ def _known(spec: Spec, tables: Tables, weight: str | None, engine: DuckDB) -> Sp
     return _with(spec, "queries", **own)
 
 
-def _described(spec: Spec, tables: Tables, engine: DuckDB) -> Spec:
+def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
     """With the columns of the items table that metrics need, by the names of their roles."""
     if tables.items is None:
         return spec
@@ -271,7 +276,7 @@ def _described(spec: Spec, tables: Tables, engine: DuckDB) -> Spec:
     return _with(spec, "items", **{r: r for r in roles if _has(tables.items, r, engine)})
 
 
-def _has(relation: Relation, column: str, engine: DuckDB) -> bool:
+def _has(relation: Relation, column: str, engine: Database) -> bool:
     there = engine.columns(sql.source_text(relation))
     return column.casefold() in map(str.casefold, there)
 
@@ -281,24 +286,6 @@ def _with(spec: Spec, table: str, **columns: object) -> Spec:
     source = getattr(spec, table)
     changed = source.columns.model_copy(update=columns)
     return spec.having(**{table: source.model_copy(update={"columns": changed})})
-
-
-def _relation(source: Any, role: str, engine: DuckDB) -> Relation:
-    if source.data is not None:
-        data = arrow_of(source.data, role, source.columns)
-        name = engine.register(f"sqlmetrics_{role}", data)
-        relation = Relation("table", name, ordered=True)
-    else:
-        relation = relation_of(source, role)
-    return listed(relation, source.columns, _types(relation, engine))
-
-
-def _types(relation: Relation, engine: DuckDB) -> Mapping[str, str]:
-    """The types of a table's columns; none if it cannot be read, which the checks tell."""
-    try:
-        return engine.columns(sql.source_text(typed(relation)))
-    except InputError:
-        return {}
 
 
 def _with_hashes(summary: pa.Table, hashes: Mapping[tuple[str, int], str]) -> pa.Table:

@@ -33,6 +33,9 @@ class Engine(Protocol):
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
 
+    def try_out(self, sql: str) -> None:
+        """Raise an error if a query cannot run; nothing is computed."""
+
 
 def check(plan: Plan, engine: Engine) -> None:
     """Raise InputError if the input would give a wrong number.
@@ -48,6 +51,7 @@ def check(plan: Plan, engine: Engine) -> None:
     look = _look(plan, engine)
     kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
         look.missing_columns,
+        look.texts,
         look.merged_ids,
         look.bad_rows,
         look.empty_lists,
@@ -72,7 +76,7 @@ def validate(plan: Plan, engine: Engine) -> None:
     problems = [*look.missing_columns(), *look.wrong_types()]
     if problems:
         raise InputError(problems)
-    engine.rows(f"explain {query(plan)}")
+    engine.try_out(query(plan))
 
 
 def _look(plan: Plan, engine: Engine) -> _Look:
@@ -113,13 +117,24 @@ class _Look:
 
     def wrong_types(self) -> Iterator[Problem]:
         """Columns of a type that can never be what they should be."""
+        yield from self._of_kinds(NO_NUMBERS, "")
+
+    def texts(self) -> Iterator[Problem]:
+        """Texts that should be numbers, for databases that take any text for 0."""
+        if self.plan.shape.at.translation.changes:
+            yield from self._of_kinds(("VARCHAR",), "cast it to a number in sql")
+
+    def _of_kinds(self, kinds: tuple[str, ...], remedy: str) -> Iterator[Problem]:
+        """Columns of some types that are wanted as numbers."""
         for table, source in self.sources.items():
             there = {name.casefold(): kind for name, kind in self.engine.columns(source).items()}
+            mapped = table == "labels" and self.plan.spec.truth.grades
             for role, name in self.plan.shape.columns[table].items():
                 kind = there.get(name.casefold(), "")
-                if role in NUMBERS and kind.startswith(NO_NUMBERS):
+                is_number = role in NUMBERS and not (mapped and role == "grade")
+                if is_number and kind.startswith(kinds):
                     what = f"{name} has the type {kind}, and is wanted as {role}, a number"
-                    yield Problem(table, what, 1)
+                    yield Problem(table, what, 1, remedy=remedy)
 
     def _gaps(self, table: str) -> dict[str, str]:
         """The columns that one of several files has not, with that file."""
@@ -249,7 +264,9 @@ class _Look:
 
     def _bad_row(self, table: str, rule: RowCheck, count: int) -> Problem:
         # as text first: DuckDB drops NaN rows of Parquet files from a plain numeric filter
-        condition = self._condition(table, rule, "cast({column} as varchar)")
+        is_duckdb = not self.plan.shape.at.translation.changes
+        read = "cast({column} as varchar)" if is_duckdb else "{column}"
+        condition = self._condition(table, rule, read)
         columns = self.plan.shape.columns[table]
         shown = ", ".join(identifier(name) for name in columns.values())
         select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"

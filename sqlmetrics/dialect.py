@@ -25,6 +25,7 @@ class Dialect:
             names can be quoted.
         signed_zero: Whether -0.0 and 0.0 are two values to it, at least in some places.
         names_columns: Whether a column of a join keeps its own name only if that is said.
+        casts_texts: Whether any text can be cast to a number, and columns need no type.
         settings: What stands behind a query so that it means the same.
         keep: How a statement that keeps a query's rows for a while begins; empty where
             there is none, and the query runs again for each table.
@@ -40,6 +41,7 @@ class Dialect:
     folds: str = "exact"
     signed_zero: bool = False
     names_columns: bool = False
+    casts_texts: bool = False
     settings: str = ""
     keep: str = "create temporary table"
     drop: str = "drop table"
@@ -82,8 +84,12 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             Dialect("redshift", "Amazon Redshift", "redshift", "VARCHAR(65535)"),
             Dialect("risingwave", "RisingWave", "risingwave", keep=""),
             Dialect("snowflake", "Snowflake", "snowflake", has_float32=False, folds="upper"),
-            Dialect("spark", "Apache Spark", "spark", "STRING", keep="cache table", drop="drop view"),
-            Dialect("sqlite", "SQLite", "sqlite", "TEXT", "binary", has_float32=False),
+            Dialect(
+                "spark", "Apache Spark", "spark", "STRING", keep="cache table", drop="drop view"
+            ),
+            Dialect(
+                "sqlite", "SQLite", "sqlite", "TEXT", "binary", has_float32=False, casts_texts=True
+            ),
             Dialect(
                 "tsql",
                 "SQL Server",

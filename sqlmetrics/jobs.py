@@ -9,9 +9,10 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 
-from sqlmetrics.api import opened, run
+from sqlmetrics.api import run
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.result import Result
 from sqlmetrics.rollup import NO_DATE
 from sqlmetrics.spec import Spec

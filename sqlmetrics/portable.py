@@ -62,7 +62,7 @@ def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
         SpecError: If the dialect has not got what the query needs.
     """
     tree: Tree = sqlglot.parse_one(text, read="duckdb")
-    _read_numbers(tree)
+    _read_numbers(tree, dialect)
     _refuse(tree, dialect)
     for change in CHANGES:
         change(tree, dialect)
@@ -173,13 +173,22 @@ def _order(tree: Tree, dialect: Dialect) -> None:
             node.set("nulls_first", nulls != "nulls_are_last" and small_first)
 
 
-def _read_numbers(tree: Tree) -> None:
+def _read_numbers(tree: Tree, dialect: Dialect) -> None:
     """The checks' own functions: a cast that fails is told by the engine itself."""
     for node in list(tree.find_all(exp.TryCast)):
-        node.replace(exp.Cast(this=node.this.copy(), to=node.to.copy()))
+        cast = exp.Cast(this=node.this.copy(), to=node.to.copy())
+        is_guessed = dialect.casts_texts and node.to.this == exp.DataType.Type.DOUBLE
+        node.replace(_if_number(cast) if is_guessed else cast)
     for node in list(tree.find_all(exp.IsInf, exp.Anonymous)):
         if isinstance(node, exp.IsInf) or node.name.casefold() == "isfinite":
             node.replace(_compared(node))
+
+
+def _if_number(cast: Tree) -> Tree:
+    """A cast, NULL for what is no number: that does not equal itself plus 0."""
+    value = exp.Add(this=cast.this.copy(), expression=exp.Literal.number("0"))
+    is_number = exp.EQ(this=cast.this.copy(), expression=value)
+    return exp.Case(ifs=[exp.If(this=is_number, true=cast)])
 
 
 def _compared(node: Tree) -> Tree:

@@ -131,3 +131,11 @@ def in_order(summary: pa.Table, measures: Sequence[Measure]) -> pa.Table:
     keys = ["metric_date", "is_part", "segment_name", "segment_value", "place", "system"]
     order = pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys])
     return summary.take(order)
+
+
+def with_dates(table: pa.Table) -> pa.Table:
+    """The table with days as dates, where the database has them as texts."""
+    if "metric_date" not in table.column_names:
+        return table
+    index = table.column_names.index("metric_date")
+    return table.set_column(index, "metric_date", table["metric_date"].cast(pa.date32()))

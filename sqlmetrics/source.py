@@ -88,6 +88,7 @@ class Source(Model):
         file: A path of Parquet, CSV or TREC text; .gz and globs are understood.
         data: A pandas or polars DataFrame, or anything that speaks Arrow.
         where: A condition; only the rows that meet it are there.
+        columns: The names of its columns, by their roles.
     """
 
     relation: str | None = None
@@ -95,6 +96,7 @@ class Source(Model):
     file: str | None = None
     data: Any = Field(default=None, exclude=True, repr=False)
     where: str | None = None
+    columns: Model = Model()
 
     @field_validator("where")
     @classmethod

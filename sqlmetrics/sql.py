@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
@@ -36,7 +36,12 @@ class Script:
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        return "".join(f"{statement};\n\n" for statement in self.statements).rstrip() + "\n"
+        return self.text(str)
+
+    def text(self, translated: Callable[[str], str]) -> str:
+        """All of it as one text, each statement as a function has it."""
+        texts = (translated(one).rstrip() for one in self.statements)
+        return "\n\n".join(f"{text};" for text in texts) + "\n"
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -64,11 +69,11 @@ def script(plan: Plan, table: str = KEPT) -> Script:
 
     Args:
         plan: What to print.
-        table: The name of what is kept.
+        table: The name of what is kept; empty if nothing may be.
     """
     dialect = plan.shape.at.translation.dialect
     stages = plan.inputs + plan.per_query
-    if not dialect.keep:
+    if not (dialect.keep and table):
         per_query = query(plan, per_query=True).rstrip()
         return Script("", per_query, query(plan).rstrip(), "", stages)
     kept = Stage("per_query", "kept", {"table": table})

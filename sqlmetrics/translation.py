@@ -81,7 +81,9 @@ class Translation:
 
 
 _COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as \($", re.MULTILINE)
-_STATEMENT = re.compile(r"((?:--[^\n]*\n)*)((?:create(?: temporary)?|cache) table \w+ as\n)?(.*)", re.DOTALL)
+_STATEMENT = re.compile(
+    r"((?:--[^\n]*\n)*)((?:create(?: temporary)?|cache) table \w+ as\n)?(.*)", re.DOTALL
+)
 
 
 def _parts(statement: str) -> tuple[str, str, str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics import reference, sql
-from sqlmetrics.api import opened, run
+from sqlmetrics.api import run
 from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.measure import Measure
 from sqlmetrics.plan import Plan, plan
 from sqlmetrics.result import Result

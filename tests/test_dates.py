@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import sqlmetrics as sm
-from sqlmetrics.api import opened
 from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.plan import plan
 from sqlmetrics.verify import compare, evaluated_by_reference
 

@@ -474,8 +474,9 @@ def test_compiled_sql_gives_the_numbers_of_evaluate(case: str) -> None:
 
 def evaluated(one: sm.Spec, connection: duckdb.DuckDBPyConnection) -> Result:
     """What `evaluate` gives for the question of a spec."""
-    from sqlmetrics.api import opened, run
+    from sqlmetrics.api import run
     from sqlmetrics.engines.duckdb import DuckDB
+    from sqlmetrics.inputs.opened import opened
 
     with DuckDB(connection) as engine:
         return run(one, opened(one, engine), engine)

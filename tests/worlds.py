@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
-from sqlmetrics.api import opened
 from sqlmetrics.catalog import Metric, catalog
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.measure import Measure
 from sqlmetrics.plan import plan
 from sqlmetrics.reference import Evaluation

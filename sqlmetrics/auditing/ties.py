@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics import sql
-from sqlmetrics.api import opened, run
+from sqlmetrics.api import run
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError
 from sqlmetrics.grid import aligned, printable
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.inputs.relation import Tables
 from sqlmetrics.plan import plan
 from sqlmetrics.report import piped

@@ -32,9 +32,9 @@ def compile_spec(spec: str, dialect: str, per_query: bool) -> None:
 @error_options
 def validate(spec: str, db: str | None) -> None:
     """Tell whether SPEC fits its tables: relations, columns, types. Nothing is computed."""
-    from sqlmetrics.api import opened
     from sqlmetrics.checks import validate as check_spec
     from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.inputs.opened import opened
     from sqlmetrics.plan import plan
     from sqlmetrics.spec import Spec
 

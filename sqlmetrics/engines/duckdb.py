@@ -16,6 +16,7 @@ from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled
 from sqlmetrics.engines.place import Place
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.template import finished, literal, parts, relation
+from sqlmetrics.translation import Translation
 
 _TABLES = "select table_name from duckdb_tables() union select view_name from duckdb_views()"
 
@@ -45,6 +46,7 @@ class DuckDB:
     dialect = "duckdb"
 
     name = "DuckDB"
+    translation = Translation()
     transactional = True
     holds_nan = True
 
@@ -177,6 +179,10 @@ class DuckDB:
             decimals = any(str(kind).startswith("DECIMAL") for _, kind, *_ in found.description)
             rows = found.fetchall()
         return [tuple(map(plain, row)) for row in rows] if decimals else rows
+
+    def try_out(self, sql: str) -> None:
+        """Raise an error if a query cannot run; nothing is computed."""
+        self.rows(f"explain {sql}")
 
     @contextmanager
     def made(self, create: str, drop: str) -> Iterator[None]:

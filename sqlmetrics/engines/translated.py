@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
 from sqlmetrics.dialect import dialect
+from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.engine import Engine
+from sqlmetrics.engines.opening import open_engine
 from sqlmetrics.translation import Translation
 
 
@@ -53,6 +56,10 @@ class Translated:
         """The rows of a query as an Arrow table."""
         return self._engine.table(self.translation.text(sql))
 
+    def try_out(self, sql: str) -> None:
+        """Raise an error if a query cannot run; nothing is computed."""
+        self._engine.columns(f"(\n{self.translation.text(sql)}) as evaluation")
+
     def execute(self, sql: str) -> None:
         """Run a statement."""
         self._engine.execute(self.translation.text(sql))
@@ -60,3 +67,18 @@ class Translated:
     def made(self, create: str, drop: str) -> AbstractContextManager[None]:
         """What a statement makes, for as long as the block lasts."""
         return self._engine.made(self.translation.text(create), self.translation.text(drop))
+
+
+Database = DuckDB | Translated
+"""A database that is given DuckDB's text."""
+
+
+def database(connection: Any = None, *, profiles: Path | None = None) -> Database:
+    """The database of a connection; see `open_engine`, which says what one is.
+
+    Raises:
+        SpecError: If it is none.
+        EngineError: If it cannot be opened.
+    """
+    engine = open_engine(connection, profiles=profiles)
+    return engine if isinstance(engine, DuckDB) else Translated(engine)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sqlmetrics.api import opened, run
+from sqlmetrics.api import run
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.measure import Measure
 from sqlmetrics.presets import PRESETS
 from sqlmetrics.spec import Spec

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sqlmetrics.api import opened, run
+from sqlmetrics.api import run
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.explaining.arithmetic import Arithmetic, number
@@ -24,6 +24,7 @@ from sqlmetrics.explaining.example import (
     needed,
     rankings,
 )
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.measure import Measure
 from sqlmetrics.option import Table
 from sqlmetrics.plan import plan

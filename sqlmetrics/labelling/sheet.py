@@ -8,10 +8,10 @@ from datetime import date
 from typing import Any
 
 from sqlmetrics import checks
-from sqlmetrics.api import opened
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.labelling import csvfile, shown
 from sqlmetrics.labelling.lookups import check_rankings, facts, printed, texts
 from sqlmetrics.plan import Plan, plan

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlmetrics.api import opened, run
+from sqlmetrics.api import run
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.labelling import shown
 from sqlmetrics.plan import Plan, plan
 from sqlmetrics.result import Result

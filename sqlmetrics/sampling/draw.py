@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.api import opened
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.inputs.opened import opened
 from sqlmetrics.labelling.lookups import Facts, check_rankings, facts, printed
 from sqlmetrics.labelling.shown import rankings_alone
 from sqlmetrics.plan import Plan, plan

@@ -1,0 +1,88 @@
+"""The sources of a spec -> tables that a database can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.errors import InputError
+from sqlmetrics.inputs.held import arrow_of
+from sqlmetrics.inputs.lists import listed
+from sqlmetrics.inputs.relation import Relation, Tables, typed
+from sqlmetrics.inputs.sources import relation_of
+from sqlmetrics.source import RankingColumns, Source
+from sqlmetrics.spec import Spec
+from sqlmetrics.sql import source_text
+from sqlmetrics.template import identifier
+
+READ_AS = {
+    "score": "double",
+    "rank": "double",
+    "weight": "double",
+    "grade": "double",
+    "popularity": "double",
+    "date": "date",
+}
+"""Role -> what DuckDB reads its values as, for a database that would take any text for 0."""
+
+
+def opened(spec: Spec, engine: Database) -> Tables:
+    """The tables of a spec, readable by the engine."""
+    rankings = _relation(spec.rankings, "rankings", engine)
+    return Tables(
+        rankings,
+        _relation(spec.labels, "labels", engine) if spec.labels else rankings,
+        _relation(spec.queries, "queries", engine) if spec.queries else None,
+        _relation(spec.items, "items", engine) if spec.items and spec.needs_items else None,
+        engine.translation,
+    )
+
+
+def _relation(source: Source, role: str, engine: Database) -> Relation:
+    if engine.translation.changes and source.relation is None and source.sql is None:
+        return _loaded(source, role, engine)
+    if source.data is not None:
+        data = arrow_of(source.data, role, source.columns)
+        name = engine.register(f"sqlmetrics_{role}", data)
+        relation = Relation("table", name, ordered=True)
+    else:
+        relation = relation_of(source, role)
+    return listed(relation, source.columns, _types(relation, engine))
+
+
+def _loaded(source: Source, role: str, engine: Database) -> Relation:
+    """A file, or data in memory, as DuckDB reads it: a temporary table of another database."""
+    with DuckDB() as reader:
+        relation = _relation(source, role, reader)
+        text = source_text(relation)
+        there = {name.casefold() for name in reader.columns(text)}
+        read = [
+            f"cast({identifier(name)} as {kind}) as {identifier(name)}"
+            for name, kind in _read_as(source, relation, there)
+        ]
+        replaced = f" replace ({', '.join(read)})" if read else ""
+        data = reader.table(f"select *{replaced} from {text}")
+    return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
+
+
+def _read_as(source: Source, relation: Relation, there: set[str]) -> Iterator[tuple[str, str]]:
+    """The columns that must not be texts, and what they are read as."""
+    columns, fixed = source.columns, dict(relation.columns)
+    named = {role: getattr(columns, role, None) for role in READ_AS}
+    if isinstance(columns, RankingColumns):
+        named["rank" if columns.rank else "score"] = columns.order
+    if getattr(source, "grades", {}):
+        del named["grade"]
+    for role, name in named.items():
+        column = fixed.get(role, name)
+        if column and column.casefold() in there:
+            yield column, READ_AS[role]
+
+
+def _types(relation: Relation, engine: Database) -> Mapping[str, str]:
+    """The types of a table's columns; none if it cannot be read, which the checks tell."""
+    try:
+        return engine.columns(source_text(typed(relation)))
+    except InputError:
+        return {}
