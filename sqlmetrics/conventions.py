@@ -24,6 +24,11 @@ def _rounded(value: str, units: int, up: float) -> str:
     return f"floor({value} * {units}e0 + {double(round(up + ALIKE * units, 12))}) / {units}e0"
 
 
+def _to_hundredths(value: float) -> float:
+    """A number, rounded down likewise."""
+    return math.floor((value + ALIKE) * 100) / 100
+
+
 _IF_ANY = "case when {count} > 0e0 then {value} end"
 
 OPTIONS: Mapping[str, Option] = MappingProxyType(
@@ -391,6 +396,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "2, rounded down, and so is each term of DCG",
                         _rounded("{value}", 100, 0),
                         term=_rounded("{value}", 100, 0),
+                        cut=_to_hundredths,
                         needs=("one order of ties for terms of DCG",),
                     ),
                 ),

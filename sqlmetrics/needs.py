@@ -158,7 +158,8 @@ class Needs:
         top, bottom = (bound.metric.sql(name, view) for name in ("numerator", "denominator"))
         value = self._guarded(bound, _ratio(top, bottom))
         if self.spec.weighs(bound):
-            top, bottom = _ratio(f"{view.weight} * {top}", bottom), view.weight
+            rounded = self._chosen("rounding", bound).format(value=_ratio(top, bottom))
+            top, bottom = f"{view.weight} * {rounded}", view.weight
         elif self.spec.value(bound, "average") != "micro":
             return Final(measure, value)
         return Final(measure, value, self._counted(bound, top), bottom)

@@ -39,6 +39,7 @@ class Choice:
             Empty where the choice is not a piece of text.
         uncut: The text for a metric without a cutoff, where it is another.
         term: For `rounding`: the text that a term of DCG becomes.
+        cut: The same for a term that is a number.
         weight: For `discount`: what a rank is worth.
         only: For `average_over`: the flags of the queries that the mean runs over.
         part: For `average_over`: the metric that {count} stands for.
@@ -55,6 +56,7 @@ class Choice:
     sql: str = ""
     uncut: str = ""
     term: str = "{value}"
+    cut: Callable[[float], float] = float
     weight: Callable[[int], float] = float
     only: tuple[str, ...] = ()
     part: str = ""

@@ -254,12 +254,12 @@ class _PerQuery:
         over = labels if sums.over == "ideal" else "ranked"
         keys = self._sum_keys(sums)
         unjudged = self.shape.spec.options["negative_grades"] == "unjudged" and over == labels
-        grade = "coalesce(grade, 0e0)" if unjudged else "grade"
+        order = "coalesce(grade, 0e0)" if unjudged and sums.order == "grade" else sums.order
         view = {
             "columns": [
                 *keys,
-                Column(grade, "grade"),
-                Column(f"row_number() over {Window(keys, [f'{sums.order} desc'])}", "rnk"),
+                "grade",
+                Column(f"row_number() over {Window(keys, [f'{order} desc'])}", "rnk"),
             ],
             "from": over,
             "where": self.needs.depth if over == "ranked" else "",

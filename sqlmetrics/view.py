@@ -77,8 +77,8 @@ class View:
     @property
     def every_discount(self) -> str:
         """The sum of the discounts of ranks 1 to k, as a number."""
-        weight = self.choice("discount").weight
-        return double(sum(weight(rank) for rank in range(1, (self.k or 0) + 1)))
+        weight, cut = self.choice("discount").weight, self.choice("rounding").cut
+        return double(sum(cut(weight(rank)) for rank in range(1, (self.k or 0) + 1)))
 
 
 class RowView(View):
@@ -103,7 +103,14 @@ class RowView(View):
     @property
     def grade(self) -> str:
         """The grade of the item."""
-        return self._mean("grade", "grade")
+        return self._mean("grade", self._grade)
+
+    @property
+    def _grade(self) -> str:
+        """The grade as SQL; in an ideal order, 0 for a label that counts as none."""
+        over, policy = self.measure.metric.over, self._spec.options["negative_grades"]
+        of_labels = over in ("ideal", "ideal_returned")
+        return "coalesce(grade, 0e0)" if of_labels and policy == "unjudged" else "grade"
 
     @property
     def judged(self) -> str:
@@ -117,9 +124,9 @@ class RowView(View):
         gain = self._spec.value(self.measure, "gain")
         if isinstance(gain, Table):
             pairs = [f"when {number(grade)} then {double(gain[grade])}" for grade in gain]
-            text = f"case grade {' '.join(pairs)} else 0e0 end"
+            text = f"case {self._grade} {' '.join(pairs)} else 0e0 end"
         else:
-            text = self.choice("gain").sql.format(grade="grade", relevant=self.relevant)
+            text = self.choice("gain").sql.format(grade=self._grade, relevant=self.relevant)
         return self._mean(f"gain_{word(gain)}" + self.suffix * (gain == "binary"), text)
 
     @property

@@ -435,7 +435,8 @@ def _float32(score: float) -> float:
 @st.composite
 def _labels(draw: st.DrawFn, shape: _Shape) -> list[Row]:
     twice = shape.option("duplicate_labels") == "max_grade"
-    graded = st.tuples(st.sampled_from(IDS), st.sampled_from(GRADES))
+    bad = () if shape.option("negative_grades") == "error" else (-1.0, -0.5)
+    graded = st.tuples(st.sampled_from(IDS), st.sampled_from(GRADES + bad))
     rows: list[Row] = []
     for day in shape.days if shape.labels_dated else (None,):
         date = {"date": day} if day else {}
