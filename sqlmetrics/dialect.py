@@ -20,10 +20,12 @@ class Dialect:
         text: The type of a text of any length.
         collation: The collation by which texts are compared as bytes; empty where they
             are unless a column says otherwise.
+        has_nan: Whether a DOUBLE can be NaN.
         has_float32: Whether a cast to a 32-bit number gives one.
         folds: What it takes an unquoted name for: `upper` or `lower`; or `exact` where all
             names can be quoted.
         signed_zero: Whether -0.0 and 0.0 are two values to it, at least in some places.
+        partitions_floats: Whether a window can be partitioned by a number that is no whole one.
         names_columns: Whether a column of a join keeps its own name only if that is said.
         casts_texts: Whether any text can be cast to a number, and columns need no type.
         settings: What stands behind a query so that it means the same.
@@ -37,9 +39,11 @@ class Dialect:
     grammar: str
     text: str = "VARCHAR"
     collation: str = ""
+    has_nan: bool = True
     has_float32: bool = True
     folds: str = "exact"
     signed_zero: bool = False
+    partitions_floats: bool = True
     names_columns: bool = False
     casts_texts: bool = False
     settings: str = ""
@@ -56,7 +60,16 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         for one in (
             Dialect("duckdb", "DuckDB", "duckdb"),
             Dialect("athena", "Amazon Athena", "athena", keep=""),
-            Dialect("bigquery", "BigQuery", "bigquery", "STRING", has_float32=False, keep=""),
+            Dialect(
+                "bigquery",
+                "BigQuery",
+                "bigquery",
+                "STRING",
+                has_float32=False,
+                signed_zero=True,
+                partitions_floats=False,
+                keep="",
+            ),
             Dialect(
                 "clickhouse",
                 "ClickHouse",
@@ -75,10 +88,18 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 signed_zero=True,
                 keep="",
             ),
-            Dialect("mariadb", "MariaDB", "mysql", "CHAR", "utf8mb4_nopad_bin"),
+            Dialect("mariadb", "MariaDB", "mysql", "CHAR", "utf8mb4_nopad_bin", has_nan=False),
             Dialect("materialize", "Materialize", "materialize", "TEXT", keep=""),
             # a temporary table cannot be read twice in one query of MySQL
-            Dialect("mysql", "MySQL", "mysql", "CHAR", "utf8mb4_0900_bin", keep="create table"),
+            Dialect(
+                "mysql",
+                "MySQL",
+                "mysql",
+                "CHAR",
+                "utf8mb4_0900_bin",
+                has_nan=False,
+                keep="create table",
+            ),
             Dialect("postgres", "PostgreSQL", "postgres", "TEXT", '"C"'),
             Dialect("presto", "Presto", "presto", keep=""),
             Dialect("redshift", "Amazon Redshift", "redshift", "VARCHAR(65535)"),
@@ -88,7 +109,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "spark", "Apache Spark", "spark", "STRING", keep="cache table", drop="drop view"
             ),
             Dialect(
-                "sqlite", "SQLite", "sqlite", "TEXT", "binary", has_float32=False, casts_texts=True
+                "sqlite",
+                "SQLite",
+                "sqlite",
+                "TEXT",
+                "binary",
+                has_nan=False,
+                has_float32=False,
+                casts_texts=True,
             ),
             Dialect(
                 "tsql",
@@ -96,6 +124,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "tsql",
                 "NVARCHAR(4000)",
                 "Latin1_General_100_BIN2",
+                has_nan=False,
                 has_float32=False,
                 keep="",
             ),

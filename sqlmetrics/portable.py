@@ -40,7 +40,7 @@ TYPES = frozenset(
 )
 """The types that a cast may name."""
 
-NEVER_NULL = frozenset({"rnk", "item_id", "query_id", "system", "metric_date"})
+NEVER_NULL = frozenset({"rnk", "given_rank", "item_id", "query_id", "system", "metric_date"})
 """Columns of ours whose order need not say where NULLs stand."""
 
 Tree = Any
@@ -133,11 +133,17 @@ def _of_type(node: Tree, dialect: Dialect) -> str:
     return "32-bit numbers (score_precision=float32)" if lacks else ""
 
 
+def _of_cast(node: Tree, dialect: Dialect) -> str:
+    is_nan = node.this.is_string and node.this.name.casefold() == "nan"
+    return "NaN (no_relevant=nan)" if is_nan and not dialect.has_nan else ""
+
+
 LOOKS: Mapping[type, Callable[[Tree, Dialect], str]] = {
     exp.Join: _of_join,
     exp.WindowSpec: _of_frame,
     exp.Star: _of_star,
     exp.DataType: _of_type,
+    exp.Cast: _of_cast,
 }
 """Parts that are allowed in some forms only."""
 
@@ -209,6 +215,15 @@ def _as_bytes(tree: Tree, dialect: Dialect) -> None:
             node.replace(exp.Collate(this=node.copy(), expression=name.copy()))
 
 
+def _partition(tree: Tree, dialect: Dialect) -> None:
+    """Equal scores by their texts, where a window cannot be partitioned by them."""
+    for window in tree.find_all(exp.Window) if not dialect.partitions_floats else ():
+        for column in window.args.get("partition_by") or ():
+            if column.name == "score":
+                text = exp.DataType.build(dialect.text, dialect=dialect.grammar)
+                column.replace(exp.Cast(this=column.copy(), to=text))
+
+
 def _unsign_zeros(tree: Tree, dialect: Dialect) -> None:
     """One zero, where -0.0 would be another score than 0.0."""
     for node in tree.find_all(exp.Alias) if dialect.signed_zero else ():
@@ -225,7 +240,7 @@ def _name_columns(tree: Tree, dialect: Dialect) -> None:
                 column.replace(exp.alias_(column.copy(), column.name))
 
 
-CHANGES = (_quote, _divide, _order, _as_bytes, _unsign_zeros, _name_columns)
+CHANGES = (_quote, _divide, _order, _as_bytes, _partition, _unsign_zeros, _name_columns)
 
 
 # -- text -------------------------------------------------------------------------------

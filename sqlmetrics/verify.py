@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlmetrics import reference, sql
 from sqlmetrics.api import run
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.measure import Measure
 from sqlmetrics.plan import Plan, plan
-from sqlmetrics.result import Result
+from sqlmetrics.result import Result, with_dates
 from sqlmetrics.source import Source
 from sqlmetrics.spec import Spec
 from sqlmetrics.template import identifier, literal
@@ -38,7 +38,7 @@ class Agreement:
     where: str
 
 
-def verify(spec: Spec, engine: DuckDB) -> tuple[Result, list[Agreement]]:
+def verify(spec: Spec, engine: Database) -> tuple[Result, list[Agreement]]:
     """Evaluate a spec twice, by SQL and by the reference, and compare every number.
 
     Args:
@@ -56,7 +56,7 @@ def verify(spec: Spec, engine: DuckDB) -> tuple[Result, list[Agreement]]:
     return result, list(compare(result, evaluated_by_reference(plan(spec, tables), engine)))
 
 
-def sampled(spec: Spec, engine: DuckDB, most: int = SAMPLE) -> tuple[Spec, int]:
+def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int]:
     """The spec on a sample of its queries that is always the same.
 
     Args:
@@ -95,7 +95,7 @@ def _where(source: Source, condition: str) -> Source:
     return source.model_copy(update={"where": both})
 
 
-def evaluated_by_reference(the_plan: Plan, engine: DuckDB) -> reference.Evaluation:
+def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference.Evaluation:
     """The reference's numbers for the input of a plan."""
     spec, options = the_plan.spec, the_plan.spec.options
     rows = _rows(the_plan, engine)
@@ -116,7 +116,7 @@ def evaluated_by_reference(the_plan: Plan, engine: DuckDB) -> reference.Evaluati
     )
 
 
-def _rows(the_plan: Plan, engine: DuckDB) -> dict[str, list[dict[str, Any]]]:
+def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
     """The tables as they are, before any policy for negative grades."""
     raw = the_plan.spec.having(
         conventions=dict(the_plan.spec.conventions) | {"negative_grades": "error"}
@@ -124,8 +124,8 @@ def _rows(the_plan: Plan, engine: DuckDB) -> dict[str, list[dict[str, Any]]]:
     shape = plan(raw, the_plan.shape.at).shape
     stages = dict(zip(shape.tables, shape.stages(), strict=True))
     return {
-        table: engine.table(
-            sql.with_stages(stages.values(), f"select *\nfrom {stage.name}")
+        table: with_dates(
+            engine.table(sql.with_stages(stages.values(), f"select *\nfrom {stage.name}"))
         ).to_pylist()
         for table, stage in stages.items()
     }

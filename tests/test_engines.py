@@ -175,7 +175,7 @@ def test_a_type_mismatch_is_told(engine):
     if engine.dialect in ("sqlite", "duckdb"):
         pytest.skip("SQLite has no types to mismatch; DuckDB's are input errors, tested elsewhere")
     sql = MISMATCH.get(engine.dialect, "select cast(t as integer) from there")
-    if engine.dialect == "mysql":
+    if engine.dialect in ("mysql", "mariadb"):
         sql = "insert into there values ('x', 'y')"
     assert failing(engine, sql).reason == TYPE
 

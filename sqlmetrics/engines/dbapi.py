@@ -69,12 +69,12 @@ class DbApi(Session):
     def _literal(self, value: Any) -> str:
         """A value as SQL, for databases that are loaded by INSERT alone."""
         if isinstance(value, str):
-            return exp.Literal.string(value).sql(self.dialect)
+            return exp.Literal.string(value).sql(self._grammar)
         if isinstance(value, float):
             text = repr(value)
             number = text if "e" in text else f"{text}e0"
             return number if text[-1].isdigit() else self._unfinite(text)
-        return exp.convert(value).sql(self.dialect)
+        return exp.convert(value).sql(self._grammar)
 
     def _unfinite(self, text: str) -> str:
         """NaN or infinity as SQL."""

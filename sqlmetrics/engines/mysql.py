@@ -13,6 +13,7 @@ import pymysql
 from pymysql.constants import FIELD_TYPE, SERVER_STATUS
 from pymysql.cursors import Cursor
 
+from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.kind import decimal, kind_of
@@ -46,7 +47,6 @@ class MySQL(DbApi):
     Making or dropping a table that is not temporary commits: the engine's own rule.
     """
 
-    dialect = "mysql"
     holds_nan = False
     errors = (pymysql.Error,)
     TYPES: ClassVar = {
@@ -96,9 +96,14 @@ class MySQL(DbApi):
         return cls(connection, own=True)
 
     @property
+    def dialect(self) -> str:  # type: ignore[override]
+        """That of MariaDB or MySQL, as the server says it."""
+        return "mariadb" if "MariaDB" in self._connection.get_server_info() else "mysql"
+
+    @property
     def name(self) -> str:  # type: ignore[override]
-        """MariaDB or MySQL, as the server says it."""
-        return "MariaDB" if "MariaDB" in self._connection.get_server_info() else "MySQL"
+        """MariaDB or MySQL."""
+        return named(self.dialect).title
 
     @property
     def version(self) -> str:
@@ -109,12 +114,12 @@ class MySQL(DbApi):
     @property
     def collation(self) -> str:
         """That in which texts are equal only if their bytes are, also in trailing spaces."""
-        return "utf8mb4_nopad_bin" if self.name == "MariaDB" else "utf8mb4_0900_bin"
+        return named(self.dialect).collation
 
     @property
     def TEMPORARY(self) -> str:  # type: ignore[override] # noqa: N802
         """MySQL cannot read a temporary table twice in one query; MariaDB can."""
-        return "temporary " if self.name == "MariaDB" else ""
+        return "temporary " if self.dialect == "mariadb" else ""
 
     def _settings(self) -> dict[str, str]:
         """Settings that decide what our text means, or (the last) whether it ever ends."""
@@ -122,7 +127,7 @@ class MySQL(DbApi):
             "sql_mode": "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO",
             "collation_connection": self.collation,
         }
-        return settings | ({"join_cache_level": "4"} if self.name == "MariaDB" else {})
+        return settings | ({"join_cache_level": "4"} if self.dialect == "mariadb" else {})
 
     def _settle(self) -> None:
         for name, wanted in self._settings().items():

@@ -94,7 +94,9 @@ class Postgres(DbApi):
 
     @contextmanager
     def _running(self, sql: str) -> Iterator[Any]:
-        with self._guarded(), super()._running(sql) as cursor:
+        with self._guarded(), self._cursor() as cursor:
+            # not prepared: a temporary table that was made anew has other columns
+            cursor.execute(sql, prepare=False)
             yield cursor
 
     def _guarded(self) -> Any:

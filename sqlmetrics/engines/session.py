@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
 from sqlmetrics.engines.kind import ARROW, kind_of, plain, settled, tabular
 from sqlmetrics.errors import EngineError, InputError
@@ -36,7 +37,7 @@ class Session(ABC):
         errors: What its driver raises.
     """
 
-    dialect: ClassVar[str]
+    dialect: str
     name: str
     transactional: ClassVar[bool] = True
     holds_nan: ClassVar[bool] = True
@@ -84,6 +85,11 @@ class Session(ABC):
     @abstractmethod
     def _fill(self, target: str, table: pa.Table) -> None:
         """Put all rows into a table that is empty, the fastest way there is."""
+
+    @property
+    def _grammar(self) -> str:
+        """The dialect's name in sqlglot."""
+        return named(self.dialect).grammar
 
     def _close(self) -> None:
         self._connection.close()
@@ -146,7 +152,7 @@ class Session(ABC):
         return ".".join(map(self._quoted, parts(finished(name))))
 
     def _quoted(self, part: str) -> str:
-        return exp.to_identifier(part, quoted=True).sql(self.dialect)
+        return exp.to_identifier(part, quoted=True).sql(self._grammar)
 
     def find(self, name: str) -> str | None:
         """A table or view as a dotted name, None if there is none of this name.

@@ -24,8 +24,7 @@ class Translated:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        name = "mariadb" if engine.name == "MariaDB" else engine.dialect
-        self.translation = Translation(dialect(name))
+        self.translation = Translation(dialect(engine.dialect))
         self.find = engine.find
         self.free_name = engine.free_name
         self.register = engine.register

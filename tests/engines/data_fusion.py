@@ -23,7 +23,7 @@ _REASONS = (
 class DataFusion(Session):
     """A SessionContext."""
 
-    dialect = "postgres"
+    dialect = "datafusion"
     name = "DataFusion"
     transactional = False
     errors = (Exception,)

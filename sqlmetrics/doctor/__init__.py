@@ -1,0 +1,1 @@
+"""Whether a database gives the numbers that it should: on hard data, with every option."""

@@ -1,0 +1,143 @@
+"""A small hard data set: what makes databases give different numbers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import date
+
+import pyarrow as pa
+
+IDS = ("a", "A", "a ", " a", "á", "a\u0301", "ß", "ss", "10", "9", "😀", "o'x", 'w"e', "b\\s", "%s")
+"""Ids that differ only in case, space or accent, and what is written with special signs."""
+
+MANY = tuple(f"i{number:03}" for number in range(1000))
+QUERIES = ("q", "Q", "q ", "é", "e\u0301", "10", "9", "😀", "o'q", "b\\q")
+SYSTEMS = ("new", "New", "o'ld")
+SCORES = (3.0, 1.0, 0.0, -0.0, 1e-300, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, -5.5)
+"""Among them two zeros, and numbers that are equal to 32 bits and to 6 decimals."""
+
+GRADES = (0.0, 0.0, 1.0, 2.0, 3.0)
+WORDS = {0.0: "none", 1.0: "low", 2.0: "mid", 3.0: "high"}
+DAYS = (date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 2))
+CATEGORIES = ("a", "A", "a ", "o'x")
+DEVICES = ("phone", "Phone", "o'x")
+COUNTRIES = ("de", "DE", "o'x", None)
+
+Rows = list[dict[str, object]]
+
+
+def tables() -> dict[str, pa.Table]:
+    """Name -> table, always the same."""
+    chance = random.Random(20240229)  # noqa: S311  # always the same numbers
+    rankings = list(_rankings(chance))
+    labels = list(_labels(chance))
+    ids = (*IDS, *MANY)
+    known = {(row["query_id"], row["item_id"]): row["grade"] for row in labels}
+    items: Rows = [
+        {"item_id": item, "category": chance.choice(CATEGORIES), "popularity": chance.randint(1, 9)}
+        for item in ids
+    ]
+    queries: Rows = [
+        {"query_id": query, "country": country, "traffic": float(chance.randint(0, 3))}
+        for query, country in zip(_all_queries(), COUNTRIES * 9, strict=False)
+    ]
+    joined = [
+        row | {"grade": known.get((row["query_id"], row["item_id"]))}
+        for row in rankings
+        if row["system"] == "new"
+    ]
+    rows: dict[str, Rows] = {
+        "rankings": rankings,
+        "labels": labels,
+        "items": items,
+        "queries": queries,
+        "joined": joined,
+        "ranks": list(_ranks(joined)),
+        "dated": list(_dated(rankings, chance)),
+        "words": [row | {"grade": WORDS[float(str(row["grade"]))]} for row in labels],
+        "doubled": rankings + [row | {"score": float(str(row["score"])) + 1} for row in joined[:9]],
+        "doubled_labels": labels + [row | {"grade": 3.0} for row in labels[:9]],
+        "minus": [row | {"grade": -2.0} if row["grade"] == 1 else row for row in labels],
+        "no_score": [row | {"score": None} if row["item_id"] == "A" else row for row in rankings],
+        "infinite": [
+            row | {"score": float("nan")} if row["item_id"] == "A" else row for row in joined
+        ],
+    }
+    return {name: _table(one) for name, one in rows.items()}
+
+
+def _all_queries() -> tuple[str, ...]:
+    return (*QUERIES, "long", "one item", "not relevant", "not ranked", "not labelled")
+
+
+def _rankings(chance: random.Random) -> Iterator[dict[str, object]]:
+    for system in SYSTEMS:
+        for query in QUERIES:
+            if (system, query) == ("New", "Q"):  # this system has not answered it
+                continue
+            shown = chance.sample(IDS, chance.randint(1, len(IDS)))
+            yield from _list(system, query, shown, SCORES, chance)
+        yield from _list(system, "one item", ["a"], SCORES, chance)
+        yield from _list(system, "not relevant", IDS[:5], SCORES, chance)
+        yield from _list(system, "not labelled", IDS[:3], SCORES, chance)
+    few = tuple(score / 8 for score in range(40))
+    yield from _list("new", "long", chance.sample(MANY, len(MANY)), few, chance)
+
+
+def _list(
+    system: str,
+    query: str,
+    items: list[str] | tuple[str, ...],
+    scores: tuple[float, ...],
+    chance: random.Random,
+) -> Iterator[dict[str, object]]:
+    device = DEVICES[len(query) % len(DEVICES)]
+    for item in items:
+        row = {"system": system, "query_id": query, "item_id": item}
+        yield row | {"score": chance.choice(scores), "device": device}
+
+
+def _labels(chance: random.Random) -> Iterator[dict[str, object]]:
+    lists: dict[str, list[str]] = {
+        query: chance.sample(IDS, chance.randint(1, len(IDS))) for query in QUERIES
+    }
+    lists |= {"long": chance.sample(MANY, 60), "one item": ["a"], "not ranked": list(IDS[:4])}
+    for query, items in lists.items():
+        grades = [chance.choice(GRADES) for _ in items]
+        grades[0] = 2.0  # something is relevant
+        for item, grade in zip(items, grades, strict=True):
+            yield {"query_id": query, "item_id": item, "grade": grade}
+    for item in IDS[:4]:
+        yield {"query_id": "not relevant", "item_id": item, "grade": 0.0}
+
+
+def _ranks(rows: Rows) -> Iterator[dict[str, object]]:
+    places: dict[object, int] = {}
+    for row in rows:
+        query = row["query_id"]
+        places[query] = places.get(query, 0) + 1
+        yield {"query_id": query, "item_id": row["item_id"], "place": places[query]}
+
+
+def _dated(rows: Rows, chance: random.Random) -> Iterator[dict[str, object]]:
+    """The short lists on some of three days each."""
+    kept = {
+        (row["system"], row["query_id"], day): chance.random() < 0.6 for row in rows for day in DAYS
+    }
+    for row in rows:
+        for day in DAYS if row["query_id"] != "long" else ():
+            if kept[row["system"], row["query_id"], day]:
+                yield row | {"ds": day, "score": chance.choice(SCORES)}
+
+
+def _table(rows: Rows) -> pa.Table:
+    types = {"ds": pa.date32(), "place": pa.int64()}
+    numbers = {"score", "traffic", "popularity"}
+    words = any(isinstance(row.get("grade"), str) for row in rows)
+    numbers |= set() if words else {"grade"}
+    fields = [
+        pa.field(name, types.get(name, pa.float64() if name in numbers else pa.string()))
+        for name in rows[0]
+    ]
+    return pa.Table.from_pylist(rows, pa.schema(fields))
