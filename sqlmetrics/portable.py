@@ -236,7 +236,7 @@ def _name_columns(tree: Tree, dialect: Dialect) -> None:
     """Every column of a select by its own name."""
     for select in tree.find_all(exp.Select) if dialect.names_columns else ():
         for column in [one for one in select.expressions if isinstance(one, exp.Column)]:
-            if column.table:
+            if column.table and not column.is_star:
                 column.replace(exp.alias_(column.copy(), column.name))
 
 

@@ -14,8 +14,8 @@ from engines.starting import STARTED, Servers
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
-PEERS = ("ir_measures", "pytrec_eval", "ranx", "sklearn")
-ALONE = ("recbole", "recommenders")
+PEERS = ("ir_measures", "pytrec_eval", "ranx", "rbo", "sklearn")
+ALONE = ("rbo", "recbole", "recommenders")
 """Tools whose own requirements fit nothing else."""
 
 
@@ -59,5 +59,5 @@ def remedy(name: str) -> str:
     """
     package = name.partition(".")[0]
     extra = "peers" if package in PEERS else "tools"
-    alone = f", then pip install --no-deps {' '.join(ALONE)}"
+    alone = f", then pip install --no-deps {package}"
     return f"pip install '.[{extra}]'" + alone * (package in ALONE)
