@@ -17,11 +17,13 @@ class Dialect:
         name: What users write.
         title: Its own name.
         grammar: The dialect's name in sqlglot.
+        relative: The dialect of an engine that was executed and takes nearly the same text.
         text: The type of a text of any length.
         collation: The collation by which texts are compared as bytes; empty where they
             are unless a column says otherwise.
         has_nan: Whether a DOUBLE can be NaN.
         has_float32: Whether a cast to a 32-bit number gives one.
+        fails_at_underflow: Whether it has no 0 for what is too small for 32 bits, but an error.
         folds: What it takes an unquoted name for: `upper` or `lower`; or `exact` where all
             names can be quoted.
         signed_zero: Whether -0.0 and 0.0 are two values to it, at least in some places.
@@ -37,10 +39,12 @@ class Dialect:
     name: str
     title: str
     grammar: str
+    relative: str = ""
     text: str = "VARCHAR"
     collation: str = ""
     has_nan: bool = True
     has_float32: bool = True
+    fails_at_underflow: bool = False
     folds: str = "exact"
     signed_zero: bool = False
     partitions_floats: bool = True
@@ -64,7 +68,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "bigquery",
                 "BigQuery",
                 "bigquery",
-                "STRING",
+                relative="googlesql",
+                text="STRING",
                 has_float32=False,
                 signed_zero=True,
                 partitions_floats=False,
@@ -74,46 +79,81 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "clickhouse",
                 "ClickHouse",
                 "clickhouse",
-                "Nullable(String)",
+                text="Nullable(String)",
                 signed_zero=True,
                 names_columns=True,
                 settings=_NULLS,
             ),
-            Dialect("databricks", "Databricks", "databricks", "STRING", keep=""),
+            Dialect(
+                "databricks", "Databricks", "databricks", relative="spark", text="STRING", keep=""
+            ),
             Dialect(
                 "datafusion",
                 "Apache DataFusion",
                 "postgres",
-                "TEXT",
+                text="TEXT",
                 signed_zero=True,
                 keep="",
             ),
-            Dialect("mariadb", "MariaDB", "mysql", "CHAR", "utf8mb4_nopad_bin", has_nan=False),
-            Dialect("materialize", "Materialize", "materialize", "TEXT", keep=""),
-            # a temporary table cannot be read twice in one query of MySQL
+            Dialect(
+                "mariadb",
+                "MariaDB",
+                "mysql",
+                text="CHAR",
+                collation="utf8mb4_nopad_bin",
+                has_nan=False,
+            ),
+            Dialect(
+                "materialize",
+                "Materialize",
+                "materialize",
+                text="TEXT",
+                fails_at_underflow=True,
+                keep="",
+            ),
             Dialect(
                 "mysql",
                 "MySQL",
                 "mysql",
-                "CHAR",
-                "utf8mb4_0900_bin",
+                relative="mariadb",
+                text="CHAR",
+                collation="utf8mb4_0900_bin",
                 has_nan=False,
-                keep="create table",
+                keep="create table",  # a temporary one cannot be read twice in one query
             ),
-            Dialect("postgres", "PostgreSQL", "postgres", "TEXT", '"C"'),
+            Dialect(
+                "postgres",
+                "PostgreSQL",
+                "postgres",
+                text="TEXT",
+                collation='"C"',
+                fails_at_underflow=True,
+            ),
             Dialect("presto", "Presto", "presto", keep=""),
-            Dialect("redshift", "Amazon Redshift", "redshift", "VARCHAR(65535)"),
+            Dialect(
+                "redshift",
+                "Amazon Redshift",
+                "redshift",
+                relative="postgres",
+                text="VARCHAR(65535)",
+                fails_at_underflow=True,
+            ),
             Dialect("risingwave", "RisingWave", "risingwave", keep=""),
             Dialect("snowflake", "Snowflake", "snowflake", has_float32=False, folds="upper"),
             Dialect(
-                "spark", "Apache Spark", "spark", "STRING", keep="cache table", drop="drop view"
+                "spark",
+                "Apache Spark",
+                "spark",
+                text="STRING",
+                keep="cache table",
+                drop="drop view",
             ),
             Dialect(
                 "sqlite",
                 "SQLite",
                 "sqlite",
-                "TEXT",
-                "binary",
+                text="TEXT",
+                collation="binary",
                 has_nan=False,
                 has_float32=False,
                 casts_texts=True,
@@ -122,8 +162,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "tsql",
                 "SQL Server",
                 "tsql",
-                "NVARCHAR(4000)",
-                "Latin1_General_100_BIN2",
+                text="NVARCHAR(4000)",
+                collation="Latin1_General_100_BIN2",
                 has_nan=False,
                 has_float32=False,
                 keep="",

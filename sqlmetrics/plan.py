@@ -10,7 +10,7 @@ Templates only print what they are given: no stage decides anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sqlmetrics import comparison, description
@@ -23,7 +23,7 @@ from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column, Stage, Window, equal
-from sqlmetrics.template import case, literal
+from sqlmetrics.template import case, literal, variant
 from sqlmetrics.translation import Translation
 
 
@@ -70,14 +70,21 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
     shape = Shape(spec, tables).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
+    dialect = tables.translation.dialect
+
+    def own(stages: Iterable[Stage]) -> tuple[Stage, ...]:
+        """The stages, each by the dialect's own template if it has one."""
+        names = dialect.name, dialect.relative
+        return tuple(replace(one, template=variant(one.template, *names)) for one in stages)
+
     return Plan(
         spec=spec,
         measures=spec.measures,
         shape=shape,
-        inputs=shape.stages(),
-        per_query=per_query_stages(shape, needs),
-        again=tuple(_PerQuery(shape, needs).ranked_stages()) if needs.pooled else (),
-        summary=rollup.stages(),
+        inputs=own(shape.stages()),
+        per_query=own(per_query_stages(shape, needs)),
+        again=own(_PerQuery(shape, needs).ranked_stages()) if needs.pooled else (),
+        summary=own(rollup.stages()),
         output=tuple(rollup.per_query_output()),
         where="is_ranked = 1" if spec.options["missing"] == "drop" else "",
     )

@@ -43,8 +43,14 @@ TYPES = frozenset(
 NEVER_NULL = frozenset({"rnk", "given_rank", "item_id", "query_id", "system", "metric_date"})
 """Columns of ours whose order need not say where NULLs stand."""
 
+FLOATS = frozenset({"score", "grade"})
+"""Columns of ours that hold numbers of the user's, of which -0.0 may be one."""
+
 Tree = Any
 """A node of sqlglot's, whose base class has had two names."""
+
+SMALLEST = "7.006492321624085e-46"
+"""Half of the smallest 32-bit number above 0."""
 
 LARGEST = "1.7976931348623157e308"
 WIDTH = 84
@@ -215,11 +221,20 @@ def _as_bytes(tree: Tree, dialect: Dialect) -> None:
             node.replace(exp.Collate(this=node.copy(), expression=name.copy()))
 
 
+def _underflow(tree: Tree, dialect: Dialect) -> None:
+    """0 for what is too small for 32 bits, as other engines make of it."""
+    for node in list(tree.find_all(exp.Cast)) if dialect.fails_at_underflow else ():
+        if node.to.this == FLOAT32:
+            value = node.this.sql("duckdb")
+            text = f"case when abs({value}) <= {SMALLEST} then 0e0 else {value} end"
+            node.set("this", sqlglot.parse_one(text, read="duckdb"))
+
+
 def _partition(tree: Tree, dialect: Dialect) -> None:
-    """Equal scores by their texts, where a window cannot be partitioned by them."""
+    """Equal numbers by their texts, where a window cannot be partitioned by them."""
     for window in tree.find_all(exp.Window) if not dialect.partitions_floats else ():
         for column in window.args.get("partition_by") or ():
-            if column.name == "score":
+            if column.name in FLOATS:
                 text = exp.DataType.build(dialect.text, dialect=dialect.grammar)
                 column.replace(exp.Cast(this=column.copy(), to=text))
 
@@ -227,7 +242,7 @@ def _partition(tree: Tree, dialect: Dialect) -> None:
 def _unsign_zeros(tree: Tree, dialect: Dialect) -> None:
     """One zero, where -0.0 would be another score than 0.0."""
     for node in tree.find_all(exp.Alias) if dialect.signed_zero else ():
-        if node.alias == "score" and isinstance(node.this, exp.Cast):
+        if node.alias in FLOATS and isinstance(node.this, exp.Cast):
             zero = exp.Literal.number("0e0")
             node.set("this", exp.Add(this=node.this.copy(), expression=zero))
 
@@ -240,7 +255,7 @@ def _name_columns(tree: Tree, dialect: Dialect) -> None:
                 column.replace(exp.alias_(column.copy(), column.name))
 
 
-CHANGES = (_quote, _divide, _order, _as_bytes, _partition, _unsign_zeros, _name_columns)
+CHANGES = (_quote, _divide, _order, _as_bytes, _underflow, _partition, _unsign_zeros, _name_columns)
 
 
 # -- text -------------------------------------------------------------------------------

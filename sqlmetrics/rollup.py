@@ -51,13 +51,15 @@ class Rollup:
     def _values_stage(self) -> Stage:
         shared = [*self.shape.groups, *self.shape.facts, Column("1 - is_ranked", "is_missing")]
         metrics = [
-            (
-                [*shared, *self._value_columns(final)],
-                " and ".join(f"{flag} = 1" for flag in self.needs.population(final.measure)),
-            )
+            {
+                "columns": list(self._value_columns(final)),
+                "population": " and ".join(
+                    f"{flag} = 1" for flag in self.needs.population(final.measure)
+                ),
+            }
             for final in self.needs.finals
         ]
-        return Stage("metric_values", "metric_values", {"metrics": metrics})
+        return Stage("metric_values", "metric_values", {"shared": shared, "metrics": metrics})
 
     def _value_columns(self, final: Final) -> Iterator[Column]:
         measure = final.measure

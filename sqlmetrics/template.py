@@ -41,6 +41,18 @@ def environment() -> Environment:
     return jinja
 
 
+@cache
+def variant(name: str, *dialects: str) -> str:
+    """The name of a stage's template, or of the file beside it that a dialect has of its own.
+
+    >>> variant("metric_values", "databricks", "spark")
+    'metric_values.spark'
+    """
+    own = (f"{name}.{dialect}" for dialect in dialects)
+    there = folder() / "evaluate"
+    return next((one for one in own if (there / f"{one}.sql.jinja").is_file()), name)
+
+
 NEWLINE = "\0"
 """Stands for a line break inside a user's text until all is indented: SQL has no NUL."""
 

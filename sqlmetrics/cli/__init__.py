@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sqlmetrics import __version__
-from sqlmetrics.cli import evaluate, learn, reconcile, sample, sheet, spec
+from sqlmetrics.cli import doctor, evaluate, learn, reconcile, sample, sheet, spec
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.errors import SqlmetricsError
 
@@ -18,6 +18,7 @@ COMMANDS = (
     spec.compile_spec,
     spec.validate,
     spec.verify,
+    doctor.doctor,
     spec.run,
     sheet.sheet,
     sheet.sheet_import,

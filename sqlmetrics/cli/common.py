@@ -42,6 +42,21 @@ def error_options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
+def connection_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`--connection` and `--profiles`: a database of any kind."""
+    command = click.option(
+        "--profiles",
+        type=click.Path(),
+        metavar="FILE",
+        help="Where outputs are named: profiles.yml.",
+    )(command)
+    return click.option(
+        "--connection",
+        metavar="URL|NAME",
+        help="A database: postgresql://user@host/database, or an output of profiles.yml.",
+    )(command)
+
+
 def emit(
     table: pa.Table, texts: Mapping[str, Callable[[], str]], output: str, out: str | None
 ) -> None:

@@ -1,8 +1,8 @@
-"""What is asked of a database: every metric by every preset and option, and every shape of input."""
+"""What a database is asked: every metric by every preset and option, every shape of input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -37,20 +37,47 @@ class Case:
     spec: Spec
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """One evaluation that must be refused.
+
+    Attributes:
+        name: What is wrong with its tables.
+        spec: What is asked.
+        words: What the message must have.
+    """
+
+    name: str
+    spec: Spec
+    words: str
+
+
 def texts() -> list[str]:
     """Every metric, with and without a cutoff."""
     plain = [one.name for one in listed() if one.cutoff != "required"]
     return plain + [f"{one.name}@{K}" for one in listed() if one.cutoff != "none"]
 
 
-def cases(dialect: Dialect, schema: str = "") -> Iterator[Case]:
-    """All that a dialect can be asked, over tables in a schema."""
+def cases(dialect: Dialect, schema: str = "", only: Callable[[str], bool] = bool) -> Iterator[Case]:
+    """All that a dialect can be asked, over tables in a schema; `only` picks by the name."""
     tables = _Tables(schema)
     asked = chain(_of_presets(dialect), _of_options(dialect), _of_input(tables))
     for name, metrics, given in asked:
-        spec = _fitting(metrics, **{**tables.usual, **given})
+        spec = _fitting(metrics, **{**tables.usual, **given}) if only(name) else None
         if spec is not None:
             yield Case(name, spec)
+
+
+def refusals(schema: str = "") -> Iterator[Refusal]:
+    """What would give wrong numbers."""
+    tables = _Tables(schema)
+    for name, own, words in (
+        ("a NULL score", {"rankings": tables.where("", "no_score")}, "score is NULL"),
+        ("a repeated row", {"rankings": tables.where("", "doubled")}, "more than once"),
+        ("a negative grade", {"labels": {"relation": tables.of("minus")}}, "grade is negative"),
+        ("a text for a number", {"labels": {"relation": tables.of("words")}}, "grade"),
+    ):
+        yield Refusal(f"refuses {name}", Spec(metrics=["ndcg@3"], **{**tables.usual, **own}), words)
 
 
 Asked = tuple[str, list[str], Mapping[str, Any]]

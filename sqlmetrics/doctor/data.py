@@ -60,9 +60,6 @@ def tables() -> dict[str, pa.Table]:
         "doubled_labels": labels + [row | {"grade": 3.0} for row in labels[:9]],
         "minus": [row | {"grade": -2.0} if row["grade"] == 1 else row for row in labels],
         "no_score": [row | {"score": None} if row["item_id"] == "A" else row for row in rankings],
-        "infinite": [
-            row | {"score": float("nan")} if row["item_id"] == "A" else row for row in joined
-        ],
     }
     return {name: _table(one) for name, one in rows.items()}
 

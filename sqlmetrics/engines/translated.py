@@ -29,6 +29,8 @@ class Translated:
         self.free_name = engine.free_name
         self.register = engine.register
         self.transaction = engine.transaction
+        self.scratch = engine.scratch
+        self.load = engine.load
 
     def __enter__(self) -> Self:
         self._engine.__enter__()
@@ -39,8 +41,13 @@ class Translated:
 
     @property
     def name(self) -> str:
-        """The product and its version."""
-        return f"{self._engine.name} {self._engine.version}"
+        """The product."""
+        return self._engine.name
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        return self._engine.version
 
     def columns(self, source: str) -> dict[str, str]:
         """Names and types of what stands behind FROM."""
@@ -72,12 +79,12 @@ Database = DuckDB | Translated
 """A database that is given DuckDB's text."""
 
 
-def database(connection: Any = None, *, profiles: Path | None = None) -> Database:
+def database(connection: Any = None, *, profiles: str | Path | None = None) -> Database:
     """The database of a connection; see `open_engine`, which says what one is.
 
     Raises:
         SpecError: If it is none.
         EngineError: If it cannot be opened.
     """
-    engine = open_engine(connection, profiles=profiles)
+    engine = open_engine(connection, profiles=Path(profiles) if profiles else None)
     return engine if isinstance(engine, DuckDB) else Translated(engine)

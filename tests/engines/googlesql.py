@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, timedelta
 from functools import cache
 from importlib.metadata import version
@@ -39,6 +41,7 @@ _REASONS = (
     ("Invalid cast", TYPE),
     ("Cannot coerce", TYPE),
 )
+SCRATCH = "sqlmetrics_scratch"
 _MADE = re.compile(r"\s*create\s+(?:temp\w*\s+)?table\s+(\S+)\s+as\b(.*)", re.I | re.S)
 _DROPPED = re.compile(r"\s*drop\s+table\s+(\S+)\s*$", re.I)
 
@@ -97,6 +100,11 @@ class GoogleSQL(Session):
                     setattr(cell, slot, (value - EPOCH).days if slot == "date_value" else value)
         self._tables[name], self._contents[name], self._catalog = described, content, None
 
+    @contextmanager
+    def scratch(self) -> Iterator[str]:
+        """There are no schemas: the name is left out of what is asked."""
+        yield SCRATCH
+
     def _registered(self) -> int:
         if self._catalog is None:
             p = _protobufs()
@@ -112,6 +120,7 @@ class GoogleSQL(Session):
 
     def _prepared(self, sql: str) -> Any:
         p = _protobufs()
+        sql = sql.replace(f"`{SCRATCH}`.", "")
         request = p.PrepareQueryRequest(sql=sql, registered_catalog_id=self._registered())
         request.options.language_options.CopyFrom(_language(self._connection))
         request.options.prune_unused_columns = True

@@ -167,6 +167,10 @@ def spark() -> Iterator[Any]:
         for name in ("host", "bindAddress"):
             builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
         builder = builder.config("spark.sql.shuffle.partitions", "2")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        # to compile the plans takes longer than the small data sets do
+        builder = builder.config("spark.sql.codegen.wholeStage", "false")
+        builder = builder.config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         session = builder.config("spark.sql.warehouse.dir", folder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
