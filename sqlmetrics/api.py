@@ -20,6 +20,7 @@ from sqlmetrics.plan import Plan, plan, tables_of
 from sqlmetrics.result import Result, in_order, with_dates
 from sqlmetrics.spec import Spec
 from sqlmetrics.translation import Translation
+from sqlmetrics.trust import trust
 
 
 def evaluate(
@@ -202,7 +203,10 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
     """
     translation = Translation(named(dialect))
     text = sql.query(plan(spec, tables_of(spec, translation)), per_query=per_query)
-    return translation.text(text)
+    if not translation.changes:
+        return text
+    about = f"{translation.dialect.title}: {trust(translation.dialect)}"
+    return f"-- {about}\n{translation.text(text)}"
 
 
 def run(spec: Spec, tables: Tables, engine: Database, *, check: bool = True) -> Result:

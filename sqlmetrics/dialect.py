@@ -139,7 +139,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 fails_at_underflow=True,
             ),
             Dialect("risingwave", "RisingWave", "risingwave", keep=""),
-            Dialect("snowflake", "Snowflake", "snowflake", has_float32=False, folds="upper"),
+            Dialect(
+                "snowflake",
+                "Snowflake",
+                "snowflake",
+                relative="fakesnow",
+                has_float32=False,
+                folds="upper",
+            ),
             Dialect(
                 "spark",
                 "Apache Spark",

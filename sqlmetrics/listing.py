@@ -6,6 +6,7 @@ from sqlmetrics.catalog import Metric, listed
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.dialect import DIALECTS
 from sqlmetrics.presets import PRESETS
+from sqlmetrics.trust import trust
 
 Listing = tuple[list[str], list[list[str]]]
 
@@ -39,7 +40,13 @@ def presets() -> Listing:
 
 def dialects() -> Listing:
     """One row a dialect, with how far it can be trusted."""
-    return ["dialect", "of"], [[one.name, one.title] for one in DIALECTS.values()]
+    rows = []
+    for one in DIALECTS.values():
+        told = trust(one)
+        run = told.run
+        numbers = [str(run), f"{run.compared:,}", f"{run.largest:.0e}"] if run else ["-", "-", "-"]
+        rows.append([one.name, one.title, told.how, *numbers])
+    return ["dialect", "of", "trust", "engine", "numbers compared", "largest difference"], rows
 
 
 def _spelled(metric: Metric) -> str:

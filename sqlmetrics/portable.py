@@ -207,7 +207,9 @@ def _compared(node: Tree) -> Tree:
     """`isfinite(x)` or `isinf(x)`: no engine calls NaN between two numbers."""
     value = (node.expressions or [node.this])[0].sql("duckdb")
     within = f"({value} >= -{LARGEST} and {value} <= {LARGEST})"
+    # NaN is beyond all numbers on some engines, but 1 / NaN is nowhere 0
     beyond = f"({value} > {LARGEST} or {value} < -{LARGEST})"
+    beyond = f"({beyond} and 1e0 / nullif({value}, 0e0) = 0e0)"
     return sqlglot.parse_one(beyond if isinstance(node, exp.IsInf) else within, read="duckdb")
 
 

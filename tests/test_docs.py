@@ -15,6 +15,7 @@ import sqlmetrics as sm
 from sqlmetrics import listing
 from sqlmetrics.catalog import listed
 from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.grid import aligned
 from sqlmetrics.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,3 +127,12 @@ def test_every_option_and_preset_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")
     for name in [*OPTIONS, *PRESETS]:
         assert name in page
+
+
+def test_the_page_of_dialects_lists_them() -> None:
+    page = ROOT / "docs" / "dialects.md"
+    text = page.read_text(encoding="utf-8")
+    wanted = f"```text\n{aligned(*listing.dialects())}\n```"
+    if os.environ.get("UPDATE_GOLDEN"):
+        page.write_text(re.sub(r"```text\n.*?```", lambda _: wanted, text, flags=re.DOTALL), "utf-8")
+    assert wanted in page.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sqlmetrics import sql
 from sqlmetrics.api import run
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.grid import aligned, printable
 from sqlmetrics.inputs.opened import opened
@@ -80,12 +80,12 @@ def tie_audit(spec: Spec, connection: Any = None) -> TieAudit:
 
     Args:
         spec: What is asked; `result.spec` of an evaluation too.
-        connection: A DuckDB connection that holds its tables; default: a new one.
+        connection: As `evaluate` takes it.
 
     Raises:
         SqlmetricsError: As `evaluate` does; ties=error does not refuse here.
     """
-    with DuckDB(connection) as engine:
+    with database(connection) as engine:
         tables = opened(spec, engine)
         own = "id_asc" if spec.options["ties"] == "error" else str(spec.options["ties"])
         results = {own: run(_with(spec, own), tables, engine)}
@@ -114,7 +114,7 @@ def _fitting(spec: Spec, rule: str) -> tuple[str, ...]:
     return tuple(filter(fits, spec.metrics))
 
 
-def _counts(spec: Spec, tables: Tables, engine: DuckDB) -> pa.Table:
+def _counts(spec: Spec, tables: Tables, engine: Database) -> pa.Table:
     the_plan = plan(_with(spec, "id_asc"), tables)
     shape = the_plan.shape
     has_system = "system" in shape.keys

@@ -63,7 +63,7 @@ def main() -> None:
         if told.get("debug"):
             _explain(error)
         as_json = told.get("errors") == "json"
-        click.echo(_json(error) if as_json else f"error: {error}", err=True)
+        click.echo(_json(error) if as_json else _text(error), err=True)
         sys.exit(error.exit_code)
 
 
@@ -72,6 +72,25 @@ def _explain(error: SqlmetricsError) -> None:
 
     click.echo("".join(traceback.format_exception(error)), err=True)
     click.echo(getattr(error, "sql", ""), err=True)
+
+
+def _text(error: SqlmetricsError) -> str:
+    file = _sql_file(error)
+    return f"error: {error}" + (f"\nthe SQL: {file}" if file else "")
+
+
+def _sql_file(error: SqlmetricsError) -> str:
+    """The file that now holds the SQL that failed, empty if there is none."""
+    import tempfile
+
+    sql = getattr(error, "sql", "")
+    if not sql:
+        return ""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix="sqlmetrics_", suffix=".sql", delete=False
+    ) as file:
+        file.write(f"{sql}\n")
+    return file.name
 
 
 def _json(error: SqlmetricsError) -> str:
@@ -83,4 +102,6 @@ def _json(error: SqlmetricsError) -> str:
         for detail in details
     ]
     told = {"error": type(error).__name__, "exit_code": error.exit_code, "problems": problems}
+    if file := _sql_file(error):
+        told["sql"] = file
     return json.dumps(told, ensure_ascii=False, indent=2)

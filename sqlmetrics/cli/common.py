@@ -13,6 +13,7 @@ from sqlmetrics.errors import SpecError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sqlmetrics.engines.engine import Engine
     from sqlmetrics.result import Result
 
 FORMATS = ("table", "json", "csv", "markdown", "parquet")
@@ -55,6 +56,22 @@ def connection_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="URL|NAME",
         help="A database: postgresql://user@host/database, or an output of profiles.yml.",
     )(command)
+
+
+def engine_of(db: str | None, connection: str | None, profiles: str | None) -> Engine:
+    """The database of --db, to be read, or of --connection; a new DuckDB without either.
+
+    Raises:
+        SpecError: If both are given.
+    """
+    from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.engines.opening import open_engine
+
+    if connection is None:
+        return DuckDB(open_database(db), own=True)
+    if db is not None:
+        raise SpecError("give --db or --connection, not both")
+    return open_engine(connection, profiles=Path(profiles) if profiles else None)
 
 
 def emit(

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import FORMATS, emit, emit_result, error_options
+from sqlmetrics.cli.common import (
+    FORMATS,
+    connection_options,
+    emit,
+    emit_result,
+    engine_of,
+    error_options,
+)
 from sqlmetrics.errors import SpecError
 
 COLUMNS = {
@@ -66,6 +73,7 @@ def column_options(command: Callable[..., None]) -> Callable[..., None]:
     help="A column that the labels name differently, like query=qid.",
 )
 @click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named.")
+@connection_options
 @click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
 @click.option("--tie-audit", is_flag=True, help="How much equal scores matter, instead.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
@@ -81,6 +89,8 @@ def evaluate(
     grades: tuple[str, ...],
     label_columns: tuple[str, ...],
     db: str | None,
+    connection: str | None,
+    profiles: str | None,
     per_query: bool,
     tie_audit: bool,
     skip_input_checks: bool,
@@ -88,7 +98,7 @@ def evaluate(
     out: str | None,
     **named: Any,
 ) -> None:
-    """Evaluate RANKINGS against LABELS: files, or tables of --db.
+    """Evaluate RANKINGS against LABELS: files, or tables of --db or --connection.
 
     Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too).
 
@@ -96,31 +106,26 @@ def evaluate(
     sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10 -m recall@100 -m mrr
     sqlmetrics evaluate run.txt qrels.txt -m map -m ndcg_cut_10 --preset trec_eval
     """  # noqa: D301  # click wants the \b itself
-    import duckdb
-
     from sqlmetrics.api import evaluate as run
-    from sqlmetrics.engines.duckdb import open_database
 
-    connection: duckdb.DuckDBPyConnection = open_database(db)
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
-    with connection:
-        result = run(
-            rankings,
-            labels,
-            metrics,
-            connection=connection,
-            check=not skip_input_checks,
-            label_columns=pairs(label_columns, "--label-column"),
-            grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
-            **given,
-        )
-        if tie_audit:
-            from sqlmetrics.auditing import ties
+    result = run(
+        rankings,
+        labels,
+        metrics,
+        connection=engine_of(db, connection, profiles),
+        check=not skip_input_checks,
+        label_columns=pairs(label_columns, "--label-column"),
+        grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+        **given,
+    )
+    if tie_audit:
+        from sqlmetrics.auditing import ties
 
-            audit = ties.tie_audit(result.spec, connection)
-            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, output, out)
-            return
+        audit = ties.tie_audit(result.spec, engine_of(db, connection, profiles))
+        emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, output, out)
+        return
     emit_result(result, per_query, output, out)
 
 

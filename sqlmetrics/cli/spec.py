@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import connection_options, engine_of, error_options
 
 db_option = click.option(
     "--db", metavar="FILE", help="The DuckDB file that holds the spec's relations."
@@ -29,17 +29,18 @@ def compile_spec(spec: str, dialect: str, per_query: bool) -> None:
 @click.command()
 @click.argument("spec")
 @db_option
+@connection_options
 @error_options
-def validate(spec: str, db: str | None) -> None:
+def validate(spec: str, db: str | None, connection: str | None, profiles: str | None) -> None:
     """Tell whether SPEC fits its tables: relations, columns, types. Nothing is computed."""
     from sqlmetrics.checks import validate as check_spec
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.engines.translated import database
     from sqlmetrics.inputs.opened import opened
     from sqlmetrics.plan import plan
     from sqlmetrics.spec import Spec
 
     the_spec = Spec.read(spec)
-    with open_database(db) as connection, DuckDB(connection) as engine:
+    with database(engine_of(db, connection, profiles)) as engine:
         check_spec(plan(the_spec, opened(the_spec, engine)), engine)
     click.echo(f"{spec} fits its tables: {len(the_spec.measures)} metrics", err=True)
 
@@ -47,22 +48,29 @@ def validate(spec: str, db: str | None) -> None:
 @click.command()
 @click.argument("spec")
 @db_option
+@connection_options
 @click.option("--tolerance", default=1e-9, show_default=True, help="Of |a - b| / max(1, |b|).")
 @error_options
-def verify(spec: str, db: str | None, tolerance: float) -> None:
+def verify(
+    spec: str,
+    db: str | None,
+    connection: str | None,
+    profiles: str | None,
+    tolerance: float,
+) -> None:
     """Compare the SQL of SPEC with the plain-Python reference, on its own data.
 
     All queries up to 10,000, else a sample of 10,000 that is always the same. The exit
     code is 1 if any number differs by more than the tolerance.
     """
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.engines.translated import database
     from sqlmetrics.grid import aligned
     from sqlmetrics.spec import Spec
     from sqlmetrics.verify import sampled
     from sqlmetrics.verify import verify as compare
 
     the_spec = Spec.read(spec)
-    with open_database(db) as connection, DuckDB(connection) as engine:
+    with database(engine_of(db, connection, profiles)) as engine:
         part, queries = sampled(the_spec, engine)
         _, agreements = compare(part, engine)
     rows = [

@@ -11,7 +11,6 @@ import pyarrow as pa
 IDS = ("a", "A", "a ", " a", "á", "a\u0301", "ß", "ss", "10", "9", "😀", "o'x", 'w"e', "b\\s", "%s")
 """Ids that differ only in case, space or accent, and what is written with special signs."""
 
-MANY = tuple(f"i{number:03}" for number in range(1000))
 QUERIES = ("q", "Q", "q ", "é", "e\u0301", "10", "9", "😀", "o'q", "b\\q")
 SYSTEMS = ("new", "New", "o'ld")
 SCORES = (3.0, 1.0, 0.0, -0.0, 1e-300, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, -5.5)
@@ -27,12 +26,17 @@ COUNTRIES = ("de", "DE", "o'x", None)
 Rows = list[dict[str, object]]
 
 
-def tables() -> dict[str, pa.Table]:
-    """Name -> table, always the same."""
+def tables(longest: int = 1000) -> dict[str, pa.Table]:
+    """Name -> table, always the same.
+
+    Args:
+        longest: How long the longest list is.
+    """
+    many = [f"i{number:03}" for number in range(longest)]
     chance = random.Random(20240229)  # noqa: S311  # always the same numbers
-    rankings = list(_rankings(chance))
-    labels = list(_labels(chance))
-    ids = (*IDS, *MANY)
+    rankings = list(_rankings(chance, many))
+    labels = list(_labels(chance, many))
+    ids = (*IDS, *many)
     known = {(row["query_id"], row["item_id"]): row["grade"] for row in labels}
     items: Rows = [
         {"item_id": item, "category": chance.choice(CATEGORIES), "popularity": chance.randint(1, 9)}
@@ -68,7 +72,7 @@ def _all_queries() -> tuple[str, ...]:
     return (*QUERIES, "long", "one item", "not relevant", "not ranked", "not labelled")
 
 
-def _rankings(chance: random.Random) -> Iterator[dict[str, object]]:
+def _rankings(chance: random.Random, many: list[str]) -> Iterator[dict[str, object]]:
     for system in SYSTEMS:
         for query in QUERIES:
             if (system, query) == ("New", "Q"):  # this system has not answered it
@@ -79,7 +83,7 @@ def _rankings(chance: random.Random) -> Iterator[dict[str, object]]:
         yield from _list(system, "not relevant", IDS[:5], SCORES, chance)
         yield from _list(system, "not labelled", IDS[:3], SCORES, chance)
     few = tuple(score / 8 for score in range(40))
-    yield from _list("new", "long", chance.sample(MANY, len(MANY)), few, chance)
+    yield from _list("new", "long", chance.sample(many, len(many)), few, chance)
 
 
 def _list(
@@ -95,11 +99,15 @@ def _list(
         yield row | {"score": chance.choice(scores), "device": device}
 
 
-def _labels(chance: random.Random) -> Iterator[dict[str, object]]:
+def _labels(chance: random.Random, many: list[str]) -> Iterator[dict[str, object]]:
     lists: dict[str, list[str]] = {
         query: chance.sample(IDS, chance.randint(1, len(IDS))) for query in QUERIES
     }
-    lists |= {"long": chance.sample(MANY, 60), "one item": ["a"], "not ranked": list(IDS[:4])}
+    lists |= {
+        "long": chance.sample(many, min(60, len(many))),
+        "one item": ["a"],
+        "not ranked": list(IDS[:4]),
+    }
     for query, items in lists.items():
         grades = [chance.choice(GRADES) for _ in items]
         grades[0] = 2.0  # something is relevant

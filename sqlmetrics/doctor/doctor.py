@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from sqlmetrics.api import run
 from sqlmetrics.checks import check
@@ -17,6 +16,7 @@ from sqlmetrics.errors import InputError, SqlmetricsError
 from sqlmetrics.grid import aligned
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.plan import plan
+from sqlmetrics.trust import Executed
 from sqlmetrics.verify import compare, evaluated_by_reference
 
 TOLERANCE = 1e-9
@@ -87,6 +87,7 @@ def examine(
     *,
     only: Callable[[str], bool] | None = None,
     told: Callable[[str], object] = str,
+    longest: int = 1000,
 ) -> Report:
     """Let a database compute hard cases, and compare every number with the reference.
 
@@ -97,13 +98,14 @@ def examine(
         engine: An open database, whose user may create a schema and tables.
         only: Tells by its name whether a case is wanted; default: all are.
         told: Is given the name of each case before it runs.
+        longest: How long the longest list is, for databases that are no fast ones.
 
     Raises:
         EngineError: If the schema or its tables cannot be made.
     """
     start = time.perf_counter()
     with engine.scratch() as schema:
-        for name, table in tables().items():
+        for name, table in tables(longest).items():
             engine.load(f"{schema}.{name}", table)
         findings = []
         for case in _wanted(engine, schema, only or bool):
@@ -144,12 +146,7 @@ def _refused(case: Refusal, engine: Database) -> Finding:
     return Finding(case.name, 0, math.inf, f"is not refused: {case.words!r}")
 
 
-def row(report: Report) -> dict[str, Any]:
-    """What is kept of a report that found nothing wrong."""
-    return {
-        "engine": report.engine,
-        "version": report.version,
-        "cases": len(report.findings),
-        "compared": report.compared,
-        "largest": float(f"{report.largest:.1e}"),
-    }
+def executed(report: Report) -> Executed:
+    """What is kept of a report in which nothing failed."""
+    cases, largest = len(report.findings), float(f"{report.largest:.1e}")
+    return Executed(report.engine, report.version, cases, report.compared, largest)

@@ -61,6 +61,7 @@ class DuckDB:
         self._own = own or connection is None
         self._connection = open_database() if connection is None else connection
         self._undo = ExitStack()
+        self._entered = 0
 
     @classmethod
     def open(cls, place: Place) -> DuckDB:
@@ -76,6 +77,9 @@ class DuckDB:
         return duckdb.__version__
 
     def __enter__(self) -> DuckDB:
+        self._entered += 1
+        if self._entered > 1:
+            return self
         if self._own:
             self._undo.callback(self._connection.close)
         else:
@@ -83,7 +87,9 @@ class DuckDB:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._undo.close()
+        self._entered -= 1
+        if not self._entered:
+            self._undo.close()
 
     def _settle(self) -> None:
         """Set what decides the meaning of our text, to be put back afterwards."""

@@ -108,8 +108,8 @@ def open_engine(connection: Any = None, *, profiles: Path | None = None) -> Engi
 
     Args:
         connection: A URL like `postgresql://user@host/database`, an output's name in
-            `profiles.yml`, or a connection object that the user already has, which is left
-            open. None: a new DuckDB in memory.
+            `profiles.yml`, a connection object that the user already has, which is left
+            open, or an engine. None: a new DuckDB in memory.
         profiles: The `profiles.yml`; default: the one in the current folder.
 
     Raises:
@@ -123,6 +123,8 @@ def open_engine(connection: Any = None, *, profiles: Path | None = None) -> Engi
         known = SCHEMES[where.scheme]
         with _driver(known):
             return cast(Engine, _class(known).open(where))
+    if hasattr(connection, "free_name"):
+        return cast(Engine, connection)
     known = _of_object(connection)
     with _driver(known):
         return cast(Engine, _class(known)(connection))

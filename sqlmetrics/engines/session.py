@@ -51,8 +51,12 @@ class Session(ABC):
         self._connection = connection
         self._own = own
         self._undo = ExitStack()
+        self._entered = 0
 
     def __enter__(self) -> Self:
+        self._entered += 1
+        if self._entered > 1:
+            return self
         if self._own:
             self._undo.callback(self._quietly, self._close)
         try:
@@ -63,7 +67,9 @@ class Session(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._undo.close()
+        self._entered -= 1
+        if not self._entered:
+            self._undo.close()
 
     @property
     @abstractmethod

@@ -1,0 +1,116 @@
+"""Every number on every engine: hard data, every metric by every preset, option and shape."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from engines.starting import STARTED, Servers
+
+from sqlmetrics.dialect import DIALECTS
+from sqlmetrics.doctor.cases import cases
+from sqlmetrics.doctor.data import tables
+from sqlmetrics.doctor.doctor import TOLERANCE, examine, executed
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database, Translated
+from sqlmetrics.listing import dialects
+from sqlmetrics.trust import keep, trust
+
+LONGEST = {"googlesql": 40}
+"""How long the longest list is, where it is not 1,000: this evaluator is made to be right."""
+
+FEW = ("preset house", "preset sklearn", "days, segments", "segments of rankings", "refuses")
+"""Cases that tell most of what there is to tell."""
+
+ENGINES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in STARTED]
+
+
+def some(name: str) -> bool:
+    return name.startswith(FEW)
+
+
+def examined(name: str, servers: Servers, only: Callable[[str], bool] | None = None) -> Any:
+    engine = servers.open(name)
+    opened: Database = engine if isinstance(engine, DuckDB) else Translated(engine)
+    with opened as database:
+        return examine(database, only=only, longest=LONGEST.get(name, 1000))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_some_numbers(name: str, servers: Servers) -> None:
+    report = examined(name, servers, some)
+    assert report.failures == []
+    assert report.compared > 15_000
+    assert 0 < report.largest <= TOLERANCE
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_number(name: str, servers: Servers) -> None:
+    report = examined(name, servers)
+    assert report.failures == []
+    assert len(report.findings) >= 90
+    assert report.compared > 130_000
+    kept = {"googlesql": "googlesql", "clickhouse_connect": "", "chdb": "clickhouse"}
+    place = kept.get(name, name)
+    if os.environ.get("UPDATE_GOLDEN") and place:
+        keep(place, executed(report))
+
+
+def test_what_was_executed_is_told() -> None:
+    """The label of every engine that is executed above, by the file that a run has left."""
+    for name in ("duckdb", "sqlite", "postgres", "mariadb", "clickhouse", "spark", "datafusion"):
+        assert trust(DIALECTS[name]).how == "executed", name
+    for name in ("bigquery", "databricks", "mysql", "redshift", "snowflake"):
+        assert trust(DIALECTS[name]).how == "executed on a relative", name
+    assert trust(DIALECTS["trino"]).run is None
+    told = {row[0]: row[2] for row in dialects()[1]}
+    assert told.keys() == DIALECTS.keys()
+
+
+def test_every_case_is_asked_of_every_dialect_that_can() -> None:
+    """What a dialect has not is left out by name, and nothing else is."""
+    asked = {name: {case.name for case in cases(one)} for name, one in DIALECTS.items()}
+    for name, dialect in DIALECTS.items():
+        left_out = asked["duckdb"] - asked[name]
+        assert left_out <= {"score_precision=float32", "no_relevant=nan"}
+        assert ("score_precision=float32" in left_out) == (not dialect.has_float32)
+        assert ("no_relevant=nan" in left_out) == (not dialect.has_nan)
+
+
+def test_the_hard_data_is_hard() -> None:
+    made = tables()
+    rankings = made["rankings"].to_pandas()
+    sizes = rankings.groupby(["system", "query_id"]).size()
+    assert (sizes.min(), sizes.max()) == (1, 1000)
+    assert {"a", "A", "a ", "á", "a\u0301"} <= set(rankings["item_id"])
+    tied = rankings.groupby(["system", "query_id", "score"]).size()
+    assert (tied > 1).sum() > 20
+    zeros = rankings[rankings["score"] == 0]["score"]
+    assert {str(zero) for zero in zeros} == {"0.0", "-0.0"}
+    assert set(rankings["query_id"]) ^ set(made["labels"].to_pandas()["query_id"]) == {
+        "not ranked",
+        "not labelled",
+    }
+
+
+def test_a_wrong_number_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the doctor says of a database whose logarithm is a little off."""
+    with DuckDB() as database:
+        rows = database.table
+
+        def off(sql: str) -> Any:
+            return rows(sql.replace("ln(2e0)", "ln(2.00001e0)"))
+
+        monkeypatch.setattr(database, "table", off)
+        monkeypatch.setattr(database, "execute", _off(database.execute))
+        report = examine(database, only=lambda name: name == "preset house")
+    (finding,) = report.failures
+    assert "dcg" in finding.where
+    assert "1 of them failed" in str(report)
+
+
+def _off(execute: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda sql: execute(sql.replace("ln(2e0)", "ln(2.00001e0)"))

@@ -1,0 +1,351 @@
+"""`evaluate` on every engine: what must mean the same there, and what goes wrong there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from engines.starting import REQUIRED, STARTED, Servers
+
+import sqlmetrics as sm
+from sqlmetrics.api import run
+from sqlmetrics.doctor.doctor import examine
+from sqlmetrics.engines.translated import Translated, database
+from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
+from sqlmetrics.inputs.opened import opened
+
+ENGINES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in STARTED]
+METRICS = ["mrr", "precision@3", "judged@2", "dcg@3", "first_rank", "ndcg@3"]
+
+LISTS: dict[str, dict[str, float]] = {
+    "minus zero": {"b": 0.0, "a": -0.0},
+    "case": {"A": 4, "a ": 3, "á": 2, "a": 1},
+    "order": {"9": 1, "10": 1, "B": 1, "a": 1},
+    "third": {"x": 3, "y": 2, "z": 1},
+    "join": {"x": 2, "y": 1},
+    "no hit": {"x": 2, "y": 1},
+}
+LABELS: dict[str, dict[str, float]] = {
+    "minus zero": {"b": 1},
+    "case": {"a": 1},
+    "order": {"9": 2},
+    "third": {"y": 1},
+    "join": {"x": 0, "never shown": 3},
+    "no hit": {"x": 0, "y": 0},
+    "no list": {"x": 1},
+}
+
+Numbers = dict[str, dict[str, float | None]]
+
+
+def rows(of: dict[str, dict[str, float]], value: str) -> pa.Table:
+    triples = [(query, item, number) for query, own in of.items() for item, number in own.items()]
+    queries, items, numbers = zip(*triples, strict=True)
+    return pa.table(
+        {"query_id": queries, "item_id": items, value: pa.array(map(float, numbers), pa.float64())}
+    )
+
+
+@pytest.fixture(scope="module")
+def answers(servers: Servers) -> Callable[[str], Numbers]:
+    """The values of each query on an engine, asked for once."""
+    kept: dict[str, Numbers] = {}
+
+    def asked(name: str) -> Numbers:
+        if name not in kept:
+            result = sm.evaluate(
+                rows(LISTS, "score"), rows(LABELS, "grade"), METRICS, connection=servers.open(name)
+            )
+            kept[name] = {row["query_id"]: row for row in result.per_query().to_pylist()}
+        return kept[name]
+
+    return asked
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_minus_zero_ties_with_zero(name: str, answers: Callable[[str], Numbers]) -> None:
+    assert answers(name)["minus zero"]["mrr"] == 1 / 2  # a comes first, whatever its sign
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_ids_are_equal_only_if_their_bytes_are(
+    name: str, answers: Callable[[str], Numbers]
+) -> None:
+    assert answers(name)["case"]["mrr"] == 1 / 4
+    assert answers(name)["case"]["judged_at_2"] == 0
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_ties_are_in_the_order_of_bytes(name: str, answers: Callable[[str], Numbers]) -> None:
+    assert answers(name)["order"]["first_rank"] == 2  # 10, 9, B, a
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_division_is_none_of_whole_numbers(name: str, answers: Callable[[str], Numbers]) -> None:
+    assert answers(name)["third"]["precision_at_3"] == pytest.approx(1 / 3, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_what_a_join_does_not_find_is_null(name: str, answers: Callable[[str], Numbers]) -> None:
+    assert answers(name)["join"]["judged_at_2"] == 1 / 2
+    assert answers(name)["join"]["dcg_at_3"] == 0
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_sum_of_nothing_is_told_from_0(name: str, answers: Callable[[str], Numbers]) -> None:
+    assert answers(name)["no hit"]["first_rank"] is None
+    assert answers(name)["no hit"]["ndcg_at_3"] is None
+    assert answers(name)["no hit"]["dcg_at_3"] == 0
+    assert answers(name)["no list"]["mrr"] == 0
+    assert answers(name)["no list"]["first_rank"] is None
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_null_and_nan_scores_are_refused(name: str, servers: Servers) -> None:
+    for score in (None, float("nan")):
+        lists = pa.table(
+            {"query_id": ["case"], "item_id": ["a"], "score": pa.array([score], pa.float64())}
+        )
+        with pytest.raises(InputError, match=r"NULL|NaN"):
+            sm.evaluate(lists, rows(LABELS, "grade"), "mrr", connection=servers.open(name))
+
+
+WEIRD = {"query_id": 'q"u`ery', "item_id": "it;em --", "score": "sc'ore", "country": "select %s"}
+VALUES = ["o'x", "'; drop table x; --", 'a"b', "\\", "%s {0} \\'", None]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_hostile_names_and_values_only_name(name: str, servers: Servers) -> None:
+    lists = rows(LISTS, "score")
+    segments = [VALUES[list(LISTS).index(query)] for query in lists["query_id"].to_pylist()]
+    lists = lists.append_column("country", pa.array(segments, pa.string()))
+    lists = lists.rename_columns([WEIRD[name] for name in lists.column_names])
+    given: dict[str, Any] = {
+        "query": WEIRD["query_id"],
+        "item": WEIRD["item_id"],
+        "score": WEIRD["score"],
+        "by": WEIRD["country"],
+        "label_columns": {"query": "query_id", "item": "item_id"},
+    }
+    labels = rows(LABELS, "grade")
+    own, wanted = (
+        sm.evaluate(lists, labels, ["mrr", "ndcg@3"], connection=connection, **given).to_dicts()
+        for connection in (servers.open(name), None)
+    )
+    assert [row["segment_value"] for row in own] == [row["segment_value"] for row in wanted]
+    for row, other in zip(own, wanted, strict=True):
+        assert row["value"] == (None if other["value"] is None else pytest.approx(other["value"]))
+
+
+INJECTIONS = (
+    "1 = 1) or (1 = 1",
+    "1 = 1; drop table labels",
+    "1 = 1 -- ",
+    "1 = 1 /*",
+    "1 = 1 union select 1",
+    "score > 0) as x; select (1",
+    "'\\' = '",
+)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_hostile_conditions_fail_cleanly(name: str, servers: Servers) -> None:
+    with Translated(servers.open(name)) as engine:
+        labels = engine.register("labels", rows(LABELS, "grade"))
+        for where in INJECTIONS:
+            try:
+                lists, given = rows(LISTS, "score"), {"where": where, "connection": engine._engine}
+                result = sm.evaluate(lists, labels, "num_q", **given)
+            except SqlmetricsError:
+                continue
+            assert where.endswith("-- ")  # a comment at the end is no harm
+            assert result["num_q"] == len(LABELS)
+        count = engine.rows(f"select count(*) from {labels}")[0][0]
+    assert count == sum(map(len, LABELS.values()))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_numbers_that_are_texts_are_refused(name: str, servers: Servers) -> None:
+    lists = pa.table({"query_id": ["case"], "item_id": ["a"], "score": ["7"]})
+    with servers.open(name) as engine:
+        held = engine.register("texts", lists)
+        labels = engine.register("labels", rows(LABELS, "grade"))
+        if engine.dialect == "duckdb":
+            assert sm.evaluate(held, labels, "num_q", connection=engine)["num_q"] == 7
+            return
+        with pytest.raises(InputError, match="VARCHAR, and is wanted as score"):
+            sm.evaluate(held, labels, "mrr", connection=engine)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_missing_table_is_told(name: str, servers: Servers) -> None:
+    spec = sm.Spec(
+        rankings={"relation": "nowhere"}, labels={"relation": "nothing"}, metrics=["mrr"]
+    )
+    with database(servers.open(name)) as engine:
+        there = opened(spec, engine)
+        with pytest.raises(InputError, match="nowhere"):
+            run(spec, there, engine)
+
+
+def test_an_unknown_object_is_no_connection() -> None:
+    with pytest.raises(SpecError, match=r"no known connection: builtins\.int"):
+        sm.evaluate([], [], "mrr", connection=7)
+
+
+# -- PostgreSQL: collations, privileges, lost connections --------------------------------
+
+
+@pytest.fixture
+def postgres(servers: Servers) -> str:
+    return str(servers.connection("postgres"))
+
+
+def _statements(url: str, *statements: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.fixture
+def people(postgres: str) -> Iterator[str]:
+    """A database that sorts like people do: 'a' < 'B', which their bytes are not."""
+    import psycopg
+
+    made = "create database people template template0 encoding 'utf8' locale 'en_US.utf8'"
+    try:
+        _statements(postgres, "drop database if exists people", made)
+    except psycopg.Error as error:
+        remedy = "apt-get install locales, localedef -i en_US -f UTF-8 en_US.UTF-8"
+        (pytest.fail if REQUIRED else pytest.skip)(
+            f"no locale en_US ({error}); get it by: {remedy}"
+        )
+    url = postgres.replace("/postgres?", "/people?")
+    with psycopg.connect(url) as connection:
+        assert connection.execute("select 'a' < 'B'").fetchone() == (True,)
+    yield url
+    _statements(postgres, "drop database people")
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_database_that_sorts_like_people_do(people: str) -> None:
+    with database(people) as engine:
+        report = examine(engine, only=lambda name: name == "preset house")
+    assert report.failures == []
+    result = sm.evaluate(rows(LISTS, "score"), rows(LABELS, "grade"), METRICS, connection=people)
+    values = {row["query_id"]: row for row in result.per_query().to_pylist()}
+    assert values["order"]["first_rank"] == 2
+
+
+RANKED = "select 'q' as query_id, 'b' as item_id, 1e0::float8 as score"
+
+
+@pytest.fixture
+def reader(postgres: str) -> Any:
+    """A connection that may read two tables, and nothing else."""
+    import psycopg
+
+    _statements(
+        postgres,
+        "drop schema if exists shop cascade",
+        "create schema shop",
+        f"create table shop.rankings as {RANKED}",
+        "create table shop.labels as select 'q' as query_id, 'b' as item_id, 1 as grade",
+        "create table shop.secret as table shop.labels",
+        "drop role if exists reader",
+        "create role reader",
+        "grant usage on schema shop to reader",
+        "grant select on shop.rankings, shop.labels to reader",
+        "revoke temporary on database postgres from public",
+    )
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("set role reader")
+        yield connection
+    _statements(postgres, "drop schema shop cascade", "drop role reader")
+
+
+@pytest.mark.xdist_group("postgres")
+def test_select_rights_are_enough(reader: Any) -> None:
+    result = sm.evaluate("shop.rankings", "shop.labels", ["mrr", "auc"], connection=reader)
+    assert result["mrr"] == 1
+    assert "create" not in result.sql
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_missing_privilege_is_told(reader: Any) -> None:
+    with pytest.raises(EngineError, match=r"a privilege is missing: permission denied.*secret"):
+        sm.evaluate("shop.rankings", "shop.secret", "mrr", connection=reader)
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_lost_connection_is_told(postgres: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        me = connection.info.backend_pid
+        _statements(postgres, f"select pg_terminate_backend({me})")
+        with pytest.raises(EngineError, match="the connection is lost"):
+            sm.evaluate("rankings", "labels", "mrr", connection=connection)
+
+
+@pytest.mark.xdist_group("postgres")
+def test_the_command_line_names_the_file_of_the_sql_that_failed(
+    postgres: str, tmp_path: Path
+) -> None:
+    _statements(
+        postgres,
+        "drop schema if exists shop2 cascade",
+        "create schema shop2",
+        f"create table shop2.rankings as {RANKED}",
+        "create view shop2.labels as "
+        "select 'q' as query_id, 'b' as item_id, 1 / (random() < 0)::int as grade",
+    )
+    line = ["evaluate", "shop2.rankings", "shop2.labels", "-m", "mrr", "--connection", postgres]
+    done = subprocess.run(
+        [sys.executable, "-m", "sqlmetrics", *line],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "division by zero" in done.stderr
+    file = Path(done.stderr.strip().rsplit("the SQL: ", 1)[1])
+    assert "select" in file.read_text("utf-8")
+    file.unlink()
+    done = subprocess.run(
+        [sys.executable, "-m", "sqlmetrics", "--errors", "json", *line],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = json.loads(done.stderr)
+    assert told["exit_code"] == 3
+    Path(told["sql"]).unlink()
+    _statements(postgres, "drop schema shop2 cascade")
+
+
+# -- MariaDB: the collation of most servers ----------------------------------------------
+
+
+@pytest.mark.xdist_group("mariadb")
+def test_a_collation_that_ignores_case_does_not_merge_ids(servers: Servers) -> None:
+    with servers.open("mariadb") as engine:
+        engine.execute(
+            "create or replace table loose "
+            "(query_id varchar(20), item_id varchar(20), score double) character set utf8mb4 collate utf8mb4_general_ci"
+        )
+        engine.execute(
+            "insert into loose values ('case', 'A', 4), ('case', 'a ', 3), ('case', 'a', 1)"
+        )
+        result = sm.evaluate("loose", rows(LABELS, "grade"), ["mrr"], connection=engine)
+        values = {row["query_id"]: row["mrr"] for row in result.per_query().to_pylist()}
+    assert values["case"] == 1 / 3
