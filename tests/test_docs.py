@@ -134,5 +134,7 @@ def test_the_page_of_dialects_lists_them() -> None:
     text = page.read_text(encoding="utf-8")
     wanted = f"```text\n{aligned(*listing.dialects())}\n```"
     if os.environ.get("UPDATE_GOLDEN"):
-        page.write_text(re.sub(r"```text\n.*?```", lambda _: wanted, text, flags=re.DOTALL), "utf-8")
+        page.write_text(
+            re.sub(r"```text\n.*?```", lambda _: wanted, text, flags=re.DOTALL), "utf-8"
+        )
     assert wanted in page.read_text(encoding="utf-8")

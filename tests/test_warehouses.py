@@ -107,6 +107,20 @@ def test_a_sum_of_nothing_is_told_from_0(name: str, answers: Callable[[str], Num
 
 
 @pytest.mark.parametrize("name", ENGINES)
+def test_branches_of_other_types_are_one_column(name: str, servers: Servers) -> None:
+    """Counts, ranks and means in the long summary, texts beside them."""
+    asked = ["first_rank", "num_q", "mrr", "num_ret", "auc", "dcg@3"]
+    tables = rows(LISTS, "score"), rows(LABELS, "grade")
+    own, wanted = (
+        sm.evaluate(*tables, asked, connection=one) for one in (servers.open(name), None)
+    )
+    assert own.summary().schema == wanted.summary().schema
+    assert [row["value"] for row in own.to_dicts()] == pytest.approx(
+        [row["value"] for row in wanted.to_dicts()], rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("name", ENGINES)
 def test_null_and_nan_scores_are_refused(name: str, servers: Servers) -> None:
     for score in (None, float("nan")):
         lists = pa.table(
@@ -192,6 +206,21 @@ def test_a_missing_table_is_told(name: str, servers: Servers) -> None:
         there = opened(spec, engine)
         with pytest.raises(InputError, match="nowhere"):
             run(spec, there, engine)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ndcg(rel=1; drop table labels)@3",
+        "rbp(p=0.5) or 1=1",
+        "ndcg@3 -- ",
+        "mrr(rel='1')",
+        "recall@1;1",
+    ],
+)
+def test_hostile_metrics_are_refused(text: str) -> None:
+    with pytest.raises(SpecError):
+        sm.Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=[text])
 
 
 def test_an_unknown_object_is_no_connection() -> None:
@@ -341,7 +370,8 @@ def test_a_collation_that_ignores_case_does_not_merge_ids(servers: Servers) -> N
     with servers.open("mariadb") as engine:
         engine.execute(
             "create or replace table loose "
-            "(query_id varchar(20), item_id varchar(20), score double) character set utf8mb4 collate utf8mb4_general_ci"
+            "(query_id varchar(20), item_id varchar(20), score double) "
+            "character set utf8mb4 collate utf8mb4_general_ci"
         )
         engine.execute(
             "insert into loose values ('case', 'A', 4), ('case', 'a ', 3), ('case', 'a', 1)"

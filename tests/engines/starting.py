@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +20,16 @@ import pytest
 from engines.data_fusion import DataFusion
 from engines.googlesql import GoogleSQL
 from sqlmetrics.engines.opening import open_engine
+
+SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    # to compile the plans takes longer than small data does
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""What a Spark for small data is told."""
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
@@ -163,19 +174,68 @@ def spark() -> Iterator[Any]:
         if not shutil.which("java"):
             raise MissingError("no java")
         folder = tempfile.mkdtemp(prefix="sqlmetrics_spark_")
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = SparkSession.builder.master("local[2]")
         for name in ("host", "bindAddress"):
             builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
-        builder = builder.config("spark.sql.shuffle.partitions", "2")
-        builder = builder.config("spark.ui.showConsoleProgress", "false")
-        # to compile the plans takes longer than the small data sets do
-        builder = builder.config("spark.sql.codegen.wholeStage", "false")
-        builder = builder.config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        for name, value in SMALL.items():
+            builder = builder.config(name, value)
         session = builder.config("spark.sql.warehouse.dir", folder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def spark_connect() -> Iterator[Any]:
+    """A server of Spark Connect, which the wheel of pyspark brings, and a client of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pyspark
+        from pyspark.sql.connect.session import SparkSession
+
+        if not shutil.which("java"):
+            raise MissingError("no java")
+        home = Path(pyspark.__file__).parent
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with subprocess.Popen(
+            [*_submit(home, port), "spark-internal"],
+            env={**os.environ, "SPARK_HOME": str(home)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as server:
+            try:
+                _wait(lambda: _answers(port), server)
+                session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+                yield session
+                session.stop()
+            finally:
+                server.terminate()
+
+
+def _submit(home: Path, port: int) -> list[str]:
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="sqlmetrics_connect_"),
+        **SMALL,
+    }
+    name = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    told = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    submit = str(home / "bin" / "spark-submit")
+    return [submit, "--master", "local[2]", "--driver-memory", "1g", "--class", name, *told]
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1):
+            return True
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -200,6 +260,7 @@ STARTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "chdb": chdb,
     "clickhouse_connect": clickhouse_connect,
     "spark": spark,
+    "spark_connect": spark_connect,
     "datafusion": datafusion,
     "googlesql": googlesql,
 }
@@ -210,6 +271,7 @@ GOT = {
     "chdb": "pip install '.[engines]'",
     "clickhouse_connect": "pip install '.[engines]'",
     "spark": "pip install '.[engines]' and Java 17",
+    "spark_connect": "pip install '.[engines]' and Java 17",
     "datafusion": "pip install '.[test]'",
     "googlesql": "pip install '.[engines]'",
 }

@@ -1,3 +1,4 @@
+-- BigQuery: parsed only; it was executed on no engine
 -- metrics: ndcg@10, recall@100, mrr
 -- conventions (house): gain=exp, discount=log2, ideal=labels_at_k,
 --     recall_denominator=r, rr_of=first, ties=id_asc, score_precision=double,
@@ -13,7 +14,7 @@ rankings_2 as (
         cast(`system` as string) as system,
         cast(`query_id` as string) as query_id,
         cast(`item_id` as string) as item_id,
-        cast(`score` as float64) as score
+        cast(`score` as float64) + 0e0 as score
     from `shop`.`rankings`
 ),
 
@@ -22,7 +23,7 @@ labels_2 as (
     select
         cast(`query_id` as string) as query_id,
         cast(`item_id` as string) as item_id,
-        cast(`grade` as float64) as grade
+        cast(`grade` as float64) + 0e0 as grade
     from `labels`
     where
         source <> 'bot'

@@ -1,3 +1,4 @@
+-- ClickHouse: executed on ClickHouse (chdb) 26.9.2.1
 -- metrics: ndcg@10, recall@100, mrr
 -- conventions (house): gain=exp, discount=log2, ideal=labels_at_k,
 --     recall_denominator=r, rr_of=first, ties=id_asc, score_precision=double,
@@ -22,7 +23,7 @@ labels_2 as (
     select
         cast("query_id" as Nullable(String)) as query_id,
         cast("item_id" as Nullable(String)) as item_id,
-        cast("grade" as Nullable(Float64)) as grade
+        cast("grade" as Nullable(Float64)) + 0e0 as grade
     from "labels"
     where
         source <> 'bot'

@@ -1,3 +1,4 @@
+-- PostgreSQL: executed on PostgreSQL 18.4
 -- metrics: ndcg@10, recall@100, mrr
 -- conventions (house): gain=exp, discount=log2, ideal=labels_at_k,
 --     recall_denominator=r, rr_of=first, ties=id_asc, score_precision=double,

@@ -1,3 +1,4 @@
+-- Snowflake: executed on fakesnow 0.12 as a relative
 -- metrics: ndcg@10, recall@100, mrr
 -- conventions (house): gain=exp, discount=log2, ideal=labels_at_k,
 --     recall_denominator=r, rr_of=first, ties=id_asc, score_precision=double,
