@@ -14,7 +14,7 @@ from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.failure import DENIED, StatementError
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.inputs.opened import opened
-from sqlmetrics.inputs.relation import Relation, Tables
+from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
 from sqlmetrics.plan import Plan, plan, tables_of
 from sqlmetrics.result import Result, in_order, with_dates
@@ -277,7 +277,7 @@ def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
 
 
 def _has(relation: Relation, column: str, engine: Database) -> bool:
-    there = engine.columns(sql.source_text(relation))
+    there = engine.columns(sql.source_text(shown(relation, engine.translation)))
     return column.casefold() in map(str.casefold, there)
 
 
