@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from sqlmetrics import checks, sql
 from sqlmetrics.caveats import caveats
+from sqlmetrics.dialect import KEPT
 from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.failure import DENIED, StatementError
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.inputs.opened import opened
-from sqlmetrics.inputs.relation import Relation, Tables
+from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
 from sqlmetrics.plan import Plan, plan, tables_of
 from sqlmetrics.result import Result, in_order, with_dates
@@ -46,6 +47,7 @@ def evaluate(
     grades: Mapping[str, float] | None = None,
     label_columns: Mapping[str, str] | None = None,
     check: bool = True,
+    per_query: bool = True,
     **conventions: Any,
 ) -> Result:
     """Evaluate rankings against labels, inside DuckDB or the database that has them.
@@ -83,6 +85,8 @@ def evaluate(
         grades: The numbers of grades that are texts, like {"high": 3, "none": 0}.
         label_columns: Names that the labels have for `query`, `item`, `grade`, `date`.
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
+        per_query: Whether to fetch the per-query table too. Without it nothing leaves the
+            database but the summary.
         **conventions: Options that override the preset's, like `gain="linear"`. A list
             of values of a metric's option gives every metric once for each value.
 
@@ -124,7 +128,7 @@ def evaluate(
             label_columns=label_columns,
             **conventions,
         )
-        return run(spec, tables, engine, check=check)
+        return run(spec, tables, engine, check=check, per_query=per_query)
 
 
 def asked(
@@ -209,14 +213,17 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
     return f"-- {about}\n{translation.text(text)}"
 
 
-def run(spec: Spec, tables: Tables, engine: Database, *, check: bool = True) -> Result:
+def run(
+    spec: Spec, tables: Tables, engine: Database, *, check: bool = True, per_query: bool = True
+) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
     the_plan = plan(spec, tables)
     if check:
         checks.check(the_plan, engine)
-    with _scripted(the_plan, engine) as script:
+    with _scripted(the_plan, engine, per_query=per_query) as script:
         checks.check_kept(the_plan, script, engine)
-        summary, per_query = map(engine.table, (script.summary, script.per_query))
+        summary = engine.table(script.summary)
+        rows = engine.table(script.per_query) if per_query else None
         notes = checks.notes(script, engine)
     notes += caveats(spec, the_plan.measures, summary.to_pylist())
     hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
@@ -227,14 +234,14 @@ def run(spec: Spec, tables: Tables, engine: Database, *, check: bool = True) -> 
         notes=tuple(notes),
         keys=the_plan.shape.keys,
         _summary=in_order(_with_hashes(with_dates(summary), hashes), the_plan.measures),
-        _per_query=with_dates(per_query),
+        _per_query=None if rows is None else with_dates(rows),
     )
 
 
 @contextmanager
-def _scripted(the_plan: Plan, engine: Database) -> Iterator[sql.Script]:
+def _scripted(the_plan: Plan, engine: Database, *, per_query: bool) -> Iterator[sql.Script]:
     """The statements of a plan, while what they keep is kept, if a table may be made."""
-    script = sql.script(the_plan, engine.free_name(sql.KEPT))
+    script = sql.script(the_plan, engine.free_name(KEPT), per_query=per_query)
     with ExitStack() as kept:
         if script.keep:
             try:
@@ -242,7 +249,7 @@ def _scripted(the_plan: Plan, engine: Database) -> Iterator[sql.Script]:
             except StatementError as error:
                 if error.reason != DENIED:
                     raise
-                script = sql.script(the_plan, table="")
+                script = sql.script(the_plan, table="", per_query=per_query)
         yield script
 
 
@@ -281,7 +288,7 @@ def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
 
 
 def _has(relation: Relation, column: str, engine: Database) -> bool:
-    there = engine.columns(sql.source_text(relation))
+    there = engine.columns(sql.source_text(shown(relation, engine.translation)))
     return column.casefold() in map(str.casefold, there)
 
 

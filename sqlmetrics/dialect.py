@@ -29,11 +29,15 @@ class Dialect:
         signed_zero: Whether -0.0 and 0.0 are two values to it, at least in some places.
         partitions_floats: Whether a window can be partitioned by a number that is no whole one.
         names_columns: Whether a column of a join keeps its own name only if that is said.
+        distributes: Whether rows are brought together by query once, for the join with the
+            labels and for the window; else each of the two would move all rows.
         casts_texts: Whether any text can be cast to a number, and columns need no type.
         settings: What stands behind a query so that it means the same.
         keep: How a statement that keeps a query's rows for a while begins; empty where
             there is none, and the query runs again for each table.
         drop: What they are dropped with.
+        hides_kept: Whether a query that has CTEs does not find what was kept, but computes it
+            again; subqueries do find it.
     """
 
     name: str
@@ -49,11 +53,16 @@ class Dialect:
     signed_zero: bool = False
     partitions_floats: bool = True
     names_columns: bool = False
+    distributes: bool = False
     casts_texts: bool = False
     settings: str = ""
     keep: str = "create temporary table"
     drop: str = "drop table"
+    hides_kept: bool = False
 
+
+KEPT = "sqlmetrics_per_query"
+"""The temporary table that keeps the values of the queries, where the name is free."""
 
 _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 """ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
@@ -152,8 +161,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "Apache Spark",
                 "spark",
                 text="STRING",
+                distributes=True,
                 keep="cache table",
                 drop="drop view",
+                hides_kept=True,
             ),
             Dialect(
                 "sqlite",

@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from sqlmetrics.dialect import Dialect
+from sqlmetrics.dialect import KEPT, Dialect
 from sqlmetrics.errors import SpecError
 
 ALLOWED = frozenset(
@@ -257,7 +257,33 @@ def _name_columns(tree: Tree, dialect: Dialect) -> None:
                 column.replace(exp.alias_(column.copy(), column.name))
 
 
-CHANGES = (_quote, _divide, _order, _as_bytes, _underflow, _partition, _unsign_zeros, _name_columns)
+def _distribute(tree: Tree, dialect: Dialect) -> None:
+    """The tables that are joined and ranked, each distributed by query before."""
+    ranked = [cte for cte in tree.ctes if cte.alias == "ranked"] if dialect.distributes else ()
+    for table in [table for cte in ranked for table in cte.find_all(exp.Table)]:
+        rows = exp.select("*").from_(table.copy())
+        query = exp.Ordered(this=exp.column("query_id"), nulls_first=True)
+        rows.set("distribute", exp.Distribute(expressions=[query]))
+        table.replace(rows.subquery(table.alias_or_name))
+
+
+def _unfold(tree: Tree, dialect: Dialect) -> None:
+    """Subqueries for the stages that follow from what was kept."""
+    stages = {cte.alias: cte.this for cte in tree.ctes} if dialect.hides_kept else {}
+    first = next(iter(stages.values()), None)
+    if first is None or not any(one.name.startswith(KEPT) for one in first.find_all(exp.Table)):
+        return
+    tree.set("with_", None)
+    while there := [one for one in tree.find_all(exp.Table) if one.name in stages]:
+        for table in there:
+            table.replace(stages[table.name].copy().subquery(table.alias_or_name))
+
+
+CHANGES = (
+    *(_quote, _divide, _order, _as_bytes, _underflow, _partition, _unsign_zeros, _name_columns),
+    _distribute,
+    _unfold,
+)
 
 
 # -- text -------------------------------------------------------------------------------

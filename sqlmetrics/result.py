@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sqlmetrics.errors import SpecError
 from sqlmetrics.measure import Measure
 from sqlmetrics.spec import Spec
 
@@ -36,7 +37,7 @@ class Result:
     notes: tuple[str, ...]
     keys: tuple[str, ...]
     _summary: pa.Table
-    _per_query: pa.Table
+    _per_query: pa.Table | None
 
     def __getitem__(self, text: str) -> float | Result | None:
         """One metric, in any spelling.
@@ -64,7 +65,7 @@ class Result:
             self,
             measures=(measure,),
             _summary=rows,
-            _per_query=self._per_query.drop_columns(others),
+            _per_query=None if self._per_query is None else self._per_query.drop_columns(others),
         )
 
     @property
@@ -92,7 +93,12 @@ class Result:
 
         NULL where the query is left out of the metric's mean. A metric of all lists
         together has no column. The rows are in the order of those keys.
+
+        Raises:
+            SpecError: If the evaluation was asked not to fetch it.
         """
+        if self._per_query is None:
+            raise SpecError("the per-query table was not fetched; evaluate with per_query=True")
         keys = [key for key in KEYS if key in self._per_query.column_names]
         return self._per_query.sort_by([(key, "ascending") for key in keys])
 

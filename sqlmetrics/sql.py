@@ -8,13 +8,11 @@ from textwrap import indent
 from typing import Any
 
 from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.dialect import KEPT
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.plan import Plan
 from sqlmetrics.stage import Stage
 from sqlmetrics.template import environment, finished, lines
-
-KEPT = "sqlmetrics_per_query"
-"""The temporary table that keeps the values of the queries, where the name is free."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Script:
 
     Attributes:
         keep: Computes `per_query` once and keeps it; empty where nothing can be kept.
-        per_query: Reads the per-query table from what was kept.
+        per_query: Reads the per-query table from what was kept; empty where nobody asks.
         summary: Computes the summary from what was kept.
         drop: Removes what was kept.
         stages: The stages of `per_query`, for what else is read from it.
@@ -61,7 +59,7 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
     return _header(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
 
 
-def script(plan: Plan, table: str = KEPT) -> Script:
+def script(plan: Plan, table: str = KEPT, *, per_query: bool = True) -> Script:
     """The evaluation as statements that go through the data once.
 
     For metrics of all lists together the summary goes through it a second time: to keep
@@ -70,19 +68,20 @@ def script(plan: Plan, table: str = KEPT) -> Script:
     Args:
         plan: What to print.
         table: The name of what is kept; empty if nothing may be.
+        per_query: Whether the per-query table is wanted.
     """
     dialect = plan.shape.at.translation.dialect
     stages = plan.inputs + plan.per_query
     if not (dialect.keep and table):
-        per_query = query(plan, per_query=True).rstrip()
-        return Script("", per_query, query(plan).rstrip(), "", stages)
+        rows = query(plan, per_query=True).rstrip() if per_query else ""
+        return Script("", rows, query(plan).rstrip(), "", stages)
     kept = Stage("per_query", "kept", {"table": table})
     again = plan.inputs + plan.again if plan.again else ()
     body = with_stages(stages, "select *\nfrom per_query")
     return Script(
         keep=_header(plan) + f"{dialect.keep} {table} as\n{body}",
         summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
-        per_query=_per_query(plan, table),
+        per_query=_per_query(plan, table) if per_query else "",
         drop=f"{dialect.drop} {table}",
         stages=(kept,),
     )

@@ -89,3 +89,14 @@ def test_the_same_question_has_the_same_definition() -> None:
     assert hashes("ndcg@3", gain="linear") == hashes("ndcg(gain=linear)@3")
     assert hashes("ndcg@3") != hashes("ndcg@3", ties="id_desc")
     assert len(hashes("ndcg@3", "ndcg@4", "mrr")) == 3
+
+
+def test_the_per_query_table_may_stay_where_it_is() -> None:
+    whole = sm.evaluate(RANKINGS, LABELS, ["mrr", "hit@1"], system="model")
+    summary = sm.evaluate(RANKINGS, LABELS, ["mrr", "hit@1"], system="model", per_query=False)
+    assert summary.to_dicts() == whole.to_dicts()
+    assert repr(summary) == repr(whole)
+    assert "from sqlmetrics_per_query;" not in summary.sql.partition("from summary")[2]
+    for result in (summary, summary["mrr"]):
+        with pytest.raises(sm.SpecError, match="was not fetched; evaluate with per_query=True"):
+            result.per_query()

@@ -20,8 +20,10 @@ from sqlmetrics.engines.session import Session
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
 }
-"""Settings that decide what our text means: errors instead of NULL, and times without a zone."""
+"""Settings for our text. The first two decide what it means: errors instead of NULL, and times
+without a zone. By the last, rows that are distributed by query are joined where they are."""
 
 OWN = {
     "spark.ui.enabled": "false",

@@ -9,7 +9,7 @@ from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError
 from sqlmetrics.inputs.held import arrow_of
 from sqlmetrics.inputs.lists import listed
-from sqlmetrics.inputs.relation import Relation, Tables, typed
+from sqlmetrics.inputs.relation import Relation, Tables, shown, typed
 from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.source import RankingColumns, Source
 from sqlmetrics.spec import Spec
@@ -83,6 +83,6 @@ def _read_as(source: Source, relation: Relation, there: set[str]) -> Iterator[tu
 def _types(relation: Relation, engine: Database) -> Mapping[str, str]:
     """The types of a table's columns; none if it cannot be read, which the checks tell."""
     try:
-        return engine.columns(source_text(typed(relation)))
+        return engine.columns(source_text(shown(typed(relation), engine.translation)))
     except InputError:
         return {}

@@ -62,9 +62,14 @@ class Tables:
 
     def shown(self, relation: Relation) -> Relation:
         """A table as the compiler prints it: a query of the user's is hidden from translation."""
-        if relation.template != "query":
-            return relation
-        return replace(relation, place=self.translation.query(relation.place))
+        return shown(relation, self.translation)
+
+
+def shown(relation: Relation, translation: Translation) -> Relation:
+    """A relation as a translation takes it: a query of the user's stays as it is."""
+    if relation.template != "query":
+        return relation
+    return replace(relation, place=translation.query(relation.place))
 
 
 def typed(relation: Relation) -> Relation:

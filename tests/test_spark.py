@@ -1,0 +1,167 @@
+"""Spark over a partitioned folder of Parquet: DuckDB's numbers, and the plan that it chose."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sqlmetrics as sm
+from sqlmetrics.engines.spark import SETTINGS
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
+
+METRICS = ["ndcg@10", "recall@100", "mrr"]
+QUERIES, RESULTS = 60, 30
+
+CLUSTER = """
+import json, sys
+from pyspark.sql import SparkSession
+import sqlmetrics as sm
+builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+settings = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
+}
+for name, value in settings.items():
+    builder = builder.config(name, value)
+session = builder.getOrCreate()
+metrics, *sources = map(json.loads, sys.argv[1:])
+less = {"check": False, "per_query": False}
+result = sm.evaluate(*sources, metrics, by="shard", connection=session, **less)
+workers = session._jsc.sc().getExecutorMemoryStatus().size() - 1
+print(json.dumps([workers, [[row["numerator"], row["n_queries"]] for row in result.to_dicts()]]))
+session.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rankings in partitions, and labels."""
+    place = tmp_path_factory.mktemp("spark")
+    rows = [(query, item) for query in range(QUERIES) for item in range(RESULTS)]
+    rankings = {
+        "query_id": [f"q{query}" for query, _ in rows],
+        "item_id": [f"i{item}" for _, item in rows],
+        "score": [float(query * 7 + item * 11 % 13) for query, item in rows],
+        "shard": ["ab"[query % 2] for query, _ in rows],
+    }
+    some = [(query, item) for query, item in rows if (query + item) % 4 == 0]
+    labels = {
+        "query_id": [f"q{query}" for query, _ in some],
+        "item_id": [f"i{item + 3}" for _, item in some],
+        "grade": [item % 4 for _, item in some],
+    }
+    pq.write_to_dataset(pa.table(rankings), place / "rankings", partition_cols=["shard"])
+    pq.write_to_dataset(pa.table(labels), place / "labels")
+    return place
+
+
+@pytest.fixture
+def session(servers: Any) -> Any:
+    return servers.connection("spark")
+
+
+def sources(folder: Path) -> list[str]:
+    return [f"select * from parquet.`{folder / name}`" for name in ("rankings", "labels")]
+
+
+def on_duckdb(folder: Path) -> list[dict[str, Any]]:
+    paths = [f"{folder / name}/" for name in ("rankings", "labels")]
+    return sm.evaluate(*paths, METRICS, by="shard").to_dicts()
+
+
+@contextmanager
+def with_settings(session: Any, **more: str) -> Iterator[None]:
+    """The session as the engine sets it."""
+    settings = SETTINGS | {f"spark.sql.{name}": value for name, value in more.items()}
+    before = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        session.conf.unset(name) if value is None else session.conf.set(name, value)
+
+
+def plan_of(session: Any, text: str) -> str:
+    return str(session.sql(text)._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.fixture(scope="module")
+def statements(folder: Path, servers: Any) -> list[str]:
+    """What keeps the queries' values, the summary, the per-query table and the end."""
+    session = servers.connection("spark")
+    result = sm.evaluate(*sources(folder), METRICS, connection=session, check=False)
+    return result.sql.removesuffix(";\n").split(";\n\n")
+
+
+def test_a_partitioned_folder_gives_what_duckdb_gives(folder, session):
+    result = sm.evaluate(
+        *sources(folder), METRICS, by="shard", connection=session, per_query=False
+    ).to_dicts()
+    wanted = on_duckdb(folder)
+    assert len(wanted) == len(METRICS) * 3
+    for ours, theirs in zip(result, wanted, strict=True):
+        numbers = ("value", "numerator", "denominator", "sum_sq", "n_queries", "n_skipped")
+        assert [ours[name] for name in numbers] == pytest.approx(
+            [theirs[name] for name in numbers], abs=1e-9
+        )
+        assert [ours["metric"], ours["segment_value"]] == [
+            theirs["metric"],
+            theirs["segment_value"],
+        ]
+
+
+def test_without_per_query_only_the_summary_is_fetched(folder, session):
+    less = {"check": False, "per_query": False}
+    result = sm.evaluate(*sources(folder), METRICS, connection=session, **less)
+    with pytest.raises(sm.SpecError, match="evaluate with per_query=True"):
+        result.per_query()
+    assert result["mrr"] == pytest.approx(on_duckdb(folder)[2]["value"], abs=1e-9)
+    assert len(result.sql.removesuffix(";\n").split(";\n\n")) == 3
+
+
+def test_rows_move_once_by_query(statements, session):
+    # no table is small enough to be sent to all: as it is with millions of rows
+    with with_settings(session, autoBroadcastJoinThreshold="-1"):
+        plan = plan_of(session, statements[0].partition("cache table sqlmetrics_per_query as\n")[2])
+    assert "CartesianProduct" not in plan
+    assert "BroadcastNestedLoopJoin" not in plan
+    moved = re.findall(r"Exchange hashpartitioning\(([^)]*)\), (\w+)", plan)
+    # the rankings once; the labels once for the join and once for their own order
+    assert len(moved) == 3
+    assert all(re.fullmatch(r"query_id#\d+, \d+", keys) for keys, _ in moved)
+
+
+def test_the_summary_reads_what_was_kept(statements, session):
+    keep, summary, per_query, drop = statements
+    with with_settings(session):
+        session.sql(keep)
+        plans = [plan_of(session, text) for text in (summary, per_query)]
+        session.sql(drop)
+    for plan in plans:
+        assert "InMemoryTableScan" in plan
+        assert "CartesianProduct" not in plan
+
+
+def test_a_cluster_of_two_workers_gives_what_duckdb_gives(folder, session):
+    given = [json.dumps(one) for one in (METRICS, *sources(folder))]
+    command = [sys.executable, "-c", CLUSTER, *given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    workers, rows = json.loads(done.stdout.splitlines()[-1])
+    assert workers == 2
+    wanted = [[row["numerator"], row["n_queries"]] for row in on_duckdb(folder)]
+    assert [pytest.approx(row, abs=1e-9) for row in rows] == wanted
