@@ -258,9 +258,14 @@ def _name_columns(tree: Tree, dialect: Dialect) -> None:
 
 
 def _distribute(tree: Tree, dialect: Dialect) -> None:
-    """The tables that are joined and ranked, each distributed by query before."""
-    ranked = [cte for cte in tree.ctes if cte.alias == "ranked"] if dialect.distributes else ()
-    for table in [table for cte in ranked for table in cte.find_all(exp.Table)]:
+    """What is joined by query, distributed by it before: the two tables, and all lists.
+
+    The lists come from a join with the systems, and Spark would keep them in one task a system.
+    """
+    ctes = tree.ctes if dialect.distributes else ()
+    tables = [(cte.alias, table) for cte in ctes for table in cte.find_all(exp.Table)]
+    joined = [table for stage, table in tables if stage == "ranked" or table.name == "evaluated"]
+    for table in joined:
         rows = exp.select("*").from_(table.copy())
         query = exp.Ordered(this=exp.column("query_id"), nulls_first=True)
         rows.set("distribute", exp.Distribute(expressions=[query]))

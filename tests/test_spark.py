@@ -152,7 +152,7 @@ def test_the_summary_reads_what_was_kept(statements, session):
         plans = [plan_of(session, text) for text in (summary, per_query)]
         session.sql(drop)
     for plan in plans:
-        assert "InMemoryTableScan" in plan
+        assert "Scan In-memory table sqlmetrics_per_query" in plan
         assert "CartesianProduct" not in plan
 
 
