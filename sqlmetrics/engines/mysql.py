@@ -122,10 +122,15 @@ class MySQL(DbApi):
         return "temporary " if self.dialect == "mariadb" else ""
 
     def _settings(self) -> dict[str, str]:
-        """Settings that decide what our text means, or (the last) whether it ever ends."""
+        """Settings that decide what our text means, or (the last two) whether it ever ends.
+
+        A stage that is merged into another is joined by expressions, for which there is
+        neither a key nor a hash join.
+        """
         settings = {
             "sql_mode": "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO",
             "collation_connection": self.collation,
+            "optimizer_switch": "derived_merge=off",
         }
         return settings | ({"join_cache_level": "4"} if self.dialect == "mariadb" else {})
 
