@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.plan import Plan
 from sqlmetrics.problem import Problem
@@ -196,12 +197,8 @@ class _Look:
         """Lists without an item, where it matters that they leave no row behind."""
         shape, options = self.plan.shape, self.plan.spec.options
         over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
-        as_missing = options["missing"] == "zero" and over <= {
-            "labels",
-            "relevant",
-            "hits",
-            "relevant_shown",
-        }
+        needs_list = any("is_ranked" in OPTIONS["average_over"].choice(one).only for one in over)
+        as_missing = options["missing"] == "zero" and not needs_list
         if as_missing and "metric_date" not in shape.keys:
             return
         relation = shape.at.rankings

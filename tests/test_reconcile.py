@@ -226,6 +226,16 @@ def test_what_is_known_is_not_varied() -> None:
         assert evaluated(toy(), one, ties="input_order") == pytest.approx(one.value)
 
 
+def test_a_mean_of_rounded_values_that_weigh_is_found() -> None:
+    """2/3 is .67, and weighs 4 beside 1, which weighs 3: (4 * .67 + 3 * 1) / 7."""
+    lists = {"q": {"x": 4.0, "a": 3.0, "b": 2.0, "c": 1.0}, "r": {"a": 3.0, "b": 2.0, "c": 1.0}}
+    grades = {"q": {"x": 0, "a": 1, "b": 0, "c": 0}, "r": {"a": 1, "b": 0, "c": 0}}
+    found = sm.reconcile(lists, grades, "gauc", ".811429")
+    first = found.candidates[0]
+    assert first.value == pytest.approx((4 * 0.67 + 3) / 7, rel=1e-12)
+    assert first.departures == {"gauc_weight": "impressions"}
+
+
 METRICS = ["ndcg@3", "ap", "f(beta=2)@2", "gauc", "pnr"]
 MORE = [
     "ndcg", "recall@2", "num_q", "ap@3", "mrr", "precision@3", "hit@2", "rprec", "f1@3",

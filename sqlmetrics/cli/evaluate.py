@@ -29,10 +29,30 @@ COLUMNS = {
 }
 
 
-def column_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`--query`, `--item` and so on, one option a role."""
-    for role, text in reversed(COLUMNS.items()):
-        command = click.option(f"--{role}", metavar="COLUMN", help=text)(command)
+_TABLES = (
+    click.option("--where", metavar="CONDITION", help="Only these rows of the rankings."),
+    click.option(
+        "--grades",
+        multiple=True,
+        metavar="TEXT=NUMBER",
+        help="The number of a grade that is a text, like high=3.",
+    ),
+    *(click.option(f"--{role}", metavar="COLUMN", help=text) for role, text in COLUMNS.items()),
+    click.option(
+        "--label-column",
+        "label_columns",
+        multiple=True,
+        metavar="ROLE=COLUMN",
+        help="A column that the labels name differently, like query=qid.",
+    ),
+    click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named."),
+)
+
+
+def table_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What a command is told of its tables: conditions, grades, columns, the database."""
+    for option in reversed(_TABLES):
+        command = option(command)
     return command
 
 
@@ -57,22 +77,7 @@ def column_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--items", metavar="TABLE", help="What is known of items: category, popularity, vector."
 )
-@click.option("--where", metavar="CONDITION", help="Only these rows of the rankings.")
-@click.option(
-    "--grades",
-    multiple=True,
-    metavar="TEXT=NUMBER",
-    help="The number of a grade that is a text, like high=3.",
-)
-@column_options
-@click.option(
-    "--label-column",
-    "label_columns",
-    multiple=True,
-    metavar="ROLE=COLUMN",
-    help="A column that the labels name differently, like query=qid.",
-)
-@click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named.")
+@table_options
 @connection_options
 @click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
 @click.option("--tie-audit", is_flag=True, help="How much equal scores matter, instead.")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.common import error_options
-from sqlmetrics.cli.evaluate import column_options, convention_value, grade_number, pairs
+from sqlmetrics.cli.evaluate import convention_value, grade_number, pairs, table_options
 
 NOTHING_FITS = 1
 
@@ -39,22 +39,7 @@ NOTHING_FITS = 1
     help="What is known of the conventions, and not varied: list options.",
 )
 @click.option("--queries", metavar="TABLE", help="What is known of queries: weights, days.")
-@click.option("--where", metavar="CONDITION", help="Only these rows of the rankings.")
-@click.option(
-    "--grades",
-    multiple=True,
-    metavar="TEXT=NUMBER",
-    help="The number of a grade that is a text, like high=3.",
-)
-@column_options
-@click.option(
-    "--label-column",
-    "label_columns",
-    multiple=True,
-    metavar="ROLE=COLUMN",
-    help="A column that the labels name differently, like query=qid.",
-)
-@click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named.")
+@table_options
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @click.option("--sql", is_flag=True, help="Print the statement that ran instead.")
 @click.option(

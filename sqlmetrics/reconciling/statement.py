@@ -188,7 +188,8 @@ class Statement:
                 yield Column(_known(column, top), named(formula, "numerator"))
                 yield Column(_known(column, bottom), named(formula, "denominator"))
             else:
-                total = _known(column, top) if weighs else f"sum({_rounded(column, way)}{times})"
+                factor = f" * {bottom}" if weighs else times
+                total = f"sum({_rounded(column, way)}{factor})"
                 yield Column(total, named(formula, "total", way))
 
 
