@@ -11,6 +11,7 @@ import pytest
 
 import sqlmetrics as sm
 from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.dialect import DIALECTS
 from sqlmetrics.measure import Measure
 from sqlmetrics.presets import PRESETS
 from sqlmetrics.result import Result
@@ -378,16 +379,14 @@ def test_the_default_dialect_is_duckdb() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "message"),
-    [
-        ("duckbd", "unknown dialect 'duckbd'; did you mean 'duckdb'? known: duckdb"),
-        ("oracle", "unknown dialect 'oracle'; known: duckdb"),
-    ],
+    ("dialect", "nearest"),
+    [("duckbd", "did you mean 'duckdb'? "), ("oracle", "")],
 )
-def test_an_unknown_dialect_is_refused(dialect: str, message: str) -> None:
+def test_an_unknown_dialect_is_refused(dialect: str, nearest: str) -> None:
     with pytest.raises(sm.SpecError) as caught:
         sm.compile(spec(), dialect)
-    assert str(caught.value) == message
+    known = ", ".join(sorted(DIALECTS))
+    assert str(caught.value) == f"unknown dialect {dialect!r}; {nearest}known: {known}"
 
 
 def test_data_in_memory_has_no_text() -> None:

@@ -1,4 +1,4 @@
--- BigQuery: parsed only; it was executed on no engine
+-- BigQuery: executed on GoogleSQL 0.1.5 as a relative
 -- metrics: ndcg@10, recall@100, mrr
 -- conventions (house): gain=exp, discount=log2, ideal=labels_at_k,
 --     recall_denominator=r, rr_of=first, ties=id_asc, score_precision=double,
