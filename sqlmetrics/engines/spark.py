@@ -148,10 +148,19 @@ class Spark(Session):
     def _frame(self, table: pa.Table) -> Any:
         """Through a Parquet file where executors see our disk: several times as fast."""
         if not self._is_local():
-            return self._connection.createDataFrame(table)
+            return self._sent(table)
         file = Path(self._undo.enter_context(TemporaryDirectory())) / "rows.parquet"
         pq.write_table(table, file)
         return self._connection.read.parquet(str(file))
+
+    def _sent(self, table: pa.Table) -> Any:
+        """Over the connection; of no rows Spark cannot tell the types."""
+        if table.num_rows:
+            return self._connection.createDataFrame(table)
+        names = map(self._quoted, table.column_names)
+        columns = zip(names, self._types(table), strict=True)
+        schema = ", ".join(f"{name} {kind}" for name, kind in columns)
+        return self._connection.createDataFrame([], schema)
 
     def _is_local(self) -> bool:
         try:
