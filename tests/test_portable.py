@@ -13,6 +13,7 @@ import sqlmetrics as sm
 from sqlmetrics.dialect import DIALECTS, Dialect
 from sqlmetrics.doctor.cases import cases
 from sqlmetrics.portable import is_condition, translated
+from sqlmetrics.trust import trust
 
 OTHERS = [one for one in DIALECTS.values() if one.name != "duckdb"]
 GOLDEN = Path(__file__).parent / "golden"
@@ -164,5 +165,7 @@ def test_the_text_is_as_it_was_read(name: str) -> None:
     file = GOLDEN / f"ndcg.{name}.sql"
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text)
-    assert text.split("\n", 1)[1] == file.read_text().split("\n", 1)[1]
-    assert text.startswith("-- ")  # the label of trust: it changes with what was executed
+    label, rest = text.split("\n", 1)
+    assert rest == file.read_text().split("\n", 1)[1]
+    # the label changes with what was executed
+    assert label == f"-- {DIALECTS[name].title}: {trust(DIALECTS[name])}"

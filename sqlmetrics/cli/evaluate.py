@@ -115,22 +115,23 @@ def evaluate(
 
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
-    result = run(
-        rankings,
-        labels,
-        metrics,
-        connection=engine_of(db, connection, profiles),
-        check=not skip_input_checks,
-        label_columns=pairs(label_columns, "--label-column"),
-        grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
-        **given,
-    )
-    if tie_audit:
-        from sqlmetrics.auditing import ties
+    with engine_of(db, connection, profiles) as engine:
+        result = run(
+            rankings,
+            labels,
+            metrics,
+            connection=engine,
+            check=not skip_input_checks,
+            label_columns=pairs(label_columns, "--label-column"),
+            grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+            **given,
+        )
+        if tie_audit:
+            from sqlmetrics.auditing import ties
 
-        audit = ties.tie_audit(result.spec, engine_of(db, connection, profiles))
-        emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, output, out)
-        return
+            audit = ties.tie_audit(result.spec, engine)
+            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, output, out)
+            return
     emit_result(result, per_query, output, out)
 
 

@@ -110,11 +110,13 @@ def mariadb() -> Iterator[str]:
     data, socket = folder / "data", folder / "socket"
     install = ["mariadb-install-db", "--no-defaults", f"--user={user}", f"--datadir={data}"]
     install += ["--auth-root-authentication-method=normal", "--skip-test-db"]
-    subprocess.run(install, check=True, capture_output=True)
+    # a server that starts deletes the temporary tables of all others that share its folder
+    own = os.environ | {"TMPDIR": str(folder)}
+    subprocess.run(install, check=True, capture_output=True, env=own)
     serve = ["mariadbd", "--no-defaults", f"--user={user}", f"--datadir={data}"]
     serve += [f"--socket={socket}", "--skip-networking", "--local-infile=1", "--skip-log-bin"]
     serve += ["--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"]
-    with subprocess.Popen(serve, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(serve, stderr=subprocess.DEVNULL, env=own) as server:
         try:
             _wait(socket.exists, server)
             url = f"mysql://root@localhost/sqlmetrics?unix_socket={socket}"
