@@ -17,7 +17,9 @@ from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
-from sqlmetrics.plan import Plan, plan, tables_of
+from sqlmetrics.offer import offered
+from sqlmetrics.plan import Plan, tables_of
+from sqlmetrics.plan import plan as planned
 from sqlmetrics.result import Result, in_order, with_dates
 from sqlmetrics.spec import Spec
 from sqlmetrics.translation import Translation
@@ -48,6 +50,7 @@ def evaluate(
     label_columns: Mapping[str, str] | None = None,
     check: bool = True,
     per_query: bool = True,
+    plan: str | None = None,
     **conventions: Any,
 ) -> Result:
     """Evaluate rankings against labels, inside DuckDB or the database that has them.
@@ -87,6 +90,8 @@ def evaluate(
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the
             database but the summary.
+        plan: The physical plan: `window` or `lists`; the fastest if none is named. The
+            numbers are the same.
         **conventions: Options that override the preset's, like `gain="linear"`. A list
             of values of a metric's option gives every metric once for each value.
 
@@ -128,7 +133,7 @@ def evaluate(
             label_columns=label_columns,
             **conventions,
         )
-        return run(spec, tables, engine, check=check, per_query=per_query)
+        return run(spec, tables, engine, check=check, per_query=per_query, physical=plan)
 
 
 def asked(
@@ -206,7 +211,7 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
         SpecError: If the dialect is unknown or the spec cannot be compiled.
     """
     translation = Translation(named(dialect))
-    text = sql.query(plan(spec, tables_of(spec, translation)), per_query=per_query)
+    text = sql.query(planned(spec, tables_of(spec, translation)), per_query=per_query)
     if not translation.changes:
         return text
     about = f"{translation.dialect.title}: {trust(translation.dialect)}"
@@ -214,12 +219,19 @@ def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> 
 
 
 def run(
-    spec: Spec, tables: Tables, engine: Database, *, check: bool = True, per_query: bool = True
+    spec: Spec,
+    tables: Tables,
+    engine: Database,
+    *,
+    check: bool = True,
+    per_query: bool = True,
+    physical: str | None = None,
 ) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
-    the_plan = plan(spec, tables)
+    the_plan = planned(spec, tables)
     if check:
         checks.check(the_plan, engine)
+    the_plan = planned(spec, tables, offered(the_plan, engine), physical)
     with _scripted(the_plan, engine, per_query=per_query) as script:
         checks.check_kept(the_plan, script, engine)
         summary = engine.table(script.summary)

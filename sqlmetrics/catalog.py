@@ -55,6 +55,8 @@ class Metric:
         expected: Whether its mean over all orders of ties is known in closed form: `always`,
             `uncut` (without a cutoff), `whole` (without a depth) or `never`.
         count: Whether it is a count, whose summary is a total.
+        every_item: Whether an item without a label adds to it by itself, not only by the
+            places that it takes.
         listed: Whether users are told of it; else it is only a part of others.
     """
 
@@ -76,6 +78,7 @@ class Metric:
     micro: bool = False
     expected: str = "never"
     count: bool = False
+    every_item: bool = False
     listed: bool = True
 
     @property

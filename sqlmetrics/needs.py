@@ -63,7 +63,7 @@ class Sums:
     def deepest(self) -> int | None:
         """The last rank that some sum looks at, None if one looks at the whole list."""
         cutoffs = [cutoff for cutoff in self.cutoffs if cutoff]
-        return max(cutoffs) if len(cutoffs) == len(self.cutoffs) else None
+        return max(cutoffs) if cutoffs and len(cutoffs) == len(self.cutoffs) else None
 
     @property
     def rows(self) -> str:
@@ -96,12 +96,15 @@ class Needs:
         finals: The metrics, in the spec's order.
         sums: The sums by name; `retrieved` and `wanted` are always there.
         rows: What ranked rows must tell.
+        every_item: The metric to which an item without a label adds by itself, if there is
+            one.
     """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.sums: dict[str, Sums] = {}
         self.rows = Rows()
+        self.every_item: Measure | None = None
         self._sums("ranked")
         self._sums("labels")
         self.finals = tuple(self._final(measure) for measure in spec.measures)
@@ -208,12 +211,19 @@ class Needs:
         sums = self._sums_of(measure)
         sums.cutoffs.add(measure.k)
         if measure.column not in sums.columns:
+            if measure.metric.every_item or self._gains_of_nothing(measure):
+                self.every_item = measure
             rows = self.rows if measure.metric.over == "ranked" else Rows()
             view = RowView(self.spec, measure, partial(self._beside, sums), rows)
             sums.columns[measure.column] = Column(measure.metric.sql("value", view), measure.column)
         reference = f"{sums.name}.{measure.column}"
         undefined = sums.name == "wanted" or measure.metric.undefined == "skip"
         return reference if undefined else f"coalesce({reference}, 0e0)"
+
+    def _gains_of_nothing(self, measure: Measure) -> bool:
+        """Whether grade 0 has a gain."""
+        gain = self.spec.value(measure, "gain") if "gain" in measure.metric.options else None
+        return isinstance(gain, Table) and bool(gain.get(0))
 
     def _beside(self, sums: Sums, part: Measure) -> str:
         """Another sum's column beside every row of this one."""

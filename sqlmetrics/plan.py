@@ -19,11 +19,13 @@ from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.measure import Measure
 from sqlmetrics.needs import SUMS, Final, Needs, Sums
 from sqlmetrics.pairs import pair_stages
+from sqlmetrics.physical import PORTABLE, Offer, Physical, chosen
+from sqlmetrics.ranked import WINDOW
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column, Stage, Window, equal
-from sqlmetrics.template import case, literal, variant
+from sqlmetrics.template import literal, variant
 from sqlmetrics.translation import Translation
 
 
@@ -42,6 +44,7 @@ class Plan:
         summary: From `per_query` to one row a metric, system and segment.
         output: The columns of the per-query table.
         where: Which rows of `per_query` that table holds.
+        physical: How lists are ranked.
     """
 
     spec: Spec
@@ -53,14 +56,23 @@ class Plan:
     summary: tuple[Stage, ...]
     output: tuple[Column, ...]
     where: str
+    physical: Physical
 
 
-def plan(spec: Spec, tables: Tables | None = None) -> Plan:
+def plan(
+    spec: Spec,
+    tables: Tables | None = None,
+    offer: Offer | None = None,
+    physical: str | None = None,
+) -> Plan:
     """The plan of a spec.
 
     Args:
         spec: What is asked.
         tables: Where they are, if the spec cannot say it (data in memory).
+        offer: What was measured of them, to choose the fastest physical plan; without it,
+            the portable one.
+        physical: The physical plan that was asked for: one of `ranked.PLANS`.
 
     Raises:
         SpecError: If the spec asks for what its sources cannot give.
@@ -70,6 +82,8 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
     shape = Shape(spec, tables).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
+    way = chosen(shape, needs, offer, physical)
+    lists = _PerQuery(shape, needs, way)
     dialect = tables.translation.dialect
 
     def own(stages: Iterable[Stage]) -> tuple[Stage, ...]:
@@ -81,18 +95,26 @@ def plan(spec: Spec, tables: Tables | None = None) -> Plan:
         spec=spec,
         measures=spec.measures,
         shape=shape,
-        inputs=own(shape.stages()),
-        per_query=own(per_query_stages(shape, needs)),
-        again=own(_PerQuery(shape, needs).ranked_stages()) if needs.pooled else (),
+        inputs=own(_read(shape.stages(), way)),
+        per_query=own(lists.stages()),
+        again=own(lists.ranked_stages()) if needs.pooled else (),
         summary=own(rollup.stages()),
         output=tuple(rollup.per_query_output()),
         where="is_ranked = 1" if spec.options["missing"] == "drop" else "",
+        physical=way,
     )
 
 
+def _read(inputs: Iterable[Stage], physical: Physical) -> Iterable[Stage]:
+    """The tables; where a plan looks at them twice, DuckDB shall not copy them first."""
+    if physical.name == WINDOW:
+        return inputs
+    return (replace(one, hint="not materialized") for one in inputs)
+
+
 def per_query_stages(shape: Shape, needs: Needs) -> tuple[Stage, ...]:
-    """The stages from the two tables to one row a query and system."""
-    return tuple(_PerQuery(shape, needs).stages())
+    """The stages from the two tables to one row a query and system, by the portable plan."""
+    return tuple(_PerQuery(shape, needs, PORTABLE).stages())
 
 
 def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:
@@ -119,6 +141,7 @@ class _PerQuery:
 
     shape: Shape
     needs: Needs
+    physical: Physical
 
     def stages(self) -> Iterator[Stage]:
         """All of them, each after those that it reads."""
@@ -147,7 +170,7 @@ class _PerQuery:
     def ranked_stages(self) -> Iterator[Stage]:
         """The stages from the two tables to one row a ranked item."""
         yield from self._unique_stages()
-        yield self._ranked_stage(*self._names())
+        yield from self.physical.ranking(self.shape, self.needs, *self._names()).stages()
 
     @property
     def _merges(self) -> dict[str, bool]:
@@ -180,55 +203,6 @@ class _PerQuery:
         carried = (*self.shape.sorters[1:], *self.shape.listed_facts)
         first = [name for name in carried if name not in ("item_id", "grade")]
         return [best] + [Column(f"min({name})", name) for name in first]
-
-    def _ranked_stage(self, rankings: str, labels: str) -> Stage:
-        columns = list(dict.fromkeys(self._known_of_rows(rankings)))
-        columns.append(Column(f"coalesce({labels}.grade, 0e0)", "grade"))
-        if self.needs.reads_judged:
-            flag = f"case when {labels}.grade is null then 0e0 else 1e0 end"
-            columns.append(Column(flag, "judged"))
-        over = Window(
-            [f"{rankings}.{key}" for key in self.shape.keys],
-            [
-                f"coalesce({labels}.{column.replace(' ', ', 0e0) ')}"
-                if column.startswith("grade ")
-                else f"{rankings}.{column}"
-                for column in self.shape.order
-            ],
-        )
-        columns.append(Column(f"row_number() over {over}", "rnk"))
-        running = Window(over.partition, over.order, "unbounded preceding")
-        for name, hit in self.needs.rows.running_hits.items():
-            flag = case(f"{labels}.{hit}", "1e0")
-            columns.append(Column(f"sum({flag}) over {running}", name))
-        if self.needs.rows.best_above:
-            above = replace(running, until="1 preceding")
-            columns.append(Column(f"max({labels}.grade) over {above}", "best_above"))
-        on = equal(labels, rankings, (*self.shape.label_keys, "item_id"))
-        condensed = self.shape.spec.options["unjudged"] == "condensed"
-        view = {
-            "columns": columns,
-            "rankings": rankings,
-            "labels": labels,
-            "on": on,
-            "where": f"{labels}.grade is not null" if condensed else "",
-        }
-        return Stage("ranked", "ranked", view)
-
-    def _known_of_rows(self, rankings: str) -> Iterator[Column]:
-        """The columns of the rankings that later stages read."""
-        tied_by = [self.shape.sorters[0]] if self.needs.rows.has_ties else []
-        item = ["item_id"] if self.needs.reads_item else []
-        for name in (*self.shape.keys, *self.shape.listed_facts, *tied_by, *item):
-            yield Column(f"{rankings}.{name}", name)
-        if self.needs.reads_score:
-            yield self._score(rankings)
-
-    def _score(self, rankings: str) -> Column:
-        """What pairs of items are compared by: the higher, the better."""
-        if "rank" in self.shape.columns["rankings"]:
-            return Column(f"-{rankings}.given_rank", "score")
-        return Column(f"{rankings}.score", "score")
 
     def _answered_stage(self, rankings: str) -> Stage:
         """The lists there are, also those of which no item is left."""

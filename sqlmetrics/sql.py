@@ -102,7 +102,8 @@ def _cte(stage: Stage) -> str:
     body = print_template(f"evaluate/{stage.template}", stage.view)
     comment, select = body.split("\n", 1) if body.startswith("--") else ("", body)
     head = f"{comment}\n" if comment else ""
-    return f"{head}{stage.name} as (\n{indent(select, ' ' * 4)}\n)"
+    hint = f"{stage.hint} " if stage.hint else ""
+    return f"{head}{stage.name} as {hint}(\n{indent(select, ' ' * 4)}\n)"
 
 
 def source_text(relation: Relation, where: str = "") -> str:

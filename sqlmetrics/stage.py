@@ -24,11 +24,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Stage:
-    """One CTE: its name, the template that prints it, and what the template prints."""
+    """One CTE: its name, the template that prints it, and what the template prints.
+
+    Attributes:
+        name: Its name.
+        template: The file under `templates/evaluate`.
+        view: What the template prints.
+        hint: `materialized`, `not materialized` or nothing, behind `as`.
+    """
 
     name: str
     template: str
     view: Mapping[str, Any]
+    hint: str = ""
 
 
 def equal(left: str, right: str, keys: tuple[str, ...]) -> list[str]:

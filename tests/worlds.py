@@ -12,7 +12,7 @@ import random
 import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -94,6 +94,10 @@ class World:
         if self.items:
             given["items"] = _table(self.items)
         return sm.evaluate(rankings, labels, self.metrics, **given)
+
+    def having(self, **given: object) -> World:
+        """The same with more of what `sm.evaluate` is given."""
+        return replace(self, given={**self.given, **given})
 
     def relevant(self, query: str, date: object, rel: float) -> int:
         """R: how many items are relevant for a query on a day."""
