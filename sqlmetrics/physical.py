@@ -14,7 +14,7 @@ USUAL = 128
 """How many items a list is taken to have where it was not measured."""
 
 SHORTEST = 16
-"""So many scores are kept at least."""
+"""Lists are taken to be so long at least."""
 
 LONGEST = 1024
 """Sorted lists beyond this many items cost more than a window."""
@@ -46,7 +46,7 @@ class Physical:
     Attributes:
         name: One of `PLANS`.
         why: Why this one.
-        longest: For `lists`: how many scores of a list are kept.
+        longest: For `lists`: the last rank that is told.
     """
 
     name: str
@@ -92,7 +92,7 @@ def chosen(
         obstacles += _costs(needs, offer)
     if obstacles:
         return Physical(WINDOW, obstacles[0])
-    return Physical(LISTS, f"there are {offer}", _kept(needs, offer))
+    return Physical(LISTS, f"there are {offer}", _last_rank(needs, offer))
 
 
 def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
@@ -116,14 +116,13 @@ def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
 
 def _costs(needs: Needs, offer: Offer) -> Iterator[str]:
     """Why lists of scores would cost more."""
-    if _kept(needs, offer) > LONGEST:
+    if _last_rank(needs, offer) > LONGEST:
         yield f"there are {offer}"
     if offer.tied > MANY_TIES:
         yield f"there are {offer}"
 
 
-def _kept(needs: Needs, offer: Offer) -> int:
-    """One more than the deepest cutoff, to see if its rank is tied, or a whole list."""
+def _last_rank(needs: Needs, offer: Offer) -> int:
+    """The deepest cutoff, or that of the longest list, with some room."""
     whole = max(SHORTEST, 1 << (offer.longest - 1).bit_length())
-    deepest = needs.sums["retrieved"].deepest
-    return min(whole, deepest + 1) if deepest else whole
+    return min(whole, needs.sums["retrieved"].deepest or whole)

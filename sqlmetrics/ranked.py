@@ -114,8 +114,9 @@ class Listed(Windowed):
     """Ranks by the place of a score among those of its list.
 
     Attributes:
-        longest: How many scores of a list are kept: more than the deepest cutoff has ranks,
-            or as many as the lists have items; a longer list is then ranked by the window.
+        longest: The last rank that is told: the deepest cutoff, or that of the longest list;
+            lists that are longer still are then ranked by the window. One more score is
+            kept, to see if it equals the last.
     """
 
     longest: int
@@ -142,11 +143,11 @@ class Listed(Windowed):
         """A list's scores, best first."""
         best = "min" if self.shape.order[0].endswith(" asc") else "max"
         among = f" filter (where {only})" if only else ""
-        return f"{best}({self._sorter}, {self.longest}){among}"
+        return f"{best}({self._sorter}, {self.longest + 1}){among}"
 
     def _listed_stage(self) -> Stage:
         labels, hits = self.labels, self.needs.rows.running_hits
-        counts = f"{labels}.grade is not null" if self.needs.reads_judged else f"{labels}.grade <> 0"
+        counts = f"{labels}.grade {'is not null' if self.needs.reads_judged else '<> 0'}"
         columns = [Column(f"min({self.rankings}.{one})", one) for one in self.shape.listed_facts]
         columns.append(Column(self._sorted(), "scores"))
         for name, hit in hits.items():
@@ -185,9 +186,10 @@ class Listed(Windowed):
     def _is_open(self) -> str:
         """Whether an item's place is not its rank: another has its score, or it has no place."""
         deepest = self.needs.sums["retrieved"].deepest
-        missing = "score" if deepest and deepest < self.longest else "rnk"
-        no_place = f"label is not null and {missing} is null"
-        return f"coalesce(scores[rnk + 1] = score, {no_place})"
+        is_cut = deepest and deepest <= self.longest
+        no_place = "score is null" if is_cut else f"coalesce(rnk > {self.longest}, true)"
+        no_place = f"label is not null and {no_place}"
+        return f"coalesce(scores[rnk + 1] = score, false)\n    or {no_place}"
 
 
 _PLACED = "a rank is the place of a score; a list without a label has a row without a rank"
