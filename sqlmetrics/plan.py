@@ -20,11 +20,11 @@ from sqlmetrics.measure import Measure
 from sqlmetrics.needs import SUMS, Final, Needs, Sums
 from sqlmetrics.pairs import pair_stages
 from sqlmetrics.physical import PORTABLE, Offer, Physical, chosen
-from sqlmetrics.ranked import WINDOW
+from sqlmetrics.ranked import WINDOW, Windowed
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
-from sqlmetrics.stage import Column, Stage, Window, equal
+from sqlmetrics.stage import Column, Stage, equal
 from sqlmetrics.template import literal, variant
 from sqlmetrics.translation import Translation
 
@@ -170,7 +170,11 @@ class _PerQuery:
     def ranked_stages(self) -> Iterator[Stage]:
         """The stages from the two tables to one row a ranked item."""
         yield from self._unique_stages()
-        yield from self.physical.ranking(self.shape, self.needs, *self._names()).stages()
+        yield from self._ranking.stages()
+
+    @property
+    def _ranking(self) -> Windowed:
+        return self.physical.ranking(self.shape, self.needs, *self._names())
 
     @property
     def _merges(self) -> dict[str, bool]:
@@ -236,17 +240,9 @@ class _PerQuery:
         keys = self._sum_keys(sums)
         unjudged = self.shape.spec.options["negative_grades"] == "unjudged" and over == labels
         order = "coalesce(grade, 0e0)" if unjudged and sums.order == "grade" else sums.order
-        view = {
-            "columns": [
-                *keys,
-                "grade",
-                Column(f"row_number() over {Window(keys, [f'{order} desc'])}", "rnk"),
-            ],
-            "from": over,
-            "where": self.needs.depth if over == "ranked" else "",
-            "about": _ABOUT_IDEAL[sums.over],
-        }
-        return Stage(sums.rows, "chosen", view)
+        where = self.needs.depth if over == "ranked" else ""
+        view = {"about": _ABOUT_IDEAL[sums.over], "keys": keys, "from": over, "where": where}
+        return self._ranking.in_order(sums.rows, view, f"{order} desc")
 
     def _sums_stage(self, sums: Sums, labels: str) -> Stage:
         rows = {"labels": labels, "ranked": self.needs.rows.stage}.get(sums.over, sums.rows)

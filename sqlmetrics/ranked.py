@@ -11,8 +11,9 @@ Two physical plans give the same ranks:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlmetrics.needs import Needs
 from sqlmetrics.shape import Shape
@@ -49,6 +50,17 @@ class Windowed:
     def stages(self) -> Iterator[Stage]:
         """From the two tables to one row a ranked item."""
         yield self._windowed("ranked")
+
+    def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
+        """A stage of all grades of a list or a query with their ranks in an order.
+
+        Args:
+            name: Its name.
+            view: The `keys` of a list, what its rows come `from`, and the like.
+            order: What sorts them.
+        """
+        rank = Column(f"row_number() over {Window(view['keys'], [order])}", "rnk")
+        return Stage(name, "chosen", {**view, "columns": [*view["keys"], "grade", rank]})
 
     def _windowed(self, name: str, only: str = "") -> Stage:
         """The stage of a name; lists whose keys a stage `only` has not are left out."""
@@ -134,6 +146,10 @@ class Listed(Windowed):
         names = [*keys, *carried, *(one.name for one in (*self._graded(), *self._ranks()))]
         columns = [Column(name, name) for name in names]
         yield Stage("ranked", "united", {"columns": columns, "keys": keys})
+
+    def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
+        """The same by lists of grades, which hold nothing else."""
+        return Stage(name, "in_order", {**view, "order": order})
 
     @property
     def _sorter(self) -> str:
