@@ -49,7 +49,7 @@ class Windowed:
 
     def stages(self) -> Iterator[Stage]:
         """From the two tables to one row a ranked item."""
-        yield self._windowed("ranked")
+        yield self.stage("ranked")
 
     def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
         """A stage of all grades of a list or a query with their ranks in an order.
@@ -62,16 +62,14 @@ class Windowed:
         rank = Column(f"row_number() over {Window(view['keys'], [order])}", "rnk")
         return Stage(name, "chosen", {**view, "columns": [*view["keys"], "grade", rank]})
 
-    def _windowed(self, name: str, only: str = "") -> Stage:
-        """The stage of a name; lists whose keys a stage `only` has not are left out."""
+    def stage(self, name: str) -> Stage:
+        """The stage of a name."""
         condensed = self.shape.spec.options["unjudged"] == "condensed"
         view = {
             "columns": [*dict.fromkeys(self._known()), *self._graded(), *self._ranks()],
             "rankings": self.rankings,
             "labels": self.labels,
             "on": self._on,
-            "lists": only,
-            "in_lists": equal(only, self.rankings, self.shape.keys),
             "where": f"{self.labels}.grade is not null" if condensed else "",
         }
         return Stage(name, "ranked", view)
@@ -139,10 +137,11 @@ class Listed(Windowed):
         yield self._listed_stage()
         yield _chosen("unfolded", "one row a labelled item of a list", self._unfolded(), "listed")
         yield _chosen("placed", _PLACED, self._placed(), "unfolded", hint="materialized")
-        about = "lists in which equal scores, or their length, leave a rank open"
-        view = {"about": about, "keys": keys, "columns": (), "from": "placed", "joins": {}}
-        yield Stage("unsettled", "sums", {**view, "where": OPEN})
-        yield self._windowed("settled", only="unsettled")
+        yield Stage("unsettled", "unsettled", {"keys": keys, "open": OPEN})
+        rest = Windowed(self.shape, self.needs, "open_rankings", "open_labels")
+        yield _in_unsettled(rest.rankings, self.rankings, keys)
+        yield _in_unsettled(rest.labels, self.labels, self.shape.label_keys)
+        yield rest.stage("settled")
         names = [*keys, *carried, *(one.name for one in (*self._graded(), *self._ranks()))]
         columns = [Column(name, name) for name in names]
         yield Stage("ranked", "united", {"columns": columns, "keys": keys})
@@ -209,6 +208,11 @@ class Listed(Windowed):
 
 
 _PLACED = "a rank is the place of a score; a list without a label has a row without a rank"
+
+
+def _in_unsettled(name: str, table: str, keys: Sequence[str]) -> Stage:
+    """The rows of a table that belong to unsettled lists: mostly none, and then none is read."""
+    return Stage(name, "open", {"from": table, "keys": keys})
 
 
 def _chosen(
