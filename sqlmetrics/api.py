@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import pyarrow as pa
-
 from sqlmetrics import checks, sql
 from sqlmetrics.caveats import caveats
 from sqlmetrics.dialect import KEPT
@@ -20,7 +18,7 @@ from sqlmetrics.inputs.sources import source_of
 from sqlmetrics.offer import offered
 from sqlmetrics.plan import Plan, tables_of
 from sqlmetrics.plan import plan as planned
-from sqlmetrics.result import Result, in_order, with_dates
+from sqlmetrics.result import Result, in_order, with_dates, with_hashes
 from sqlmetrics.spec import Spec
 from sqlmetrics.translation import Translation
 from sqlmetrics.trust import trust
@@ -245,7 +243,7 @@ def run(
         sql=script.text(engine.translation.text),
         notes=tuple(notes),
         keys=the_plan.shape.keys,
-        _summary=in_order(_with_hashes(with_dates(summary), hashes), the_plan.measures),
+        _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
         _per_query=None if rows is None else with_dates(rows),
     )
 
@@ -309,10 +307,3 @@ def _with(spec: Spec, table: str, **columns: object) -> Spec:
     source = getattr(spec, table)
     changed = source.columns.model_copy(update=columns)
     return spec.having(**{table: source.model_copy(update={"columns": changed})})
-
-
-def _with_hashes(summary: pa.Table, hashes: Mapping[tuple[str, int], str]) -> pa.Table:
-    pairs = zip(summary["metric"].to_pylist(), summary["k"].to_pylist(), strict=True)
-    return summary.append_column(
-        "definition_hash", pa.array([hashes[pair] for pair in pairs], pa.string())
-    )

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.plan import Plan
 from sqlmetrics.problem import Problem
-from sqlmetrics.rules import RowCheck, group_checks, row_checks
+from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
 from sqlmetrics.sql import Script, print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
 
@@ -89,12 +89,29 @@ def _look(plan: Plan, engine: Engine) -> _Look:
 
 
 @dataclass(frozen=True)
+class Screen:
+    """What one quick pass over a table says, before anything is looked for by itself.
+
+    Attributes:
+        rows: How many rows there are.
+        bad: How many meet a condition that no row may meet.
+        alike: How many items of a query have the same 32 bits of hash as another one: all
+            that are there twice, and one in four billions that is not.
+    """
+
+    rows: int
+    bad: int
+    alike: int
+
+
+@dataclass(frozen=True)
 class _Look:
     """One look at the input; each method gives the problems of one kind."""
 
     plan: Plan
     sources: Mapping[str, str]
     engine: Engine
+    screens: dict[str, Screen] = field(default_factory=dict)
 
     def missing_columns(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
@@ -180,6 +197,9 @@ class _Look:
 
     def bad_rows(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
+            screen = self._screen(table)
+            if screen and screen.rows and not screen.bad:
+                continue
             rules = row_checks(self.plan, table)
             conditions = [self._condition(table, rule) for rule in rules]
             counted = [f"sum(case when {one} then 1 else 0 end)" for one in conditions]
@@ -225,8 +245,40 @@ class _Look:
             what = f"no row has the baseline: {unknown('system', baseline, systems)}"
             yield Problem("rankings", what, 1)
 
+    def _screen(self, table: str) -> Screen | None:
+        """What one quick pass says of a table; None where there is no such pass."""
+        if self.plan.shape.at.translation.changes or table not in ("rankings", "labels"):
+            return None
+        if table not in self.screens:
+            with self._reading(table):
+                self.screens[table] = Screen(*self.engine.rows(self._screen_text(table))[0])
+        return self.screens[table]
+
+    def _screen_text(self, table: str) -> str:
+        shape = self.plan.shape
+        columns = {role: identifier(name) for role, name in shape.columns[table].items()}
+        date = [f"try_cast({columns['date']} as date)"] if "date" in columns else []
+        keys = [columns[role] for role in ("system", "query") if role in columns]
+        conditions = [self._condition(table, rule) for rule in row_checks(self.plan, table)]
+        view = {"keys": [*date, *keys], "item": columns["item"], "conditions": conditions}
+        return print_template("checks/screen", {**view, "source": self.sources[table]})
+
+    def _is_innocent(self, rule: GroupCheck) -> bool:
+        """Whether it is known without the rule's own query that it finds nothing."""
+        if self.plan.shape.at.translation.changes:
+            return False
+        if rule.template == "repeated":
+            screen = self._screen(rule.table)
+            return screen is not None and not screen.alike
+        if not rule.innocent:
+            return False
+        select = print_template(f"checks/{rule.innocent}", rule.view)
+        return bool(self.engine.rows(with_stages(self.plan.inputs, select)))
+
     def bad_groups(self) -> Iterator[Problem]:
         for rule in group_checks(self.plan):
+            if self._is_innocent(rule):
+                continue
             select = print_template(f"checks/{rule.template}", rule.view)
             stages = self.plan.inputs + (self.plan.per_query if rule.ranked else ())
             rows = self.engine.rows(with_stages(stages, select))

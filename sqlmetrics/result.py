@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.measure import Measure
@@ -53,10 +54,9 @@ class Result:
         if measure not in self.measures:
             known = ", ".join(str(one) for one in self.measures)
             raise KeyError(f"{measure} was not computed; there are {known}")
-        mine = pc.and_(
-            pc.equal(self._summary["metric"], measure.name),
-            pc.equal(self._summary["k"], measure.k or 0),
-        )
+        import pyarrow.compute as pc
+
+        mine = (pc.field("metric") == measure.name) & (pc.field("k") == (measure.k or 0))
         rows = self._summary.filter(mine)
         if self._is_one:
             return rows["value"][0].as_py() if rows.num_rows else None
@@ -71,10 +71,8 @@ class Result:
     @property
     def _is_one(self) -> bool:
         """Whether there is one system, one day and no segment, so that a value says it all."""
-        distinct = (
-            pc.count_distinct(self._summary[key]).as_py() for key in ("system", "metric_date")
-        )
-        return not self.spec.by and all(count <= 1 for count in distinct)
+        distinct = (set(self._summary[key].to_pylist()) for key in ("system", "metric_date"))
+        return not self.spec.by and all(len(values) <= 1 for values in distinct)
 
     def summary(self) -> pa.Table:
         """One row a metric, day, system and segment: the fact table's columns.
@@ -130,18 +128,37 @@ class Result:
 def in_order(summary: pa.Table, measures: Sequence[Measure]) -> pa.Table:
     """The summary by day, segment (`all` first), metric and system, as it is read."""
     place = {(measure.name, measure.k or 0): i for i, measure in enumerate(measures)}
+    names = ("metric_date", "segment_name", "segment_value", "metric", "k", "system")
+    rows = list(zip(*(summary[name].to_pylist() for name in names), strict=True))
+
+    def key(row: int) -> tuple[Any, ...]:
+        date, segment, value, metric, k, system = rows[row]
+        return date, segment != "all", segment, value, place[metric, k], system
+
+    order = array("q", sorted(range(len(rows)), key=key))
+    # pa.array would import pandas, where it is installed: a fifth of a second
+    indices = pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
+    return summary.take(indices)
+
+
+def with_hashes(summary: pa.Table, hashes: Mapping[tuple[str, int], str]) -> pa.Table:
+    """The summary with the column `definition_hash`.
+
+    Args:
+        summary: One row a metric, system and segment.
+        hashes: Metric and cutoff -> the hash of what they mean.
+    """
     pairs = zip(summary["metric"].to_pylist(), summary["k"].to_pylist(), strict=True)
-    table = summary.append_column("place", pa.array([place[pair] for pair in pairs], pa.int32()))
-    is_all = pc.equal(summary["segment_name"], "all")
-    table = table.append_column("is_part", pc.invert(is_all))
-    keys = ["metric_date", "is_part", "segment_name", "segment_value", "place", "system"]
-    order = pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys])
-    return summary.take(order)
+    texts = [hashes[pair].encode() for pair in pairs]
+    ends = array("i", accumulate(map(len, texts), initial=0))
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
+    column = pa.Array.from_buffers(pa.string(), len(texts), buffers)
+    return summary.append_column("definition_hash", column)
 
 
 def with_dates(table: pa.Table) -> pa.Table:
     """The table with days as dates, where the database has them as texts."""
-    if "metric_date" not in table.column_names:
+    if "metric_date" not in table.column_names or pa.types.is_date32(table["metric_date"].type):
         return table
     index = table.column_names.index("metric_date")
     return table.set_column(index, "metric_date", table["metric_date"].cast(pa.date32()))

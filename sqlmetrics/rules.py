@@ -45,6 +45,8 @@ class GroupCheck:
         remedy: What to do.
         view: What the template prints.
         ranked: Whether it reads the stage `ranked`, beside those of the tables.
+        innocent: A template of a query for DuckDB that costs little, and returns a row only if
+            this one would return none; empty without one.
     """
 
     table: str
@@ -54,6 +56,7 @@ class GroupCheck:
     remedy: str
     view: Mapping[str, Any]
     ranked: bool = False
+    innocent: str = ""
 
 
 def _null(role: str) -> RowCheck:
@@ -361,7 +364,12 @@ def _common(plan: Plan) -> Iterator[GroupCheck]:
         ("query_id in rankings", "query_id in labels"),
         "queries with a ranking and a label",
         "compare the ids: type, case, spaces, leading zeros",
-        {"on": equal(names["labels"], names["rankings"], plan.shape.label_keys), **names},
+        {
+            "on": equal(names["labels"], names["rankings"], plan.shape.label_keys),
+            "keys": plan.shape.label_keys,
+            **names,
+        },
+        innocent="in_common",
     )
 
 

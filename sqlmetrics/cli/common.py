@@ -64,13 +64,14 @@ def engine_of(db: str | None, connection: str | None, profiles: str | None) -> E
     Raises:
         SpecError: If both are given.
     """
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
-    from sqlmetrics.engines.opening import open_engine
-
     if connection is None:
+        from sqlmetrics.engines.duckdb import DuckDB, open_database
+
         return DuckDB(open_database(db), own=True)
     if db is not None:
         raise SpecError("give --db or --connection, not both")
+    from sqlmetrics.engines.opening import open_engine
+
     return open_engine(connection, profiles=Path(profiles) if profiles else None)
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from sqlmetrics.dialect import dialect
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.engine import Engine
-from sqlmetrics.engines.opening import open_engine
 from sqlmetrics.translation import Translation
 
 
@@ -86,5 +85,9 @@ def database(connection: Any = None, *, profiles: str | Path | None = None) -> D
         SpecError: If it is none.
         EngineError: If it cannot be opened.
     """
+    if connection is None or isinstance(connection, DuckDB):
+        return connection or DuckDB()
+    from sqlmetrics.engines.opening import open_engine
+
     engine = open_engine(connection, profiles=Path(profiles) if profiles else None)
     return engine if isinstance(engine, DuckDB) else Translated(engine)
