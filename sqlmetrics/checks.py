@@ -22,6 +22,7 @@ from sqlmetrics.template import identifier
 
 EXAMPLES = 3
 NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
+TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
 
@@ -247,7 +248,8 @@ class _Look:
 
     def _screen(self, table: str) -> Screen | None:
         """What one quick pass says of a table; None where there is no such pass."""
-        if self.plan.shape.at.translation.changes or table not in ("rankings", "labels"):
+        refuses = self.plan.spec.options.get(f"duplicate_{table}") == "error"
+        if self.plan.shape.at.translation.changes or not refuses:
             return None
         if table not in self.screens:
             with self._reading(table):
@@ -259,7 +261,13 @@ class _Look:
         columns = {role: identifier(name) for role, name in shape.columns[table].items()}
         date = [f"try_cast({columns['date']} as date)"] if "date" in columns else []
         keys = [columns[role] for role in ("system", "query") if role in columns]
-        conditions = [self._condition(table, rule) for rule in row_checks(self.plan, table)]
+        there = self.engine.columns(self.sources[table])
+        types = {name.casefold(): TYPES.get(kind, "") for name, kind in there.items()}
+        conditions = [
+            self._condition(table, rule)
+            for rule in row_checks(self.plan, table)
+            if not rule.wanted or rule.wanted != types[shape.columns[table][rule.role].casefold()]
+        ]
         view = {"keys": [*date, *keys], "item": columns["item"], "conditions": conditions}
         return print_template("checks/screen", {**view, "source": self.sources[table]})
 

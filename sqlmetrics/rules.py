@@ -25,12 +25,14 @@ class RowCheck:
         condition: SQL over {column}, and {number} for the column read as a number.
         problem: What is wrong with the rows that meet it.
         remedy: What to do.
+        wanted: What no column can break that has this type already: `number`, `date`.
     """
 
     role: str
     condition: str
     problem: str
     remedy: str
+    wanted: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def _null(role: str) -> RowCheck:
 
 def _unreadable(role: str, kind: str = "number") -> RowCheck:
     condition = f"{{column}} is not null and {{{kind}}} is null"
-    return RowCheck(role, condition, f"is no {kind}", f"make it a {kind}")
+    return RowCheck(role, condition, f"is no {kind}", f"make it a {kind}", kind)
 
 
 def _outside(role: str, condition: str, problem: str, remedy: str) -> RowCheck:
