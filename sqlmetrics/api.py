@@ -15,6 +15,7 @@ from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
+from sqlmetrics.memory import buckets
 from sqlmetrics.offer import offered
 from sqlmetrics.plan import Plan, tables_of
 from sqlmetrics.plan import plan as planned
@@ -229,8 +230,11 @@ def run(
     the_plan = planned(spec, tables)
     if check:
         checks.check(the_plan, engine)
-    the_plan = planned(spec, tables, offered(the_plan, engine), physical)
-    with _scripted(the_plan, engine, per_query=per_query) as script:
+    offer = offered(the_plan, engine)
+    the_plan = planned(spec, tables, offer, physical)
+    there = buckets(the_plan, engine, offer)
+    parts = [planned(spec, tables, offer, physical, bucket) for bucket in there]
+    with _scripted(parts, engine, per_query=per_query) as script:
         checks.check_kept(the_plan, script, engine)
         summary = engine.table(script.summary)
         rows = engine.table(script.per_query) if per_query else None
@@ -249,9 +253,10 @@ def run(
 
 
 @contextmanager
-def _scripted(the_plan: Plan, engine: Database, *, per_query: bool) -> Iterator[sql.Script]:
+def _scripted(parts: Sequence[Plan], engine: Database, *, per_query: bool) -> Iterator[sql.Script]:
     """The statements of a plan, while what they keep is kept, if a table may be made."""
-    script = sql.script(the_plan, engine.free_name(KEPT), per_query=per_query)
+    the_plan, *more = parts
+    script = sql.script(the_plan, engine.free_name(KEPT), per_query=per_query, more=more)
     with ExitStack() as kept:
         if script.keep:
             try:
@@ -260,6 +265,8 @@ def _scripted(the_plan: Plan, engine: Database, *, per_query: bool) -> Iterator[
                 if error.reason != DENIED:
                     raise
                 script = sql.script(the_plan, table="", per_query=per_query)
+        for statement in script.more:
+            engine.execute(statement)
         yield script
 
 

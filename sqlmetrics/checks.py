@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
+from sqlmetrics.bucket import Bucket
 from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.memory import parts
 from sqlmetrics.plan import Plan
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
@@ -21,25 +23,14 @@ from sqlmetrics.sql import Script, print_template, query, source_text, with_stag
 from sqlmetrics.template import identifier
 
 EXAMPLES = 3
+SCREENED = 24
+"""Bytes that a row takes while its list is looked through."""
 NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
 TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
 
-class Engine(Protocol):
-    """What the checks need of an engine."""
-
-    def columns(self, source: str) -> dict[str, str]:
-        """Names and types of what stands behind FROM."""
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
-
-    def try_out(self, sql: str) -> None:
-        """Raise an error if a query cannot run; nothing is computed."""
-
-
-def check(plan: Plan, engine: Engine) -> None:
+def check(plan: Plan, engine: Database) -> None:
     """Raise InputError if the input would give a wrong number.
 
     Args:
@@ -66,7 +57,7 @@ def check(plan: Plan, engine: Engine) -> None:
             raise InputError(problems)
 
 
-def validate(plan: Plan, engine: Engine) -> None:
+def validate(plan: Plan, engine: Database) -> None:
     """Raise InputError unless the plan fits its tables: relations, columns and types.
 
     Nothing is computed; the database only plans the query.
@@ -81,7 +72,7 @@ def validate(plan: Plan, engine: Engine) -> None:
     engine.try_out(query(plan))
 
 
-def _look(plan: Plan, engine: Engine) -> _Look:
+def _look(plan: Plan, engine: Database) -> _Look:
     shape = plan.shape
     sources = {
         table: source_text(relation, shape.where[table]) for table, relation in shape.tables.items()
@@ -111,7 +102,7 @@ class _Look:
 
     plan: Plan
     sources: Mapping[str, str]
-    engine: Engine
+    engine: Database
     screens: dict[str, Screen] = field(default_factory=dict)
 
     def missing_columns(self) -> Iterator[Problem]:
@@ -253,10 +244,12 @@ class _Look:
             return None
         if table not in self.screens:
             with self._reading(table):
-                self.screens[table] = Screen(*self.engine.rows(self._screen_text(table))[0])
+                there = parts(self.plan, self.engine, SCREENED, table)
+                screens = [self.engine.rows(self._screen_text(table, one))[0] for one in there]
+                self.screens[table] = Screen(*map(sum, zip(*screens, strict=True)))
         return self.screens[table]
 
-    def _screen_text(self, table: str) -> str:
+    def _screen_text(self, table: str, bucket: Bucket) -> str:
         shape = self.plan.shape
         columns = {role: identifier(name) for role, name in shape.columns[table].items()}
         date = [f"try_cast({columns['date']} as date)"] if "date" in columns else []
@@ -269,7 +262,8 @@ class _Look:
             if not rule.wanted or rule.wanted != types[shape.columns[table][rule.role].casefold()]
         ]
         view = {"keys": [*date, *keys], "item": columns["item"], "conditions": conditions}
-        return print_template("checks/screen", {**view, "source": self.sources[table]})
+        source = source_text(shape.tables[table], bucket.of(table, shape.where[table]))
+        return print_template("checks/screen", {**view, "source": source})
 
     def _is_innocent(self, rule: GroupCheck) -> bool:
         """Whether it is known without the rule's own query that it finds nothing."""
@@ -332,7 +326,7 @@ class _Look:
         return Problem(table, what, count, tuple(columns.values()), rows, rule.remedy)
 
 
-def check_kept(plan: Plan, script: Script, engine: Engine) -> None:
+def check_kept(plan: Plan, script: Script, engine: Database) -> None:
     """Raise InputError for what only shows once queries and labels are put together.
 
     Args:
@@ -359,7 +353,7 @@ _WEIGHED = {
 }
 
 
-def notes(script: Script, engine: Engine) -> list[str]:
+def notes(script: Script, engine: Database) -> list[str]:
     """Sentences about the input that are no errors, but that a reader should know."""
     counts = "select coalesce(sum(1 - is_ranked), 0), count(*) from per_query"
     unranked, total = engine.rows(script.over(counts))[0]

@@ -32,7 +32,7 @@ def offered(plan: Plan, engine: Database) -> Offer | None:
         "rows": ROWS,
     }
     select = print_template("evaluate/offered", view)
-    lists, runs, longest, tied = engine.rows(with_stages(plan.inputs, select))[0]
+    lists, runs, longest, usual, tied = engine.rows(with_stages(plan.inputs, select))[0]
     if not lists or runs > SCATTERED * lists:
         return Offer()
-    return Offer(longest, tied / lists)
+    return Offer(longest, usual, tied / lists)

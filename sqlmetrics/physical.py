@@ -29,10 +29,12 @@ class Offer:
 
     Attributes:
         longest: The most items of a list.
+        usual: The mean.
         tied: The share of lists with equal scores.
     """
 
     longest: int = USUAL
+    usual: float = USUAL
     tied: float = 0.0
 
     def __str__(self) -> str:
@@ -47,11 +49,13 @@ class Physical:
         name: One of `PLANS`.
         why: Why this one.
         longest: For `lists`: the last rank that is told.
+        n_sorted: For `lists`: how many sorted lists there are beside that of all scores.
     """
 
     name: str
     why: str
     longest: int = 0
+    n_sorted: int = 0
 
     def ranking(self, shape: Shape, needs: Needs, rankings: str, labels: str) -> Windowed:
         """What makes the stage `ranked`."""
@@ -92,7 +96,8 @@ def chosen(
         obstacles += _costs(needs, offer)
     if obstacles:
         return Physical(WINDOW, obstacles[0])
-    return Physical(LISTS, f"there are {offer}", _last_rank(needs, offer))
+    why, last = f"there are {offer}", _last_rank(needs, offer)
+    return Physical(LISTS, why, last, len(needs.rows.running_hits))
 
 
 def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sqlmetrics import comparison, description
+from sqlmetrics.bucket import WHOLE, Bucket
 from sqlmetrics.inputs.relation import Tables
 from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.measure import Measure
@@ -64,6 +65,7 @@ def plan(
     tables: Tables | None = None,
     offer: Offer | None = None,
     physical: str | None = None,
+    bucket: Bucket = WHOLE,
 ) -> Plan:
     """The plan of a spec.
 
@@ -73,13 +75,14 @@ def plan(
         offer: What was measured of them, to choose the fastest physical plan; without it,
             the portable one.
         physical: The physical plan that was asked for: one of `ranked.PLANS`.
+        bucket: Which queries are looked at.
 
     Raises:
         SpecError: If the spec asks for what its sources cannot give.
     """
     if tables is None:
         tables = tables_of(spec)
-    shape = Shape(spec, tables).checked()
+    shape = Shape(spec, tables, bucket).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
     way = chosen(shape, needs, offer, physical)
@@ -283,7 +286,8 @@ class _PerQuery:
         shape = self.shape
         lists = self.needs.lists
         if "system" in shape.keys:
-            yield Stage("systems", "systems", {"from": lists})
+            known = [literal(system) for system in shape.bucket.systems]
+            yield Stage("systems", "systems", {"from": lists, "known": known})
         if "metric_date" in shape.keys:
             dated = "metric_date" in shape.known_keys
             tables = [lists, *([shape.names["queries"]] if dated else [])]

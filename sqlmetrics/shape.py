@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
 
+from sqlmetrics.bucket import WHOLE, Bucket
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import Relation, Tables
@@ -42,10 +43,12 @@ class Shape:
     Attributes:
         spec: What was asked.
         at: Where the tables are.
+        bucket: Which queries are looked at.
     """
 
     spec: Spec
     at: Tables
+    bucket: Bucket = WHOLE
 
     @cached_property
     def tables(self) -> dict[str, Relation]:
@@ -73,7 +76,7 @@ class Shape:
             has_label = f"{identifier(self.columns['labels']['grade'])} is not null"
             labels = there["labels"]
             there["labels"] = f"({labels}) and {has_label}" if labels else has_label
-        return there
+        return {table: self.bucket.of(table, condition) for table, condition in there.items()}
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:

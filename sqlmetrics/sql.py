@@ -21,6 +21,7 @@ class Script:
 
     Attributes:
         keep: Computes `per_query` once and keeps it; empty where nothing can be kept.
+        more: Adds other buckets of queries to it.
         per_query: Reads the per-query table from what was kept; empty where nobody asks.
         summary: Computes the summary from what was kept.
         drop: Removes what was kept.
@@ -32,6 +33,7 @@ class Script:
     summary: str
     drop: str
     stages: tuple[Stage, ...]
+    more: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text(str)
@@ -44,7 +46,7 @@ class Script:
     @property
     def statements(self) -> tuple[str, ...]:
         """All of them, in the order in which they run."""
-        return tuple(filter(None, (self.keep, self.summary, self.per_query, self.drop)))
+        return tuple(filter(None, (self.keep, *self.more, self.summary, self.per_query, self.drop)))
 
     def over(self, select: str) -> str:
         """Another select from `per_query`."""
@@ -59,7 +61,9 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
     return _header(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
 
 
-def script(plan: Plan, table: str = KEPT, *, per_query: bool = True) -> Script:
+def script(
+    plan: Plan, table: str = KEPT, *, per_query: bool = True, more: Sequence[Plan] = ()
+) -> Script:
     """The evaluation as statements that go through the data once.
 
     For metrics of all lists together the summary goes through it a second time: to keep
@@ -69,6 +73,7 @@ def script(plan: Plan, table: str = KEPT, *, per_query: bool = True) -> Script:
         plan: What to print.
         table: The name of what is kept; empty if nothing may be.
         per_query: Whether the per-query table is wanted.
+        more: The plan for other buckets of queries.
     """
     dialect = plan.shape.at.translation.dialect
     stages = plan.inputs + plan.per_query
@@ -78,12 +83,14 @@ def script(plan: Plan, table: str = KEPT, *, per_query: bool = True) -> Script:
     kept = Stage("per_query", "kept", {"table": table})
     again = plan.inputs + plan.again if plan.again else ()
     body = with_stages(stages, "select *\nfrom per_query")
+    others = (with_stages(p.inputs + p.per_query, "select *\nfrom per_query") for p in more)
     return Script(
         keep=_header(plan) + f"{dialect.keep} {table} as\n{body}",
         summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
         per_query=_per_query(plan, table) if per_query else "",
         drop=f"{dialect.drop} {table}",
         stages=(kept,),
+        more=tuple(f"insert into {table}\n{other}" for other in others),
     )
 
 

@@ -76,6 +76,14 @@ class DuckDB:
         """Of the library."""
         return duckdb.__version__
 
+    @property
+    def memory(self) -> float:
+        """How many bytes it may take: its setting `memory_limit`."""
+        text = str(self.rows("select current_setting('memory_limit')")[0][0])
+        number, unit = text.split()
+        power = ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit)
+        return float(number) * float(1024**power)
+
     def __enter__(self) -> DuckDB:
         self._entered += 1
         if self._entered > 1:

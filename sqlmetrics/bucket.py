@@ -1,0 +1,27 @@
+"""A part of the queries, whose evaluation needs no other part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Some of the queries, with all their rankings and labels.
+
+    Attributes:
+        conditions: Table -> what its rows in this bucket meet, over the source's columns.
+        systems: All systems there are, also those without a list in this bucket.
+    """
+
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    systems: tuple[str, ...] = ()
+
+    def of(self, table: str, condition: str) -> str:
+        """A condition of a table's rows together with that of the bucket."""
+        conditions = [one for one in (condition, self.conditions.get(table, "")) if one]
+        return conditions[0] if len(conditions) == 1 else " and ".join(f"({c})" for c in conditions)
+
+
+WHOLE = Bucket()

@@ -1,0 +1,132 @@
+"""How many queries fit into memory at once: an evaluation in buckets of them.
+
+Lists are kept in memory: DuckDB cannot write them to disk while it makes them. Where not
+all of them fit, they are made bucket by bucket, each in one pass. Files that are sorted by
+query are still read once in all, since each bucket is a range of queries; others are read
+once a bucket.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from sqlmetrics.bucket import WHOLE, Bucket
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.physical import Offer
+from sqlmetrics.plan import Plan
+from sqlmetrics.ranked import LISTS
+from sqlmetrics.sql import print_template, source_text, with_stages
+from sqlmetrics.template import identifier, literal
+
+SHARE = 0.5
+"""The part of the memory limit that lists may take; joins and answers need theirs."""
+
+SLACK = 1.5
+"""How much more memory lists take than the numbers in them."""
+
+COUNTED = ("parquet", "parquets", "table", "relation")
+"""Sources whose rows are counted without reading them."""
+
+RANGES = {"VARCHAR", "BIGINT", "INTEGER", "UBIGINT", "UINTEGER", "SMALLINT", "HUGEINT"}
+"""Types of ids whose ranges are told alike wherever they stand."""
+
+
+def buckets(plan: Plan, engine: Database, offer: Offer | None) -> tuple[Bucket, ...]:
+    """The queries in buckets whose evaluation fits into memory.
+
+    Args:
+        plan: What is to be carried out.
+        engine: Where the tables are.
+        offer: What was measured of them.
+    """
+    if plan.physical.name != LISTS or offer is None:
+        return (WHOLE,)
+    return parts(plan, engine, _bytes_a_row(plan, offer))
+
+
+def parts(
+    plan: Plan, engine: Database, bytes_a_row: float, table: str = "rankings"
+) -> tuple[Bucket, ...]:
+    """The queries in buckets of which each fits into memory; one if all do, or none can tell.
+
+    Args:
+        plan: The tables.
+        engine: Where they are.
+        bytes_a_row: What a row takes.
+        table: Whose rows are counted.
+    """
+    relation = plan.shape.tables[table]
+    if relation.template not in COUNTED or not isinstance(engine, DuckDB):
+        return (WHOLE,)
+    rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
+    number = ceil(rows * bytes_a_row / (SHARE * engine.memory))
+    return _cut(plan, engine, number) if number > 1 else (WHOLE,)
+
+
+def _bytes_a_row(plan: Plan, offer: Offer) -> float:
+    """Two numbers for each labelled item, and sorted scores that are as long as the longest."""
+    kept = 1 + plan.physical.n_sorted
+    return SLACK * 8 * (2 + kept * (plan.physical.longest + 1) / max(1, offer.usual))
+
+
+def _cut(plan: Plan, engine: Database, number: int) -> tuple[Bucket, ...]:
+    shape = plan.shape
+    columns = {table: identifier(roles["query"]) for table, roles in _asked(plan).items()}
+    conditions = _ranges(plan, engine, columns, number) or _hashes(columns, number)
+    systems: tuple[str, ...] = ()
+    if "system" in shape.keys:
+        select = f"select distinct system from {shape.names['rankings']} order by system"
+        systems = tuple(one for (one,) in engine.rows(with_stages(plan.inputs, select)))
+    return tuple(Bucket(one, systems) for one in conditions)
+
+
+def _asked(plan: Plan) -> dict[str, dict[str, str]]:
+    """The tables that have a column of queries."""
+    return {table: roles for table, roles in plan.shape.columns.items() if "query" in roles}
+
+
+def _hashes(columns: dict[str, str], number: int) -> list[dict[str, str]]:
+    """By the hash of the query, which takes a look at every row for every bucket."""
+    text = "hash(cast({column} as varchar)) % {number} = {one}"
+    return [
+        {
+            table: text.format(column=column, number=number, one=one)
+            for table, column in columns.items()
+        }
+        for one in range(number)
+    ]
+
+
+def _ranges(
+    plan: Plan, engine: Database, columns: dict[str, str], number: int
+) -> list[dict[str, str]]:
+    """By ranges of queries, which files that are sorted by query can skip."""
+    kinds = set()
+    for table in columns:
+        relation = plan.shape.tables[table]
+        if relation.is_sql:  # its column may have a collation
+            return []
+        there = engine.columns(source_text(relation))
+        name = plan.shape.columns[table]["query"].casefold()
+        kinds |= {kind for column, kind in there.items() if column.casefold() == name}
+    if len(kinds) != 1 or not kinds <= RANGES:
+        return []
+    view = {
+        "query": columns["rankings"],
+        "source": source_text(plan.shape.tables["rankings"]),
+        "parts": [part / number for part in range(1, number)],
+    }
+    found = engine.rows(print_template("evaluate/bounds", view))[0][0] or []
+    bounds = [literal(one) if isinstance(one, str) else str(one) for one in dict.fromkeys(found)]
+    return [
+        {table: _between(column, *ends) for table, column in columns.items()}
+        for ends in zip(["", *bounds], [*bounds, ""], strict=True)
+    ]
+
+
+def _between(column: str, first: str, end: str) -> str:
+    """From a bound to before the next; a query without an id is in the first bucket."""
+    if not first:
+        return f"{column} < {end} or {column} is null" if end else "true"
+    return f"{column} >= {first}" + (f" and {column} < {end}" if end else "")
