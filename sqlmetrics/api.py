@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sqlmetrics import checks, sql
 from sqlmetrics.caveats import caveats
-from sqlmetrics.dialect import KEPT
 from sqlmetrics.dialect import dialect as named
-from sqlmetrics.engines.failure import DENIED, StatementError
 from sqlmetrics.engines.translated import Database, database
+from sqlmetrics.execution import USUALLY, Execution, Progress
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
 from sqlmetrics.memory import buckets
 from sqlmetrics.offer import offered
-from sqlmetrics.plan import Plan, tables_of
 from sqlmetrics.plan import plan as planned
+from sqlmetrics.plan import tables_of
 from sqlmetrics.result import Result, in_order, with_dates, with_hashes
 from sqlmetrics.spec import Spec
 from sqlmetrics.translation import Translation
 from sqlmetrics.trust import trust
+
+FASTEST = "fastest"
+"""For `compile`: the plan that `evaluate` would take."""
 
 
 def evaluate(
@@ -50,6 +52,10 @@ def evaluate(
     check: bool = True,
     per_query: bool = True,
     plan: str | None = None,
+    memory: str | None = None,
+    checkpoint: str | Path | None = None,
+    profile: str | Path | None = None,
+    progress: Progress | None = None,
     **conventions: Any,
 ) -> Result:
     """Evaluate rankings against labels, inside DuckDB or the database that has them.
@@ -91,6 +97,13 @@ def evaluate(
             database but the summary.
         plan: The physical plan: `window` or `lists`; the fastest if none is named. The
             numbers are the same.
+        memory: How much memory DuckDB may take, like `4GB`. What does not fit is done in
+            buckets of queries.
+        checkpoint: A folder where buckets are kept that are done, so that a run that was
+            stopped goes on; its files go when the run ends. The tables must be files.
+        profile: A file for DuckDB's own profile of the statement that does the work, in JSON.
+        progress: Is told after each bucket how many of how many are done, and about how
+            many rows.
         **conventions: Options that override the preset's, like `gain="linear"`. A list
             of values of a metric's option gives every metric once for each value.
 
@@ -132,7 +145,8 @@ def evaluate(
             label_columns=label_columns,
             **conventions,
         )
-        return run(spec, tables, engine, check=check, per_query=per_query, physical=plan)
+        how = Execution(plan, memory, checkpoint, profile, progress)
+        return run(spec, tables, engine, check=check, per_query=per_query, how=how)
 
 
 def asked(
@@ -198,19 +212,35 @@ def asked(
     return _known(spec, tables, weight, engine), tables
 
 
-def compile(spec: Spec, dialect: str = "duckdb", *, per_query: bool = False) -> str:
-    """The SQL of a spec as text; nothing is opened.
+def compile(
+    spec: Spec,
+    dialect: str = "duckdb",
+    *,
+    per_query: bool = False,
+    plan: str | None = None,
+    connection: Any = None,
+) -> str:
+    """The SQL of a spec as text; nothing is opened, unless the fastest plan is asked for.
 
     Args:
         spec: What is asked. Its sources must be relations, queries or files.
         dialect: A name of `sqlmetrics list dialects`.
         per_query: Whether to give the per-query table instead of the summary.
+        plan: A physical plan: `window`, the portable one; `lists`, for DuckDB; `fastest`
+            looks at the first rows, and says in a comment what was measured.
+        connection: For `fastest`: where the tables are; default: a new DuckDB in memory.
 
     Raises:
-        SpecError: If the dialect is unknown or the spec cannot be compiled.
+        SpecError: If the dialect or the plan is unknown or the spec cannot be compiled.
     """
     translation = Translation(named(dialect))
-    text = sql.query(planned(spec, tables_of(spec, translation)), per_query=per_query)
+    tables = tables_of(spec, translation)
+    offer = None
+    if plan == FASTEST:
+        plan = None
+        with database(connection) as engine:
+            offer = offered(planned(spec, tables), engine)
+    text = sql.query(planned(spec, tables, offer, plan), per_query=per_query)
     if not translation.changes:
         return text
     about = f"{translation.dialect.title}: {trust(translation.dialect)}"
@@ -224,17 +254,24 @@ def run(
     *,
     check: bool = True,
     per_query: bool = True,
-    physical: str | None = None,
+    how: Execution = USUALLY,
 ) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
+    with how.limited(engine):
+        return _evaluated(spec, tables, engine, check=check, per_query=per_query, how=how)
+
+
+def _evaluated(
+    spec: Spec, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
+) -> Result:
     the_plan = planned(spec, tables)
     if check:
         checks.check(the_plan, engine)
     offer = offered(the_plan, engine)
-    the_plan = planned(spec, tables, offer, physical)
+    the_plan = planned(spec, tables, offer, how.plan)
     there = buckets(the_plan, engine, offer)
-    parts = [planned(spec, tables, offer, physical, bucket) for bucket in there]
-    with _scripted(parts, engine, per_query=per_query) as script:
+    parts = [planned(spec, tables, offer, how.plan, bucket) for bucket in there]
+    with how.carried_out(parts, engine, per_query=per_query) as script:
         checks.check_kept(the_plan, script, engine)
         summary = engine.table(script.summary)
         rows = engine.table(script.per_query) if per_query else None
@@ -250,24 +287,6 @@ def run(
         _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
         _per_query=None if rows is None else with_dates(rows),
     )
-
-
-@contextmanager
-def _scripted(parts: Sequence[Plan], engine: Database, *, per_query: bool) -> Iterator[sql.Script]:
-    """The statements of a plan, while what they keep is kept, if a table may be made."""
-    the_plan, *more = parts
-    script = sql.script(the_plan, engine.free_name(KEPT), per_query=per_query, more=more)
-    with ExitStack() as kept:
-        if script.keep:
-            try:
-                kept.enter_context(engine.made(script.keep, script.drop))
-            except StatementError as error:
-                if error.reason != DENIED:
-                    raise
-                script = sql.script(the_plan, table="", per_query=per_query)
-        for statement in script.more:
-            engine.execute(statement)
-        yield script
 
 
 def _dated(spec: Spec, tables: Tables, engine: Database) -> Spec:

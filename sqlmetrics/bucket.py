@@ -13,10 +13,12 @@ class Bucket:
     Attributes:
         conditions: Table -> what its rows in this bucket meet, over the source's columns.
         systems: All systems there are, also those without a list in this bucket.
+        rows: About how many rows of the rankings are in it.
     """
 
     conditions: Mapping[str, str] = field(default_factory=dict)
     systems: tuple[str, ...] = ()
+    rows: int = 0
 
     def of(self, table: str, condition: str) -> str:
         """A condition of a table's rows together with that of the bucket."""

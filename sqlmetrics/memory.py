@@ -22,6 +22,9 @@ from sqlmetrics.template import identifier, literal
 SHARE = 0.5
 """The part of the memory limit that lists may take; joins and answers need theirs."""
 
+SAMPLED = 20_000
+"""About so many rows tell where the ranges of queries begin."""
+
 SLACK = 1.5
 """How much more memory lists take than the numbers in them."""
 
@@ -61,7 +64,7 @@ def parts(
         return (WHOLE,)
     rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
     number = ceil(rows * bytes_a_row / (SHARE * engine.memory))
-    return _cut(plan, engine, number) if number > 1 else (WHOLE,)
+    return _cut(plan, engine, number, rows) if number > 1 else (WHOLE,)
 
 
 def _bytes_a_row(plan: Plan, offer: Offer) -> float:
@@ -70,15 +73,15 @@ def _bytes_a_row(plan: Plan, offer: Offer) -> float:
     return SLACK * 8 * (2 + kept * (plan.physical.longest + 1) / max(1, offer.usual))
 
 
-def _cut(plan: Plan, engine: Database, number: int) -> tuple[Bucket, ...]:
+def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, ...]:
     shape = plan.shape
     columns = {table: identifier(roles["query"]) for table, roles in _asked(plan).items()}
-    conditions = _ranges(plan, engine, columns, number) or _hashes(columns, number)
+    conditions = _ranges(plan, engine, columns, number, rows) or _hashes(columns, number)
     systems: tuple[str, ...] = ()
     if "system" in shape.keys:
         select = f"select distinct system from {shape.names['rankings']} order by system"
         systems = tuple(one for (one,) in engine.rows(with_stages(plan.inputs, select)))
-    return tuple(Bucket(one, systems) for one in conditions)
+    return tuple(Bucket(one, systems, rows // len(conditions)) for one in conditions)
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, str]]:
@@ -99,7 +102,7 @@ def _hashes(columns: dict[str, str], number: int) -> list[dict[str, str]]:
 
 
 def _ranges(
-    plan: Plan, engine: Database, columns: dict[str, str], number: int
+    plan: Plan, engine: Database, columns: dict[str, str], number: int, rows: int
 ) -> list[dict[str, str]]:
     """By ranges of queries, which files that are sorted by query can skip."""
     kinds = set()
@@ -116,6 +119,7 @@ def _ranges(
         "query": columns["rankings"],
         "source": source_text(plan.shape.tables["rankings"]),
         "parts": [part / number for part in range(1, number)],
+        "each": max(1, rows // SAMPLED),
     }
     found = engine.rows(print_template("evaluate/bounds", view))[0][0] or []
     bounds = [literal(one) if isinstance(one, str) else str(one) for one in dict.fromkeys(found)]

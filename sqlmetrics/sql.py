@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.dialect import KEPT
 from sqlmetrics.inputs.relation import Relation
+from sqlmetrics.physical import PORTABLE
 from sqlmetrics.plan import Plan
 from sqlmetrics.stage import Stage
-from sqlmetrics.template import environment, finished, lines
+from sqlmetrics.template import environment, finished, lines, literal
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Script:
     Attributes:
         keep: Computes `per_query` once and keeps it; empty where nothing can be kept.
         more: Adds other buckets of queries to it.
+        copies: Write each bucket to a file, from which it is then kept.
         per_query: Reads the per-query table from what was kept; empty where nobody asks.
         summary: Computes the summary from what was kept.
         drop: Removes what was kept.
@@ -34,6 +37,7 @@ class Script:
     drop: str
     stages: tuple[Stage, ...]
     more: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text(str)
@@ -46,7 +50,8 @@ class Script:
     @property
     def statements(self) -> tuple[str, ...]:
         """All of them, in the order in which they run."""
-        return tuple(filter(None, (self.keep, *self.more, self.summary, self.per_query, self.drop)))
+        kept = (*self.copies, self.keep, *self.more)
+        return tuple(filter(None, (*kept, self.summary, self.per_query, self.drop)))
 
     def over(self, select: str) -> str:
         """Another select from `per_query`."""
@@ -62,7 +67,11 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
 
 
 def script(
-    plan: Plan, table: str = KEPT, *, per_query: bool = True, more: Sequence[Plan] = ()
+    parts: Sequence[Plan],
+    table: str = KEPT,
+    *,
+    per_query: bool = True,
+    files: Sequence[Path] = (),
 ) -> Script:
     """The evaluation as statements that go through the data once.
 
@@ -70,11 +79,12 @@ def script(
     the ranked rows would take as much memory as they have.
 
     Args:
-        plan: What to print.
+        parts: What to print: the plan for each bucket of queries.
         table: The name of what is kept; empty if nothing may be.
         per_query: Whether the per-query table is wanted.
-        more: The plan for other buckets of queries.
+        files: Where each part is written first, if it shall outlast a run that is stopped.
     """
+    plan = parts[0]
     dialect = plan.shape.at.translation.dialect
     stages = plan.inputs + plan.per_query
     if not (dialect.keep and table):
@@ -82,16 +92,28 @@ def script(
         return Script("", rows, query(plan).rstrip(), "", stages)
     kept = Stage("per_query", "kept", {"table": table})
     again = plan.inputs + plan.again if plan.again else ()
-    body = with_stages(stages, "select *\nfrom per_query")
-    others = (with_stages(p.inputs + p.per_query, "select *\nfrom per_query") for p in more)
+    first, *others = (_kept(part) for part in parts)
+    if files:
+        there = ", ".join(literal(str(file)) for file in files)
+        copies = zip((first, *others), files, strict=True)
+        first, others = f"select *\nfrom read_parquet([{there}])", []
     return Script(
-        keep=_header(plan) + f"{dialect.keep} {table} as\n{body}",
+        copies=tuple(_copied(body, file) for body, file in copies) if files else (),
+        keep=_header(plan) + f"{dialect.keep} {table} as\n{first}",
         summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
         per_query=_per_query(plan, table) if per_query else "",
         drop=f"{dialect.drop} {table}",
         stages=(kept,),
         more=tuple(f"insert into {table}\n{other}" for other in others),
     )
+
+
+def _kept(plan: Plan) -> str:
+    return with_stages(plan.inputs + plan.per_query, "select *\nfrom per_query")
+
+
+def _copied(body: str, file: Path) -> str:
+    return finished(f"copy (\n{body}\n) to {literal(f'{file}.part')} (format parquet)")
 
 
 def with_stages(stages: Iterable[Stage], last: str) -> str:
@@ -134,7 +156,8 @@ def _header(plan: Plan) -> str:
         for name, value in spec.options.items()
         if OPTIONS[name].scope == "spec" or name in used
     ]
-    return metrics + _wrapped(f"conventions ({spec.preset}): ", options)
+    physical = "" if plan.physical == PORTABLE else _wrapped("plan: ", [str(plan.physical)])
+    return metrics + physical + _wrapped(f"conventions ({spec.preset}): ", options)
 
 
 def _wrapped(title: str, words: Sequence[str]) -> str:

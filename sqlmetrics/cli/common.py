@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +75,34 @@ def engine_of(db: str | None, connection: str | None, profiles: str | None) -> E
     from sqlmetrics.engines.opening import open_engine
 
     return open_engine(connection, profiles=Path(profiles) if profiles else None)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
+    """How much of something is done and how long it will take, on a terminal alone."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    rows = TextColumn("{task.fields[rows]:,} rows")
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), rows)
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *times, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, visible=False, rows=0)
+
+        def told(done: int, total: int, rows: int) -> None:
+            bar.update(task, completed=done, total=total, rows=rows, visible=True)
+
+        yield told
 
 
 def emit(

@@ -14,6 +14,7 @@ from sqlmetrics.cli.common import (
     emit_result,
     engine_of,
     error_options,
+    progress_bar,
 )
 from sqlmetrics.errors import SpecError
 
@@ -82,6 +83,12 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
 @click.option("--tie-audit", is_flag=True, help="How much equal scores matter, instead.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@click.option("--plan", metavar="NAME", help="How lists are ranked: window or lists.")
+@click.option("--memory", metavar="SIZE", help="What DuckDB may take, like 4GB.")
+@click.option(
+    "--checkpoint", metavar="FOLDER", help="Keeps what is done, for a run that is stopped."
+)
+@click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
 @error_options
@@ -115,7 +122,10 @@ def evaluate(
 
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
-    with engine_of(db, connection, profiles) as engine:
+    with (
+        engine_of(db, connection, profiles) as engine,
+        progress_bar("buckets of queries") as told,
+    ):
         result = run(
             rankings,
             labels,
@@ -124,6 +134,7 @@ def evaluate(
             check=not skip_input_checks,
             label_columns=pairs(label_columns, "--label-column"),
             grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+            progress=told,
             **given,
         )
         if tie_audit:

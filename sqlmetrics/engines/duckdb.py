@@ -84,6 +84,33 @@ class DuckDB:
         power = ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit)
         return float(number) * float(1024**power)
 
+    @contextmanager
+    def limited(self, memory: str) -> Iterator[None]:
+        """With another limit of memory, for as long as the block lasts.
+
+        Raises:
+            SpecError: If it is no size.
+        """
+        before = self.rows("select current_setting('memory_limit')")[0][0]
+        try:
+            self.execute(f"set memory_limit = {literal(memory)}")
+        except (EngineError, InputError):
+            raise SpecError(f"memory is a size like 4GB, given {memory!r}") from None
+        try:
+            yield
+        finally:
+            self._restore(f"set memory_limit = {literal(str(before))}")
+
+    @contextmanager
+    def profiled(self, file: str) -> Iterator[None]:
+        """With DuckDB's own profile of the last statement of the block in a JSON file."""
+        self.execute("set enable_profiling = 'json'")
+        self.execute(f"set profiling_output = {literal(file)}")
+        try:
+            yield
+        finally:
+            self.execute("pragma disable_profiling")
+
     def __enter__(self) -> DuckDB:
         self._entered += 1
         if self._entered > 1:
