@@ -77,6 +77,8 @@ def run(name: str, rankings: str, labels: str, answer: str) -> None:
     """Inside the process: compute the means and write them down."""
     contender = next(one for one in CONTENDERS if one.name == name)
     module = import_module(f"benchmarks.contenders.{contender.module}")
+    if hasattr(module, "prepare"):
+        module.prepare(**contender.options)
     start = _cpu(resource.getrusage(resource.RUSAGE_SELF))
     means = module.means(rankings, labels, **contender.options)
     Path(answer).write_text(json.dumps({"means": means, "start": start}))

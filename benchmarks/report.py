@@ -11,19 +11,24 @@ from statistics import median
 
 from benchmarks.agreement import TOLERANCE
 from benchmarks.contenders import METRICS, THREADS, Contender
-from benchmarks.data import LABELS, RESULTS
+from benchmarks.data import SHAPES
 from benchmarks.measure import Run
 
 HEAD = ("contender", "CPU s", "of which start", "wall s", "peak MB", "CPU / bare-join")
 
 
 def text(
-    rows: int, runs: Sequence[Run], present: Sequence[Contender], absent: Sequence[Contender]
+    rows: int,
+    shape: str,
+    runs: Sequence[Run],
+    present: Sequence[Contender],
+    absent: Sequence[Contender],
 ) -> str:
     """The whole report.
 
     Args:
         rows: How many rows were ranked.
+        shape: How many a query.
         runs: All runs of all contenders, found to agree.
         present: The contenders that ran.
         absent: Those that could not.
@@ -31,7 +36,7 @@ def text(
     by_name = {one.name: [run for run in runs if run.contender == one] for one in present}
     times = len(runs) // len(present) if present else 0
     parts = [
-        f"{rows:,} rankings rows, {rows // RESULTS * LABELS:,} labels; {THREADS} threads; "
+        f"{rows:,} rankings rows, {_labels(rows, shape):,} labels; {THREADS} threads; "
         f"medians of {times} run{'' if times == 1 else 's'}",
         _table(list(_cells(by_name))),
         "\n".join(f"- {one.name}: {one.about}" for one in present),
@@ -40,6 +45,10 @@ def text(
         _machine(present),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _labels(rows: int, shape: str) -> int:
+    return rows // SHAPES[shape].results * SHAPES[shape].labels
 
 
 def _cells(by_name: dict[str, list[Run]]) -> Iterator[tuple[str, ...]]:

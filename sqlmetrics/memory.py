@@ -123,14 +123,13 @@ def _ranges(
     }
     found = engine.rows(print_template("evaluate/bounds", view))[0][0] or []
     bounds = [literal(one) if isinstance(one, str) else str(one) for one in dict.fromkeys(found)]
-    return [
-        {table: _between(column, *ends) for table, column in columns.items()}
-        for ends in zip(["", *bounds], [*bounds, ""], strict=True)
-    ]
+    ranges = list(zip(["", *bounds], [*bounds, ""], strict=True))
+    conditions = [{t: _between(column, *ends) for t, column in columns.items()} for ends in ranges]
+    # those without an id by themselves: beside an `or` DuckDB skips no row group
+    return [*conditions, {table: f"{column} is null" for table, column in columns.items()}]
 
 
 def _between(column: str, first: str, end: str) -> str:
-    """From a bound to before the next; a query without an id is in the first bucket."""
-    if not first:
-        return f"{column} < {end} or {column} is null" if end else "true"
-    return f"{column} >= {first}" + (f" and {column} < {end}" if end else "")
+    """From a bound to before the next."""
+    ends = [f"{column} {sign} {bound}" for sign, bound in ((">=", first), ("<", end)) if bound]
+    return " and ".join(ends) or f"{column} is not null"

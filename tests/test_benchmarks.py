@@ -71,7 +71,7 @@ def test_rounding_is_no_difference() -> None:
 
 def test_the_table_has_medians_and_the_ratio_of_their_cpu() -> None:
     runs = [JOIN, *(replace(RUN, cpu=cpu) for cpu in (2.0, 9.0, 3.0))]
-    text = report.text(1000, runs, [JOIN.contender, RUN.contender], [])
+    text = report.text(1000, "usual", runs, [JOIN.contender, RUN.contender], [])
     row = next(line for line in text.splitlines() if f"| {RUN.contender.name} " in line)
     assert [cell.strip() for cell in row.split("|")[2:-1]] == [
         "3.00",
@@ -86,5 +86,5 @@ def test_a_missing_peer_is_left_out_by_name() -> None:
     absent = replace(CONTENDERS[5], needs={"no_such_module": "no-such-package"})
     present, left_out = contenders.split([CONTENDERS[0], absent])
     assert (present, left_out) == ((CONTENDERS[0],), (absent,))
-    text = report.text(1000, [JOIN], present, left_out)
+    text = report.text(1000, "usual", [JOIN], present, left_out)
     assert "Left out: pytrec_eval; pip install no-such-package" in text

@@ -108,6 +108,125 @@ def test_files_are_cut_into_ranges_of_queries(tmp_path: Path, kind: str) -> None
     whole = sm.evaluate(rankings, labels, asked)
     with patch.object(memory, "ceil", lambda _: 4):
         cut = sm.evaluate(rankings, labels, asked)
-    assert cut.sql.count("insert into ") == 3
+    assert cut.sql.count("insert into ") == 4  # one for queries without an id
     assert "query_id >= " in cut.sql
     assert differences(by_sql(cut), by_sql(whole)) == []
+
+
+def some_files(folder: Path) -> tuple[Path, Path]:
+    """60 queries with 10 results and 5 labels each."""
+    rankings, labels = folder / "rankings.parquet", folder / "labels.parquet"
+    rows = "select 'q' || i // 10 as query_id, i % 10 as item_id"
+    numbers = "from range(600) as numbers(i)"
+    with duckdb.connect() as connection:
+        connection.execute(f"copy ({rows}, 1 / (i % 10 + 1) as score {numbers}) to '{rankings}'")
+        odd = f"{numbers} where i % 2 = 1"
+        connection.execute(f"copy ({rows}, i % 3 as grade {odd}) to '{labels}'")
+    return rankings, labels
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    rankings, labels = some_files(tmp_path)
+    done, told = tmp_path / "done", []
+
+    def stop(*progress: int) -> None:
+        told.append(progress)
+        raise KeyboardInterrupt
+
+    with patch.object(memory, "ceil", lambda _: 3):
+        with pytest.raises(KeyboardInterrupt):
+            sm.evaluate(rankings, labels, "ap", checkpoint=done, progress=stop)
+        assert [progress[:2] for progress in told] == [(1, 4)]
+        (kept,) = done.iterdir()
+        first = kept.stat().st_mtime_ns
+        last: list[int] = []
+        result = sm.evaluate(
+            rankings,
+            labels,
+            "ap",
+            checkpoint=done,
+            progress=lambda *_: last.append(kept.exists() and kept.stat().st_mtime_ns),
+        )
+    assert set(last) == {first}, "the bucket that was done is not done again"
+    assert not done.exists()
+    assert result["ap"] == pytest.approx(sm.evaluate(rankings, labels, "ap")["ap"], abs=1e-15)
+
+
+def test_a_checkpoint_is_of_the_same_files(tmp_path: Path) -> None:
+    rankings, labels = some_files(tmp_path)
+    done = tmp_path / "done"
+
+    def stop(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with patch.object(memory, "ceil", lambda _: 3):
+        with pytest.raises(KeyboardInterrupt):
+            sm.evaluate(rankings, labels, "mrr", checkpoint=done, progress=stop)
+        with duckdb.connect() as connection:
+            rows = f"select * replace (-score as score) from '{rankings}'"
+            connection.execute(f"copy ({rows}) to '{rankings}.new' (format parquet)")
+        Path(f"{rankings}.new").replace(rankings)
+        again = sm.evaluate(rankings, labels, "mrr", checkpoint=done)
+    whole = sm.evaluate(rankings, labels, "mrr")["mrr"]
+    assert again["mrr"] == pytest.approx(whole, abs=1e-15)
+
+
+def test_a_checkpoint_needs_files(tmp_path: Path) -> None:
+    rankings, labels = some_files(tmp_path)
+    with duckdb.connect() as connection:
+        connection.execute(f"create table labels as from '{labels}'")
+        given = {"checkpoint": tmp_path, "connection": connection}
+        with pytest.raises(sm.SpecError, match="the labels are no single file"):
+            sm.evaluate(rankings, "labels", "ap", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"plan": "list"}, "unknown plan 'list'; did you mean 'lists'"),
+        ({"memory": "much"}, "memory is a size like 4GB, given 'much'"),
+        ({"plan": "lists", "ties": "average"}, "the plan lists cannot be taken: ties=average"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_told(
+    tmp_path: Path, given: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(sm.SpecError, match=problem):
+        sm.evaluate(*some_files(tmp_path), "ap", **given)
+
+
+def test_settings_are_put_back(tmp_path: Path) -> None:
+    settings = ("memory_limit", "disabled_optimizers", "profiling_output")
+    select = f"select {', '.join(f'current_setting({name!r})' for name in settings)}"
+    with duckdb.connect() as connection:
+        connection.execute("set disabled_optimizers = 'top_n'")
+        before = connection.execute(select).fetchall()
+        profile = tmp_path / "profile.json"
+        given = {"memory": "900MB", "profile": profile, "connection": connection}
+        sm.evaluate(*some_files(tmp_path), "ap", **given)
+        assert connection.execute(select).fetchall() == before
+    assert "operator" in profile.read_text()
+
+
+@pytest.mark.parametrize(
+    ("score", "metric", "plan_and_why"),
+    [
+        ("1 / (i % 10 + 1)", "ap", ("lists", "lists of up to 10 items, 0% of them with equal")),
+        ("i % 2", "ap", ("window", "lists of up to 10 items, 100% of them with equal")),
+        ("1 / (i % 10 + 1)", "num_ret", ("window", "num_ret counts items without a label")),
+        ("1 / (i % 10 + 1)", "rbp", ("lists", "lists of up to 10 items")),
+    ],
+)
+def test_the_fastest_plan_is_told(
+    tmp_path: Path, score: str, metric: str, plan_and_why: tuple[str, str]
+) -> None:
+    rankings, labels = some_files(tmp_path)
+    with duckdb.connect() as connection:
+        rows = f"select 'q' || i // 10 as query_id, i % 10 as item_id, {score} as score"
+        connection.execute(f"copy ({rows} from range(600) as n(i)) to '{rankings}'")
+    files = {"rankings": {"file": str(rankings)}, "labels": {"file": str(labels)}}
+    spec = sm.Spec(**files, metrics=[metric])
+    head = sm.compile(spec, plan="fastest").split("-- conventions")[0].replace("\n--    ", "")
+    assert plan_and_why[0] in head
+    assert plan_and_why[1] in head
+    assert "plan: " not in sm.compile(spec)

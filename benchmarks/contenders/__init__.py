@@ -1,7 +1,8 @@
 """Who is compared. A contender is a row here and a module beside this one.
 
 The module has one function, `means(rankings, labels)`: from two Parquet files to the mean
-of each metric. It runs in a process of its own, so a module imports what it needs.
+of each metric; `prepare()`, if there is one, is a part of the start. It runs in a process of
+its own, so a module imports what it needs.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Contender:
 
 _DUCKDB = {"duckdb": "duckdb"}
 _OURS = {"sqlmetrics": "sqlmetrics", "duckdb": "duckdb"}
+_RANX = {"ranx": "ranx"}
 _PYTREC = {"pytrec_eval": "pytrec-eval-terrier", "polars": "polars"}
 
 CONTENDERS = (
@@ -78,6 +80,14 @@ CONTENDERS = (
         "one thread; files to dicts (polars), then trec_eval in C",
         _PYTREC,
     ),
+    Contender(
+        "ir_measures",
+        "irm",
+        "files to data frames (pandas), then pytrec_eval",
+        {"ir_measures": "ir-measures", "pandas": "pandas"},
+    ),
+    Contender("ranx", "ranx_numba", "cold: numba compiles first", _RANX, {"warm": False}),
+    Contender("ranx-warm", "ranx_numba", "after a call on one query", _RANX, {"warm": True}),
 )
 
 

@@ -29,6 +29,11 @@ SETTINGS = {
 """Settings that decide what our text means, and the values that it is written for."""
 
 
+UNWANTED = "partitioned_execution"
+"""An optimizer of DuckDB 2.0: it cuts a grouping of a sorted file into ranges, and then reads
+the whole file again for each of them if the file is filtered, as our buckets are."""
+
+
 class DuckDB:
     """One connection. SELECT rights are enough: what is made is temporary.
 
@@ -91,7 +96,8 @@ class DuckDB:
         Raises:
             SpecError: If it is no size.
         """
-        before = self.rows("select current_setting('memory_limit')")[0][0]
+        setting = "select current_setting('memory_limit')"
+        before = self.rows(setting)
         try:
             self.execute(f"set memory_limit = {literal(memory)}")
         except (EngineError, InputError):
@@ -99,7 +105,9 @@ class DuckDB:
         try:
             yield
         finally:
-            self._restore(f"set memory_limit = {literal(str(before))}")
+            self._restore("reset memory_limit")
+            if self.rows(setting) != before:  # told in rounded GiB: set only if it was set
+                self._restore(f"set memory_limit = {literal(str(before[0][0]))}")
 
     @contextmanager
     def profiled(self, file: str) -> Iterator[None]:
@@ -109,7 +117,8 @@ class DuckDB:
         try:
             yield
         finally:
-            self.execute("pragma disable_profiling")
+            self._restore("reset profiling_output")
+            self._restore("pragma disable_profiling")
 
     def __enter__(self) -> DuckDB:
         self._entered += 1
@@ -119,6 +128,7 @@ class DuckDB:
             self._undo.callback(self._connection.close)
         else:
             self._settle()
+        self._leave_out(UNWANTED)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -133,6 +143,15 @@ class DuckDB:
             if str(value).casefold() != wanted.casefold():
                 self.execute(f"set {name} = {literal(wanted)}")
                 self._undo.callback(self._restore, f"set {name} = {literal(str(value))}")
+
+    def _leave_out(self, optimizer: str) -> None:
+        """Plan without one of the optimizers, if there is one of that name."""
+        known = self.rows(f"from duckdb_optimizers() where name = {literal(optimizer)}")
+        value = str(self.rows("select current_setting('disabled_optimizers')")[0][0])
+        if known and optimizer not in value:
+            both = ",".join(filter(None, (value, optimizer)))
+            self.execute(f"set disabled_optimizers = {literal(both)}")
+            self._undo.callback(self._restore, f"set disabled_optimizers = {literal(value)}")
 
     def _restore(self, setting: str) -> None:
         with suppress(EngineError):  # in a transaction that failed nothing can be set

@@ -1,0 +1,120 @@
+"""What more of everything costs: metrics, systems, segments, ties, checks.
+
+Each case is a process of its own on the same number of rows; the ratios are to the first
+case of their row in the table. `python -m benchmarks.cost --rows 10_000_000`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.contenders import METRICS, THREADS
+from benchmarks.data import FOLDER, Files, made
+
+FOUR = ("ndcg@10", "ndcg@20", "recall@100", "mrr")
+NAMES = ("ndcg", "recall", "precision", "mrr")
+FORTY = [f"{name}@{k}" for name in NAMES for k in range(10, 101, 10)]
+CASES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "metrics": {"4": {"metrics": FOUR}, "40": {"metrics": FORTY}},
+    "systems": {"1": {"metrics": METRICS}, "5": {"metrics": METRICS, "data": "systems"}},
+    "segments": {
+        "none": {"metrics": METRICS, "data": "segments"},
+        "two, with roll-up": {"metrics": METRICS, "data": "segments", "by": ["country", "device"]},
+    },
+    "ties": {
+        "none": {"metrics": METRICS},
+        "in 1% of the lists": {"metrics": METRICS, "data": "few_ties"},
+        "in every list": {"metrics": METRICS, "data": "ties"},
+    },
+    "checks": {"off": {"metrics": METRICS}, "on": {"metrics": METRICS, "check": True}},
+    "per query": {
+        "summary": {"metrics": METRICS},
+        "and per-query table": {"metrics": METRICS, "per_query": True},
+    },
+    "plan": {"fastest": {"metrics": METRICS}, "window": {"metrics": METRICS, "plan": "window"}},
+}
+"""What varies -> case -> how it is evaluated."""
+
+OTHERS = {
+    "systems": "select 's' || s as system, query_id, item_id, score + s as score "
+    "from {rankings}, range(5) as systems(s)",
+    "segments": "select *, 'c' || hash(query_id) % 20 as country, "
+    "'d' || hash(query_id) % 3 as device from {rankings}",
+    "ties": "select query_id, item_id, floor(score * 2) / 2 as score from {rankings}",
+    "few_ties": "select query_id, item_id, case when hash(query_id) % 100 = 0 "
+    "then floor(score * 2) / 2 else score end as score from {rankings}",
+}
+"""Other rankings over the same labels."""
+
+
+def rankings_of(files: Files, data: str | None) -> Path:
+    """The rankings of a case, written unless they are there."""
+    if data is None:
+        return files.rankings
+    path = FOLDER / f"{data}_{files.rankings.name}"
+    if not path.exists():
+        import duckdb
+
+        select = OTHERS[data].format(rankings=f"read_parquet('{files.rankings}')")
+        duckdb.execute(f"copy ({select}) to '{path}.part' (format parquet)")
+        os.replace(f"{path}.part", path)
+    return path
+
+
+def measured(rankings: Path, labels: Path, case: Mapping[str, Any]) -> float:
+    """CPU seconds of one case in a process of its own."""
+    given = json.dumps({key: value for key, value in case.items() if key != "data"})
+    command = [sys.executable, "-m", "benchmarks.cost", "--one", str(rankings), str(labels), given]
+    process = subprocess.Popen(command)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"failed: {given}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def one(rankings: str, labels: str, given: str) -> None:
+    """Inside the process."""
+    import duckdb
+
+    from sqlmetrics import evaluate
+
+    asked: dict[str, Any] = {"check": False, "per_query": False} | json.loads(given)
+    columns = duckdb.read_parquet(rankings).columns
+    system = {"system": "system"} if "system" in columns else {}
+    connection = duckdb.connect(config={"threads": THREADS})
+    evaluate(rankings, labels, asked.pop("metrics"), connection=connection, **system, **asked)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.one:
+        one(*given.one)
+        return
+    files = made(given.rows)
+    print(f"{given.rows:,} rankings rows; {THREADS} threads; medians of {given.runs} runs\n")
+    print("| what | case | CPU s | ratio |\n|---|---|---:|---:|")
+    for what, cases in CASES.items():
+        first = 0.0
+        for name, case in cases.items():
+            rankings = rankings_of(files, case.get("data"))
+            runs = [measured(rankings, files.labels, case) for _ in range(given.runs)]
+            cpu = median(runs)
+            first = first or cpu
+            print(f"| {what} | {name} | {cpu:.2f} | {cpu / first:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
