@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from worlds import World, by_reference, by_sql, differences, proof_of, worlds
+from worlds import FEWER, World, by_reference, by_sql, differences, proof_of, worlds
 
 import sqlmetrics as sm
 from sqlmetrics import api, memory, physical
@@ -31,6 +31,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@FEWER
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "best", "worst", "input_order"]).flatmap(
         lambda ties: worlds(ties=ties, depth="none")
