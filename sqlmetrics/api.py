@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlmetrics import checks, sql
+from sqlmetrics import checks, screen, sql
 from sqlmetrics.caveats import caveats
 from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.translated import Database, database
@@ -16,8 +18,8 @@ from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
 from sqlmetrics.memory import buckets
 from sqlmetrics.offer import offered
+from sqlmetrics.plan import Plan, tables_of
 from sqlmetrics.plan import plan as planned
-from sqlmetrics.plan import tables_of
 from sqlmetrics.result import Result, in_order, with_dates, with_hashes
 from sqlmetrics.spec import Spec
 from sqlmetrics.translation import Translation
@@ -240,7 +242,7 @@ def compile(
         plan = None
         with database(connection) as engine:
             offer = offered(planned(spec, tables), engine)
-    text = sql.query(planned(spec, tables, offer, plan), per_query=per_query)
+    text = sql.query(planned(spec, tables, offer=offer, physical=plan), per_query=per_query)
     if not translation.changes:
         return text
     about = f"{translation.dialect.title}: {trust(translation.dialect)}"
@@ -265,14 +267,9 @@ def _evaluated(
     spec: Spec, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
 ) -> Result:
     the_plan = planned(spec, tables)
-    if check:
-        checks.check(the_plan, engine)
-    offer = offered(the_plan, engine)
-    the_plan = planned(spec, tables, offer, how.plan)
-    there = buckets(the_plan, engine, offer)
-    parts = [planned(spec, tables, offer, how.plan, bucket) for bucket in there]
-    with how.carried_out(parts, engine, per_query=per_query) as script:
-        checks.check_kept(the_plan, script, engine)
+    with _carried_out(
+        the_plan, tables, engine, check=check, per_query=per_query, how=how
+    ) as script:
         summary = engine.table(script.summary)
         rows = engine.table(script.per_query) if per_query else None
         notes = checks.notes(script, engine)
@@ -287,6 +284,29 @@ def _evaluated(
         _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
         _per_query=None if rows is None else with_dates(rows),
     )
+
+
+@contextmanager
+def _carried_out(
+    plan: Plan, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
+) -> Iterator[sql.Script]:
+    """The script of an evaluation while what it keeps is there; its input is checked."""
+    explained = partial(checks.explained, plan, engine) if check else nullcontext
+    with explained():
+        suspects = screen.suspects(plan, engine, "rankings") if check else ""
+        offer = offered(plan, engine)
+        way = partial(planned, plan.spec, tables, offer=offer, physical=how.plan, suspects=suspects)
+        parts = [way(bucket=bucket) for bucket in buckets(way(), engine, offer)]
+    on_the_way = ["rankings"] if parts[0].physical.suspects else []
+    if check:
+        checks.check(plan, engine, presumed=on_the_way)
+    with ExitStack() as kept:
+        with explained() if on_the_way else nullcontext():
+            script = kept.enter_context(how.carried_out(parts, engine, per_query=per_query))
+        if on_the_way:
+            checks.confirm(parts, script, engine)
+        checks.check_kept(plan, script, engine)
+        yield script
 
 
 def _dated(spec: Spec, tables: Tables, engine: Database) -> Spec:

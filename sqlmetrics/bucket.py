@@ -14,11 +14,13 @@ class Bucket:
         conditions: Table -> what its rows in this bucket meet, over the source's columns.
         systems: All systems there are, also those without a list in this bucket.
         rows: About how many rows of the rankings are in it.
+        number: Its number.
     """
 
     conditions: Mapping[str, str] = field(default_factory=dict)
     systems: tuple[str, ...] = ()
     rows: int = 0
+    number: int = 0
 
     def of(self, table: str, condition: str) -> str:
         """A condition of a table's rows together with that of the bucket."""

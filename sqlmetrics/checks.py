@@ -7,41 +7,38 @@ query of its own. All problems are told at once, with counts and example rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from sqlmetrics.bucket import Bucket
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
-from sqlmetrics.errors import InputError, unknown
-from sqlmetrics.memory import parts
-from sqlmetrics.plan import Plan
+from sqlmetrics.errors import EngineError, InputError, unknown
+from sqlmetrics.plan import BUCKET, SUSPECTS, Plan
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
+from sqlmetrics.screen import CLEAR, Screen, is_possible, screen
 from sqlmetrics.sql import Script, print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
 
 EXAMPLES = 3
-SCREENED = 24
-"""Bytes that a row takes while its list is looked through."""
 NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
-TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
 
-def check(plan: Plan, engine: Database) -> None:
+def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None:
     """Raise InputError if the input would give a wrong number.
 
     Args:
         plan: The plan of the evaluation.
-        engine: Where they are.
+        engine: Where the tables are.
+        presumed: Tables whose rows and lists are looked at later, by `confirm`.
 
     Raises:
         InputError: With every problem found: first missing columns, then bad rows, then
             bad groups of rows, since each kind can only be looked for without the former.
     """
-    look = _look(plan, engine)
+    look = _look(plan, engine, dict.fromkeys(presumed, CLEAR))
     kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
         look.missing_columns,
         look.texts,
@@ -51,10 +48,42 @@ def check(plan: Plan, engine: Database) -> None:
         look.unknown_baseline,
         look.bad_groups,
     )
-    for kind in kinds:
-        problems = list(kind())
-        if problems:
-            raise InputError(problems)
+    problems = next(filter(None, (list(kind()) for kind in kinds)), [])
+    if problems and presumed:
+        check(plan, engine)  # together with what is wrong in those tables
+    if problems:
+        raise InputError(problems)
+
+
+def confirm(parts: Sequence[Plan], script: Script, engine: Database) -> None:
+    """Raise InputError if an evaluation came upon what was presumed to be right, and is not.
+
+    Args:
+        parts: The plan for each bucket of queries.
+        script: How `per_query` is read; a bucket without a row in it says nothing.
+        engine: Where it is.
+
+    Raises:
+        InputError: As `check`.
+    """
+    select = f"select count(distinct {BUCKET}), coalesce(sum({SUSPECTS}), 0) from per_query"
+    if engine.rows(script.over(select)) != [(len(parts), 0)]:
+        check(parts[0], engine)
+
+
+@contextmanager
+def explained(plan: Plan, engine: Database) -> Iterator[None]:
+    """Tell what is wrong with the input, rather than that DuckDB failed because of it.
+
+    Raises:
+        InputError: As `check`; else what was raised in the block.
+    """
+    try:
+        yield
+    except (InputError, EngineError):
+        if not plan.shape.at.translation.changes:
+            check(plan, engine)
+        raise
 
 
 def validate(plan: Plan, engine: Database) -> None:
@@ -72,28 +101,12 @@ def validate(plan: Plan, engine: Database) -> None:
     engine.try_out(query(plan))
 
 
-def _look(plan: Plan, engine: Database) -> _Look:
+def _look(plan: Plan, engine: Database, screens: dict[str, Screen] | None = None) -> _Look:
     shape = plan.shape
     sources = {
         table: source_text(relation, shape.where[table]) for table, relation in shape.tables.items()
     }
-    return _Look(plan, sources, engine)
-
-
-@dataclass(frozen=True)
-class Screen:
-    """What one quick pass over a table says, before anything is looked for by itself.
-
-    Attributes:
-        rows: How many rows there are.
-        bad: How many meet a condition that no row may meet.
-        alike: How many items of a query have the same 32 bits of hash as another one: all
-            that are there twice, and one in four billions that is not.
-    """
-
-    rows: int
-    bad: int
-    alike: int
+    return _Look(plan, sources, engine, screens or {})
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,7 @@ class _Look:
     plan: Plan
     sources: Mapping[str, str]
     engine: Database
-    screens: dict[str, Screen] = field(default_factory=dict)
+    screens: dict[str, Screen]
 
     def missing_columns(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
@@ -189,11 +202,12 @@ class _Look:
 
     def bad_rows(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
-            screen = self._screen(table)
-            if screen and screen.rows and not screen.bad:
+            screened = self._screen(table)
+            if screened and screened.rows and not screened.bad:
                 continue
             rules = row_checks(self.plan, table)
-            conditions = [self._condition(table, rule) for rule in rules]
+            columns = self.plan.shape.columns[table]
+            conditions = [rule.text(columns[rule.role]) for rule in rules]
             counted = [f"sum(case when {one} then 1 else 0 end)" for one in conditions]
             select = f"select {', '.join(['count(*)', *counted])} from {source}"
             with self._reading(table):
@@ -239,39 +253,20 @@ class _Look:
 
     def _screen(self, table: str) -> Screen | None:
         """What one quick pass says of a table; None where there is no such pass."""
-        refuses = self.plan.spec.options.get(f"duplicate_{table}") == "error"
-        if self.plan.shape.at.translation.changes or not refuses:
+        if not is_possible(self.plan, table):
             return None
         if table not in self.screens:
             with self._reading(table):
-                there = parts(self.plan, self.engine, SCREENED, table)
-                screens = [self.engine.rows(self._screen_text(table, one))[0] for one in there]
-                self.screens[table] = Screen(*map(sum, zip(*screens, strict=True)))
+                self.screens[table] = screen(self.plan, self.engine, table)
         return self.screens[table]
-
-    def _screen_text(self, table: str, bucket: Bucket) -> str:
-        shape = self.plan.shape
-        columns = {role: identifier(name) for role, name in shape.columns[table].items()}
-        date = [f"try_cast({columns['date']} as date)"] if "date" in columns else []
-        keys = [columns[role] for role in ("system", "query") if role in columns]
-        there = self.engine.columns(self.sources[table])
-        types = {name.casefold(): TYPES.get(kind, "") for name, kind in there.items()}
-        conditions = [
-            self._condition(table, rule)
-            for rule in row_checks(self.plan, table)
-            if not rule.wanted or rule.wanted != types[shape.columns[table][rule.role].casefold()]
-        ]
-        view = {"keys": [*date, *keys], "item": columns["item"], "conditions": conditions}
-        source = source_text(shape.tables[table], bucket.of(table, shape.where[table]))
-        return print_template("checks/screen", {**view, "source": source})
 
     def _is_innocent(self, rule: GroupCheck) -> bool:
         """Whether it is known without the rule's own query that it finds nothing."""
         if self.plan.shape.at.translation.changes:
             return False
-        if rule.template == "repeated":
-            screen = self._screen(rule.table)
-            return screen is not None and not screen.alike
+        screened = self._screen(rule.table) if rule.clue else None
+        if screened:
+            return not getattr(screened, rule.clue)
         if not rule.innocent:
             return False
         select = print_template(f"checks/{rule.innocent}", rule.view)
@@ -302,23 +297,12 @@ class _Look:
             what = f"labelled queries {problem}: {count:,}"
             raise InputError(Problem("labels", what, count, shape.keys, examples, remedy))
 
-    def _condition(self, table: str, rule: RowCheck, read: str = "{column}") -> str:
-        """The condition of a rule; `read` is how the column is read before it is a number."""
-        column = identifier(self.plan.shape.columns[table][rule.role])
-        value = read.format(column=column)
-        return rule.condition.format(
-            column=column,
-            number=f"try_cast({value} as double)",
-            date=f"try_cast({value} as date)",
-            text=f"cast({column} as varchar)",
-        )
-
     def _bad_row(self, table: str, rule: RowCheck, count: int) -> Problem:
         # as text first: DuckDB drops NaN rows of Parquet files from a plain numeric filter
         is_duckdb = not self.plan.shape.at.translation.changes
         read = "cast({column} as varchar)" if is_duckdb else "{column}"
-        condition = self._condition(table, rule, read)
         columns = self.plan.shape.columns[table]
+        condition = rule.text(columns[rule.role], read)
         shown = ", ".join(identifier(name) for name in columns.values())
         select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
         what = f"{columns[rule.role]} {rule.problem} in {_many(count, 'row')}"

@@ -13,9 +13,9 @@ from math import ceil
 from sqlmetrics.bucket import WHOLE, Bucket
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database
-from sqlmetrics.physical import Offer
+from sqlmetrics.needs import Needs
+from sqlmetrics.physical import WINDOW, Offer
 from sqlmetrics.plan import Plan
-from sqlmetrics.ranked import LISTS
 from sqlmetrics.sql import print_template, source_text, with_stages
 from sqlmetrics.template import identifier, literal
 
@@ -43,9 +43,9 @@ def buckets(plan: Plan, engine: Database, offer: Offer | None) -> tuple[Bucket, 
         engine: Where the tables are.
         offer: What was measured of them.
     """
-    if plan.physical.name != LISTS or offer is None:
+    if plan.physical.name == WINDOW or offer is None:
         return (WHOLE,)
-    return parts(plan, engine, _bytes_a_row(plan, offer))
+    return parts(plan, engine, SLACK * plan.physical.bytes_a_row(offer, Needs(plan.spec)))
 
 
 def parts(
@@ -67,12 +67,6 @@ def parts(
     return _cut(plan, engine, number, rows) if number > 1 else (WHOLE,)
 
 
-def _bytes_a_row(plan: Plan, offer: Offer) -> float:
-    """Two numbers for each labelled item, and sorted scores that are as long as the longest."""
-    kept = 1 + plan.physical.n_sorted
-    return SLACK * 8 * (2 + kept * (plan.physical.longest + 1) / max(1, offer.usual))
-
-
 def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, ...]:
     shape = plan.shape
     columns = {table: identifier(roles["query"]) for table, roles in _asked(plan).items()}
@@ -81,7 +75,8 @@ def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, 
     if "system" in shape.keys:
         select = f"select distinct system from {shape.names['rankings']} order by system"
         systems = tuple(one for (one,) in engine.rows(with_stages(plan.inputs, select)))
-    return tuple(Bucket(one, systems, rows // len(conditions)) for one in conditions)
+    each = rows // len(conditions)
+    return tuple(Bucket(one, systems, each, number) for number, one in enumerate(conditions))
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, str]]:

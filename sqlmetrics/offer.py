@@ -1,13 +1,16 @@
-"""What the rankings offer to a physical plan, measured on their first rows."""
+"""What the tables offer to a physical plan, measured on their first rows."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.physical import Offer
 from sqlmetrics.plan import Plan
 from sqlmetrics.sql import print_template, with_stages
 
-ROWS = 1 << 17
+ROWS = 1 << 15
 """How many rows are looked at."""
 
 SCATTERED = 2
@@ -25,14 +28,28 @@ def offered(plan: Plan, engine: Database) -> Offer | None:
         return None
     if plan.shape.at.rankings.template == "query":
         return Offer()  # even its first row may take long
+    lists, runs, longest, usual, tied = _measured(plan, engine, "rankings")
+    if not lists or runs > SCATTERED * lists:
+        return Offer()
+    found = Offer(longest, usual, tied / lists)
+    if plan.shape.joined or plan.shape.at.labels.template == "query":
+        return found
+    queries, runs, most, labels, _ = _measured(plan, engine, "labels")
+    if not queries or runs > SCATTERED * queries:
+        return found
+    return replace(found, labels=labels, most=most)
+
+
+def _measured(plan: Plan, engine: Database, table: str) -> tuple[Any, ...]:
+    """Lists, their runs of rows, their longest and usual lengths, and those with equal values."""
+    shape = plan.shape
+    of_labels = table == "labels"
     view = {
-        "keys": plan.shape.keys,
-        "sorter": plan.shape.sorters[0],
-        "rankings": plan.shape.names["rankings"],
+        "keys": shape.label_keys if of_labels else shape.keys,
+        "sorter": "grade" if of_labels else shape.sorters[0],
+        "where": "grade <> 0" if of_labels else "",
+        "table": shape.names[table],
         "rows": ROWS,
     }
     select = print_template("evaluate/offered", view)
-    lists, runs, longest, usual, tied = engine.rows(with_stages(plan.inputs, select))[0]
-    if not lists or runs > SCATTERED * lists:
-        return Offer()
-    return Offer(longest, usual, tied / lists)
+    return engine.rows(with_stages(plan.inputs, select))[0]

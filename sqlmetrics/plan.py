@@ -20,14 +20,18 @@ from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.measure import Measure
 from sqlmetrics.needs import SUMS, Final, Needs, Sums
 from sqlmetrics.pairs import pair_stages
-from sqlmetrics.physical import PORTABLE, Offer, Physical, chosen
-from sqlmetrics.ranked import WINDOW, Windowed
+from sqlmetrics.physical import PORTABLE, WINDOW, Offer, Physical, chosen
+from sqlmetrics.ranked import Windowed
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column, Stage, equal
 from sqlmetrics.template import literal, variant
 from sqlmetrics.translation import Translation
+
+SUSPECTS, BUCKET = "n_suspects", "bucket"
+"""Columns of `per_query` where the plan looks for mistakes on the way: how many there may be
+in a bucket of queries, and its number."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,11 @@ class Plan:
 def plan(
     spec: Spec,
     tables: Tables | None = None,
+    *,
     offer: Offer | None = None,
     physical: str | None = None,
     bucket: Bucket = WHOLE,
+    suspects: str = "",
 ) -> Plan:
     """The plan of a spec.
 
@@ -74,8 +80,10 @@ def plan(
         tables: Where they are, if the spec cannot say it (data in memory).
         offer: What was measured of them, to choose the fastest physical plan; without it,
             the portable one.
-        physical: The physical plan that was asked for: one of `ranked.PLANS`.
+        physical: The physical plan that was asked for: one of `physical.PLANS`.
         bucket: Which queries are looked at.
+        suspects: What rows of the rankings meet that break a rule, if a plan that can shall
+            look for them, for repeated items and for gaps in ranks on the way.
 
     Raises:
         SpecError: If the spec asks for what its sources cannot give.
@@ -85,7 +93,7 @@ def plan(
     shape = Shape(spec, tables, bucket).checked()
     needs = Needs(spec)
     rollup = Rollup(shape, needs)
-    way = chosen(shape, needs, offer, physical)
+    way = chosen(shape, needs, offer, physical, suspects)
     lists = _PerQuery(shape, needs, way)
     dialect = tables.translation.dialect
 
@@ -98,7 +106,7 @@ def plan(
         spec=spec,
         measures=spec.measures,
         shape=shape,
-        inputs=own(_read(shape.stages(), way)),
+        inputs=own(_read(shape, way)),
         per_query=own(lists.stages()),
         again=own(lists.ranked_stages()) if needs.pooled else (),
         summary=own(rollup.stages()),
@@ -108,11 +116,14 @@ def plan(
     )
 
 
-def _read(inputs: Iterable[Stage], physical: Physical) -> Iterable[Stage]:
+def _read(shape: Shape, physical: Physical) -> Iterator[Stage]:
     """The tables; where a plan looks at them twice, DuckDB shall not copy them first."""
-    if physical.name == WINDOW:
-        return inputs
-    return (replace(one, hint="not materialized") for one in inputs)
+    hint = "" if physical.name == WINDOW else "not materialized"
+    suspect = [Column(physical.suspects, "is_suspect")] if physical.suspects else []
+    more = {shape.names["rankings"]: suspect}
+    for stage in shape.stages():
+        columns = [*stage.view["columns"], *more.get(stage.name, ())]
+        yield replace(stage, view={**stage.view, "columns": columns}, hint=hint)
 
 
 def per_query_stages(shape: Shape, needs: Needs) -> tuple[Stage, ...]:
@@ -314,6 +325,10 @@ class _PerQuery:
         columns.append(Column(f"coalesce({self.needs.lists}.is_ranked, 0)", "is_ranked"))
         for final in self.needs.finals:
             columns += _final_columns(final)
+        if self.physical.suspects:
+            found = "(select n_bad + n_alike + n_gaps from screened)"
+            number = str(self.shape.bucket.number)
+            columns += [Column(found, SUSPECTS), Column(number, BUCKET)]
         joins = {
             sums.name: equal(sums.name, evaluated, self._sum_keys(sums))
             for sums in self._sums_in_order()

@@ -10,7 +10,7 @@ from sqlmetrics.option import Table
 from sqlmetrics.plan import Plan
 from sqlmetrics.shape import segment
 from sqlmetrics.stage import equal
-from sqlmetrics.template import literal, number
+from sqlmetrics.template import identifier, literal, number
 
 LARGEST = 1.7976931348623157e308
 LARGEST_FLOAT32 = 3.4028234e38
@@ -34,6 +34,17 @@ class RowCheck:
     remedy: str
     wanted: str = ""
 
+    def text(self, name: str, read: str = "{column}") -> str:
+        """The condition for a column; `read` is how it is read before it is a number."""
+        column = identifier(name)
+        value = read.format(column=column)
+        return self.condition.format(
+            column=column,
+            number=f"try_cast({value} as double)",
+            date=f"try_cast({value} as date)",
+            text=f"cast({column} as varchar)",
+        )
+
 
 @dataclass(frozen=True)
 class GroupCheck:
@@ -47,6 +58,7 @@ class GroupCheck:
         remedy: What to do.
         view: What the template prints.
         ranked: Whether it reads the stage `ranked`, beside those of the tables.
+        clue: What of a `Screen` counts its suspects: where there is none, this finds nothing.
         innocent: A template of a query for DuckDB that costs little, and returns a row only if
             this one would return none; empty without one.
     """
@@ -58,6 +70,7 @@ class GroupCheck:
     remedy: str
     view: Mapping[str, Any]
     ranked: bool = False
+    clue: str = ""
     innocent: str = ""
 
 
@@ -283,6 +296,7 @@ def _orders(plan: Plan) -> Iterator[GroupCheck]:
             "lists that are not ranked 1, 2, ... n without a gap",
             "give a score instead, or renumber the ranks",
             {"keys": keys, **plan.shape.names},
+            clue="gaps",
         )
     if options["ties"] == "error":
         best = "max" if order == "score" else "min"
@@ -395,6 +409,7 @@ def _repeated(table: str, names: Mapping[str, str], keys: Sequence[str], policy:
         "items that stand more than once under the same query",
         f"remove the repeated rows, or choose {policy}",
         {"table": names[table], "keys": (*keys, "item_id")},
+        clue="alike",
     )
 
 

@@ -17,9 +17,8 @@ from worlds import FEWER, World, by_reference, by_sql, differences, proof_of, wo
 import sqlmetrics as sm
 from sqlmetrics import api, memory, physical
 from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.physical import Offer
+from sqlmetrics.physical import LISTS, WINDOW, Offer
 from sqlmetrics.plan import plan
-from sqlmetrics.ranked import LISTS, WINDOW
 
 NOWHERE: Any = {"rankings": {"file": "r.parquet"}, "labels": {"file": "l.parquet"}}
 
