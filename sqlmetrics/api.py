@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
 from sqlmetrics.memory import buckets
 from sqlmetrics.offer import offered
+from sqlmetrics.physical import Offer
 from sqlmetrics.plan import Plan, tables_of
 from sqlmetrics.plan import plan as planned
 from sqlmetrics.result import Result, in_order, with_dates, with_hashes
@@ -291,20 +292,19 @@ def _carried_out(
     plan: Plan, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
 ) -> Iterator[sql.Script]:
     """The script of an evaluation while what it keeps is there; its input is checked."""
-    explained = partial(checks.explained, plan, engine) if check else nullcontext
-    with explained():
-        suspects = screen.suspects(plan, engine, "rankings") if check else ""
-        offer = offered(plan, engine)
-        way = partial(planned, plan.spec, tables, offer=offer, physical=how.plan, suspects=suspects)
-        parts = [way(bucket=bucket) for bucket in buckets(way(), engine, offer)]
-    on_the_way = ["rankings"] if parts[0].physical.suspects else []
+    suspects = screen.suspects(plan, engine) if check else ""
+    way = partial(planned, plan.spec, tables, physical=how.plan, suspects=suspects)
+    looks = check and not way(offer=Offer()).physical.suspects
     if check:
-        checks.check(plan, engine, presumed=on_the_way)
-    with ExitStack() as kept:
-        with explained() if on_the_way else nullcontext():
-            script = kept.enter_context(how.carried_out(parts, engine, per_query=per_query))
+        checks.check(plan, engine, presumed=() if looks else ("rankings",))
+    offer = offered(plan, engine)
+    parts = [way(offer=offer, bucket=one) for one in buckets(way(offer=offer), engine, offer)]
+    on_the_way = bool(parts[0].physical.suspects)
+    if check and not (looks or on_the_way):
+        checks.check(plan, engine)
+    with how.carried_out(parts, engine, per_query=per_query) as script:
         if on_the_way:
-            checks.confirm(parts, script, engine)
+            checks.confirm(plan, len(parts), script, engine)
         checks.check_kept(plan, script, engine)
         yield script
 

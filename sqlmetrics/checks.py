@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
-from sqlmetrics.errors import EngineError, InputError, unknown
+from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.plan import BUCKET, SUSPECTS, Plan
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
@@ -55,35 +55,21 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
         raise InputError(problems)
 
 
-def confirm(parts: Sequence[Plan], script: Script, engine: Database) -> None:
+def confirm(plan: Plan, buckets: int, script: Script, engine: Database) -> None:
     """Raise InputError if an evaluation came upon what was presumed to be right, and is not.
 
     Args:
-        parts: The plan for each bucket of queries.
-        script: How `per_query` is read; a bucket without a row in it says nothing.
+        plan: The plan of the evaluation.
+        buckets: In how many it was carried out; one without a row in `per_query` says nothing.
+        script: How that is read.
         engine: Where it is.
 
     Raises:
         InputError: As `check`.
     """
     select = f"select count(distinct {BUCKET}), coalesce(sum({SUSPECTS}), 0) from per_query"
-    if engine.rows(script.over(select)) != [(len(parts), 0)]:
-        check(parts[0], engine)
-
-
-@contextmanager
-def explained(plan: Plan, engine: Database) -> Iterator[None]:
-    """Tell what is wrong with the input, rather than that DuckDB failed because of it.
-
-    Raises:
-        InputError: As `check`; else what was raised in the block.
-    """
-    try:
-        yield
-    except (InputError, EngineError):
-        if not plan.shape.at.translation.changes:
-            check(plan, engine)
-        raise
+    if engine.rows(script.over(select)) != [(buckets, 0)]:
+        check(plan, engine)
 
 
 def validate(plan: Plan, engine: Database) -> None:

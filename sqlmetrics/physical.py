@@ -57,7 +57,7 @@ class Offer:
     def __str__(self) -> str:
         return (
             f"lists of up to {self.longest:,} items, {self.tied:.0%} of them with equal scores; "
-            f"{self.labels:.3g} labels a query"
+            f"{self.labels:.3g} labels above or below 0 a query"
         )
 
 
@@ -167,7 +167,7 @@ def _doubts(shape: Shape, suspects: str) -> Iterator[str]:
     if "rank" not in shape.columns["rankings"]:
         yield "no ranks are given"
     if not suspects:
-        yield "only the input checks tell that ranks have no gap"
+        yield "whole numbers of a column of that type are wanted, and the input checks on them"
 
 
 def _costs(name: str, needs: Needs, offer: Offer) -> Iterator[str]:

@@ -7,14 +7,16 @@ its list, ranks that may have gaps. Only DuckDB has what it needs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlmetrics.bucket import Bucket
 from sqlmetrics.clues import clues
 from sqlmetrics.engines.translated import Database
+from sqlmetrics.errors import InputError
 from sqlmetrics.memory import parts
 from sqlmetrics.plan import Plan
-from sqlmetrics.rules import RowCheck, row_checks
+from sqlmetrics.rules import row_checks
 from sqlmetrics.sql import print_template, source_text
 from sqlmetrics.stage import Column
 from sqlmetrics.template import identifier
@@ -22,6 +24,7 @@ from sqlmetrics.template import identifier
 BYTES = 24
 """What a row takes while its list is looked through."""
 
+WHOLE = ("BIGINT", "INTEGER")
 TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
 
 
@@ -53,33 +56,51 @@ def is_possible(plan: Plan, table: str) -> bool:
     return refuses and not plan.shape.at.translation.changes
 
 
-def suspects(plan: Plan, engine: Database, table: str) -> str:
-    """What the rows of a table meet that break a rule; empty if it cannot be told.
+def suspects(plan: Plan, engine: Database) -> str:
+    """What rows of the rankings meet that break a rule, where a plan may come upon them.
 
-    A rule that the type of a column already keeps is left out.
+    Empty where it may not: its statement would fail, and with it a transaction of the user,
+    where a column is not there or a value has to be read as another type.
     """
-    if not is_possible(plan, table):
+    there: dict[str, str] = {}
+    with suppress(InputError):  # that they cannot be read the checks will tell
+        there = _types(plan, engine, "rankings")
+    columns = plan.shape.columns["rankings"]
+    if not is_possible(plan, "rankings") or not there.keys() >= columns.keys():
         return ""
+    casts = (
+        one.wanted and one.wanted != TYPES.get(there[one.role])
+        for one in row_checks(plan, "rankings")
+    )
+    narrows = "score" in there and plan.spec.options["score_precision"] != "double"
+    if any(casts) or narrows or there.get("rank", WHOLE[0]) not in WHOLE:
+        return ""
+    return _bad(plan, engine, "rankings")
+
+
+def _types(plan: Plan, engine: Database, table: str) -> dict[str, str]:
+    """Role -> the type of its column, for those that are there."""
     shape = plan.shape
     columns = engine.columns(source_text(shape.tables[table], shape.where[table]))
     there = {name.casefold(): kind for name, kind in columns.items()}
-    if not there.keys() >= {name.casefold() for name in shape.columns[table].values()}:
-        return ""
+    asked = {role: name.casefold() for role, name in shape.columns[table].items()}
+    return {role: there[name] for role, name in asked.items() if name in there}
+
+
+def _bad(plan: Plan, engine: Database, table: str) -> str:
+    """What rows of a table meet that break a rule which the type of a column does not keep."""
+    there = _types(plan, engine, table)
     return "\nor ".join(
-        rule.text(shape.columns[table][rule.role])
+        rule.text(plan.shape.columns[table][rule.role])
         for rule in row_checks(plan, table)
-        if not _is_kept(rule, there[shape.columns[table][rule.role].casefold()])
+        if not rule.wanted or rule.wanted != TYPES.get(there[rule.role])
     )
-
-
-def _is_kept(rule: RowCheck, kind: str) -> bool:
-    return rule.wanted != "" and rule.wanted == TYPES.get(kind, "")
 
 
 def screen(plan: Plan, engine: Database, table: str) -> Screen:
     """Look through a table, in as many parts as fit into memory."""
     there = parts(plan, engine, BYTES, table)
-    bad = suspects(plan, engine, table)
+    bad = _bad(plan, engine, table)
     found = [engine.rows(_text(plan, table, bad, one))[0] for one in there]
     return Screen(*map(sum, zip(*found, strict=True)))
 

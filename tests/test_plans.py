@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from worlds import FEWER, World, by_reference, by_sql, differences, proof_of, worlds
 
 import sqlmetrics as sm
-from sqlmetrics import api, memory, physical
+from sqlmetrics import api, checks, listed, memory, physical
 from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.physical import LISTS, WINDOW, Offer
-from sqlmetrics.plan import plan
+from sqlmetrics.physical import COUNTS, LISTS, RANKS, WINDOW, Offer
+from sqlmetrics.plan import plan as planned
+from sqlmetrics.stage import Column
 
 NOWHERE: Any = {"rankings": {"file": "r.parquet"}, "labels": {"file": "l.parquet"}}
 
@@ -64,7 +65,7 @@ def _listable(world: World) -> World:
 def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
     try:
         spec = sm.Spec(**NOWHERE, metrics=[text], conventions=options)
-        return plan(spec, physical=LISTS).physical.name == LISTS
+        return planned(spec, physical=LISTS).physical.name == LISTS
     except sm.SpecError:
         return False
 
@@ -73,22 +74,30 @@ def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
     world=st.sampled_from(["id_asc", "id_desc", "best", "worst", "input_order"]).flatmap(
         lambda ties: worlds(ties=ties, depth="none")
     ),
+    plan=st.sampled_from([LISTS, LISTS, COUNTS, RANKS]),
     longest=st.sampled_from([1, 2, 4, 128]),
+    most=st.sampled_from([1, 128]),
 )
 def test_all_plans_give_the_reference(
-    database: duckdb.DuckDBPyConnection, world: World, longest: int
+    database: duckdb.DuckDBPyConnection, world: World, plan: str, longest: int, most: int
 ) -> None:
     """Also where lists are longer than they looked, so that the window ranks some of them."""
     assume(world.given.get("unjudged") != "condensed")
     world = _listable(world)
+    merges = world.given.get("duplicate_rankings") == "best_score"
+    if plan == RANKS and (merges or "rank" not in world.given):
+        plan = COUNTS
     with (
-        patch.object(api, "offered", lambda *_: Offer(longest)),
+        patch.object(api, "offered", lambda *_: Offer(longest, most=most)),
         patch.object(physical, "SHORTEST", 1),
     ):
-        result = world.having(plan=LISTS).evaluated(database)
-    assert "listed as (" in result.sql
+        result = world.having(plan=plan).evaluated(database)
+    assert f"--     {plan} (" in result.sql
+    assert "listed as " in result.sql
+    casts = merges or "date" in world.given or "score_precision" in world.given
+    assert casts or "screened as (" in result.sql
     window = world.having(plan=WINDOW).evaluated(database)
-    assert "listed as (" not in window.sql
+    assert "listed as " not in window.sql
     assert differences(by_sql(result), by_sql(window)) == []
     assert differences(by_sql(result), by_reference(result, proof_of(result, database))) == []
 
@@ -123,6 +132,70 @@ def some_files(folder: Path) -> tuple[Path, Path]:
         odd = f"{numbers} where i % 2 = 1"
         connection.execute(f"copy ({rows}, i % 3 as grade {odd}) to '{labels}'")
     return rankings, labels
+
+
+EITHER = ("score", "rank")
+MISTAKES = {
+    "no item": ("null as item_id, 1 as score, 1 as place", EITHER),
+    "twice": (
+        "'x' as item_id, unnest([1, 2]) as score, unnest([1, 2]) as place",
+        ("score", "rank"),
+    ),
+    "no score": ("'x' as item_id, null as score, 1 as place", ("score",)),
+    "not a number": ("'x' as item_id, 'nan' as score, 1 as place", ("score",)),
+    "a text": ("'x' as item_id, 'much' as score, 1 as place", ("score",)),
+    "a gap": ("'x' as item_id, 1 as score, 2 as place", ("rank",)),
+    "no whole rank": ("'x' as item_id, 1 as score, 1.5 as place", ("rank",)),
+}
+"""Rows of a query without a label, and by what lists must be ranked to see that they are wrong."""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("number", [1, 3])
+def test_mistakes_that_are_found_on_the_way_are_told_alike(
+    tmp_path: Path, mistake: str, number: int
+) -> None:
+    _, labels = some_files(tmp_path)
+    rankings = tmp_path / "odd.parquet"
+    wrong, seen_by = MISTAKES[mistake]
+    right = "'q' || i // 10 as query_id, i % 10 as item_id, 1 / (i + 1) as score, i % 10 + 1"
+    with duckdb.connect() as connection:
+        rows = f"select {right} as place from range(600) as numbers(i)"
+        rows = f"select 'odd' as query_id, {wrong} union all by name {rows}"
+        connection.execute(f"copy ({rows}) to '{rankings}'")
+    for plan, by in ((LISTS, "score"), (COUNTS, "score"), (None, "rank")):
+        order = {"rank": "place"} if by == "rank" else {}
+        window = _told(rankings, labels, number, plan=WINDOW, **order)
+        assert _told(rankings, labels, number, plan=plan, **order) == window
+        assert bool(window) == (by in seen_by)
+
+
+def _told(rankings: Path, labels: Path, number: int, **given: str | None) -> str:
+    """What is told of the input, in so many buckets."""
+    try:
+        with patch.object(memory, "ceil", lambda _: number):
+            sm.evaluate(rankings, labels, ("ndcg@3", "ap"), **given)
+    except sm.InputError as error:
+        return str(error)
+    return ""
+
+
+def test_what_is_suspected_may_be_right(tmp_path: Path) -> None:
+    """Where all hashes are equal, an exact look says that no item is twice in a list."""
+
+    def alike(item: str, bad: str, rank: str = "") -> Iterator[Column]:
+        assert (item, bad, rank) == ("rankings.item_id", "rankings.is_suspect", "")
+        yield Column("list(0)", "hashes")
+        yield Column("0", "n_bad")
+
+    files = some_files(tmp_path)
+    with (
+        patch.object(listed, "clues", alike),
+        patch.object(checks, "check", wraps=checks.check) as looks,
+    ):
+        result = sm.evaluate(*files, "ap")
+    assert [one.kwargs for one in looks.call_args_list] == [{"presumed": ("rankings",)}, {}]
+    assert result["ap"] == sm.evaluate(*files, "ap", plan=WINDOW)["ap"]
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
@@ -184,6 +257,7 @@ def test_a_checkpoint_needs_files(tmp_path: Path) -> None:
     ("given", "problem"),
     [
         ({"plan": "list"}, "unknown plan 'list'; did you mean 'lists'"),
+        ({"plan": "ranks"}, "the plan ranks cannot be taken: no ranks are given"),
         ({"memory": "much"}, "memory is a size like 4GB, given 'much'"),
         ({"plan": "lists", "ties": "average"}, "the plan lists cannot be taken: ties=average"),
     ],
@@ -215,6 +289,7 @@ def test_settings_are_put_back(tmp_path: Path) -> None:
         ("i % 2", "ap", ("window", "lists of up to 10 items, 100% of them with equal")),
         ("1 / (i % 10 + 1)", "num_ret", ("window", "num_ret counts items without a label")),
         ("1 / (i % 10 + 1)", "rbp", ("lists", "lists of up to 10 items")),
+        ("1 / (i % 10 + 1)", "ap", ("lists", "3.33 labels above or below 0 a query")),
     ],
 )
 def test_the_fastest_plan_is_told(

@@ -109,6 +109,7 @@ class World:
 def _table(rows: Sequence[Row]) -> pa.Table:
     names = ("query_id", "item_id", "system", "date", "category", *SEGMENTS)
     types = {name: pa.string() for name in names} | {"vector": pa.list_(pa.float64())}
+    types["rank"] = pa.int64()
     fields = [pa.field(name, types.get(name, pa.float64())) for name in rows[0]]
     return pa.Table.from_pylist(list(rows), pa.schema(fields))
 
