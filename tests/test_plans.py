@@ -85,7 +85,8 @@ def test_all_plans_give_the_reference(
     assume(world.given.get("unjudged") != "condensed")
     world = _listable(world)
     merges = world.given.get("duplicate_rankings") == "best_score"
-    if plan == RANKS and (merges or "rank" not in world.given):
+    casts = merges or "date" in world.given or "score_precision" in world.given
+    if plan == RANKS and (casts or "rank" not in world.given):
         plan = COUNTS
     with (
         patch.object(api, "offered", lambda *_: Offer(longest, most=most)),
@@ -94,7 +95,6 @@ def test_all_plans_give_the_reference(
         result = world.having(plan=plan).evaluated(database)
     assert f"--     {plan} (" in result.sql
     assert "listed as " in result.sql
-    casts = merges or "date" in world.given or "score_precision" in world.given
     assert casts or "screened as (" in result.sql
     window = world.having(plan=WINDOW).evaluated(database)
     assert "listed as " not in window.sql
