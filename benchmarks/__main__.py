@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from benchmarks import agreement, contenders, data, measure, report
+from benchmarks import agreement, chart, contenders, data, measure, report
 from benchmarks.contenders import CONTENDERS, Contender
 
 
@@ -15,21 +16,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = _parser()
     given = parser.parse_args(arguments)
     present, absent = contenders.split(given.only)
-    if given.rows % data.SHAPES[given.shape].results:
-        parser.error(f"--rows: give a multiple of {data.SHAPES[given.shape].results}")
+    shape = data.SHAPES[given.shape]
+    if given.rows % shape.rows:
+        parser.error(f"--rows: give a multiple of {shape.rows}")
+    present = tuple(one for one in present if one.can(shape))
     files = data.made(given.rows, given.shape)
     runs: list[measure.Run] = []
     for number in range(given.runs):
         _tell(f"run {number + 1} of {given.runs}: {', '.join(one.name for one in present)}")
-        runs += [measure.measured(one, files) for one in present]
+        runs += [measure.measured(one, given.shape, files) for one in present]
         agreement.check(runs)
-    print(report.text(given.rows, given.shape, runs, present, absent))
+    text = report.text(given.rows, given.shape, runs, present, absent)
+    print(text)
+    if given.out:
+        _tell(chart.written(given.out, given.rows, given.shape, runs, text))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=_rows, default=10_000_000, help="rankings rows")
     parser.add_argument("--shape", choices=list(data.SHAPES), default="usual")
+    parser.add_argument("--out", type=Path, help="a folder for the table and a chart of it")
     parser.add_argument("--runs", type=_runs, default=3, help="runs of each contender")
     known = ", ".join(one.name for one in CONTENDERS)
     parser.add_argument("--only", type=_names, default=CONTENDERS, help=f"some of: {known}")

@@ -6,9 +6,8 @@ One tolerance holds for all. pytrec_eval keeps scores as 32-bit floats, but thos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from benchmarks.contenders import METRICS
 from benchmarks.measure import Run
 
 TOLERANCE = 1e-9
@@ -19,23 +18,29 @@ class Disagreement(SystemExit):
 
 
 def check(runs: Sequence[Run]) -> None:
-    """Compare every run with the first that has the metrics.
+    """Compare every run with the first that has a metric.
 
     Raises:
         Disagreement: With every number that is not the first one's, or not there.
     """
     rated = [run for run in runs if run.contender.has_metrics]
-    differences = [line for run in rated[1:] for line in _differences(rated[0], run)]
+    wanted = agreed(rated)
+    differences = [line for run in rated for line in _differences(wanted, run)]
     if differences:
         title = f"the contenders disagree by more than {TOLERANCE}; no time is printed"
         raise Disagreement("\n".join([title, *differences]))
 
 
-def _differences(first: Run, other: Run) -> list[str]:
+def agreed(rated: Sequence[Run]) -> dict[str, float]:
+    """What the first that has a metric says of it."""
+    return {metric: mean for run in reversed(rated) for metric, mean in run.means.items()}
+
+
+def _differences(wanted: Mapping[str, float], run: Run) -> list[str]:
     lines = []
-    for metric in METRICS:
-        ours, theirs = first.means.get(metric), other.means.get(metric)
-        if ours is None or theirs is None or not abs(ours - theirs) <= TOLERANCE:
-            names = first.contender.name, other.contender.name
-            lines.append(f"  {metric}: {names[0]} has {ours!r}, {names[1]} has {theirs!r}")
+    for metric in run.contender.metrics:
+        first, own = wanted.get(metric), run.means.get(metric)
+        if first is None or own is None or not abs(first - own) <= TOLERANCE:
+            name = run.contender.name
+            lines.append(f"  {metric}: the first has {first!r}, {name} has {own!r}")
     return lines

@@ -2,8 +2,8 @@
 
 Usually 100 results a query with real-valued scores, and 20 labels with grades 0 to 3: on 19 of
 the results (every fifth in the file's order, which is not the scores') and on one other item.
-No two scores of a query are equal, even as 32-bit floats, so that every contender sorts
-alike and none has to pay for tie-breaking.
+Where a shape is not about ties, no two scores of a query are equal, even as 32-bit floats, so
+that every contender sorts alike.
 """
 
 from __future__ import annotations
@@ -24,56 +24,71 @@ class Shape:
     """How many results and labels a query has.
 
     Attributes:
-        results: Results a query.
-        labels: Labels a query: one of grade 1 on any result, or grades 0 to 3 on every
-            (results // labels)th, the last of them on no result.
+        blocks: How the rows of a block are spread over queries: (rows, results a query) each.
+        each: One label a so many results, with grades 0 to 3, the last of a query on no
+            result; 0 for one of grade 1 on any result.
+        tied: Whether there are only a dozen scores. The rows of a query are then in the order
+            in which trec_eval takes items with equal scores, the last id first, so that
+            contenders that keep the order of the rows agree with it.
+        systems: How many systems rank every query.
     """
 
-    results: int = 100
-    labels: int = 20
+    blocks: tuple[tuple[int, int], ...] = ((100, 100),)
+    each: int = 5
+    tied: bool = False
+    systems: int = 1
 
     @property
-    def score(self) -> str:
-        """Random bits above those of the position: 24 bits, all that a 32-bit float holds."""
-        bits = (self.results - 1).bit_length()
-        high = f"(hash(query, position, {SEED}) >> {40 + bits}) * {2**bits}"
-        return f"({high} + position) / 1048576 as score"
+    def rows(self) -> int:
+        """Rows of a block, over all systems."""
+        return self.systems * sum(rows for rows, _ in self.blocks)
 
-    @property
-    def grade(self) -> str:
-        """The grade of a label."""
-        drawn = f"hash(query, position, {SEED + 1}) % 4" if self.labels > 1 else "1"
-        return f"cast({drawn} as integer) as grade"
+    def queries(self, rows: int) -> int:
+        """How many queries so many rows have."""
+        return rows // self.rows * sum(size // results for size, results in self.blocks)
 
-    @property
-    def labelled(self) -> str:
-        """The position of label i."""
-        step = self.results // self.labels
-        if self.labels == 1:
-            return f"cast(hash(i, {SEED + 2}) % {self.results} as bigint)"
-        return f"{step} + {step} * (i % {self.labels})"
+    def labels(self, rows: int) -> int:
+        """How many labels so many rows have."""
+        return rows // self.systems // self.each if self.each else self.queries(rows)
 
 
 SHAPES: Mapping[str, Shape] = {
     "usual": Shape(),
-    "short": Shape(10, 5),
-    "long": Shape(1000, 50),
-    "one-label": Shape(100, 1),
+    "short": Shape(((10, 10),), each=2),
+    "long": Shape(((1000, 1000),), each=20),
+    "one-label": Shape(each=0),
+    "ties": Shape(tied=True),
+    "skewed": Shape(((50_000, 50_000), (25_000, 500), (25_000, 10))),
+    "systems": Shape(systems=5),
 }
 
 # 1000003 is prime: no item is twice among a query's results.
 QUERY = """
 copy (
-    select
-        'query-' || lpad(cast(query as varchar), 8, '0') as query_id,
-        'item-' || lpad(
-            cast((query * 7919 + position * 104729) % 1000003 as varchar), 7, '0'
-        ) as item_id,
-        {value}
-    from (
-        select i // {each} as query, {position} as position
-        from range({rows}) as numbers(i)
+    with
+
+    places as (
+        select
+            {systems}
+            i // {block} * {block_queries} + case {query} end as query,
+            case {position} end as position
+        from range({rows}) as numbers(i){crossed}
+    ),
+
+    items as (
+        select
+            *,
+            'query-' || lpad(cast(query as varchar), 8, '0') as query_id,
+            'item-' || lpad(
+                cast((query * 7919 + {item} * 104729) % 1000003 as varchar), 7, '0'
+            ) as item_id
+        from places
+        {where}
     )
+
+    select {columns}
+    from items
+    {order}
 ) to '{path}' (format parquet)
 """
 
@@ -92,10 +107,8 @@ def made(rows: int, shape: str = "usual") -> Files:
     A process of its own writes them: the peak memory of a process that starts others is
     counted as theirs.
     """
-    kind = "" if shape == "usual" else f"{shape}_"
-    files = Files(
-        FOLDER / f"{kind}rankings_{rows}.parquet", FOLDER / f"{kind}labels_{rows}.parquet"
-    )
+    tables = (FOLDER / f"{shape}_{table}_{rows}.parquet" for table in ("rankings", "labels"))
+    files = Files(*tables)
     if not (files.rankings.exists() and files.labels.exists()):
         FOLDER.mkdir(exist_ok=True)
         command = [sys.executable, "-m", "benchmarks.data", str(rows), shape]
@@ -105,17 +118,52 @@ def made(rows: int, shape: str = "usual") -> Files:
 
 def write(rows: int, shape: Shape, rankings: str, labels: str) -> None:
     """Write both files; each is seen only when it is complete."""
-    queries = rows // shape.results
-    _write(rankings, shape.score, f"i % {shape.results}", shape.results, queries)
-    _write(labels, shape.grade, shape.labelled, shape.labels, queries)
+    bits = (max(results for _, results in shape.blocks) - 1).bit_length()
+    drawn = f"hash(query, position{', s' if shape.systems > 1 else ''}, {SEED})"
+    # random bits above those of the position: 24 bits, all that a 32-bit float holds
+    score = f"(({drawn} >> {40 + bits}) * {2**bits} + position) / 1048576"
+    asked = {
+        "columns": f"query_id, item_id, {f'{drawn} % 12' if shape.tied else score} as score",
+        "item": "position",
+        "order": "order by query_id, item_id desc" if shape.tied else "",
+    }
+    if shape.systems > 1:
+        asked["columns"] = f"'system-' || s as system, {asked['columns']}"
+        asked |= {"systems": "s,", "crossed": f", range({shape.systems}) as systems(s)"}
+    _write(rankings, shape, rows, asked)
+    grade = f"hash(query, position, {SEED + 1})"
+    # every query has a relevant item: tools differ on those that have none
+    grade = f"case when position = 0 then {grade} % 3 + 1 else {grade} % 4 end"
+    # the item one step behind: that of the last label of a query is none of its results
+    step = {"item": f"(position + {shape.each})", "where": f"where position % {shape.each} = 0"}
+    if not shape.each:
+        grade = "1"
+        step = {"where": f"where position = hash(query, {SEED + 2}) % {shape.blocks[0][1]}"}
+    columns = f"query_id, item_id, cast({grade} as integer) as grade"
+    _write(labels, shape, rows, {"item": "position", **step, "columns": columns})
 
 
-def _write(path: str, value: str, position: str, each: int, queries: int) -> None:
+def _write(path: str, shape: Shape, rows: int, asked: Mapping[str, str]) -> None:
     import duckdb
 
     partial = f"{path}.{os.getpid()}"
-    text = {"value": value, "position": position, "each": each, "rows": each * queries}
-    duckdb.connect().execute(QUERY.format(path=partial.replace("'", "''"), **text))
+    block = shape.rows // shape.systems
+    query, position, first, queries = [], [], 0, 0
+    for size, results in shape.blocks:
+        within = f"when i % {block} < {first + size} then"
+        query.append(f"{within} {queries} + (i % {block} - {first}) // {results}")
+        position.append(f"{within} (i % {block} - {first}) % {results}")
+        first, queries = first + size, queries + size // results
+    text = {
+        "block": block,
+        "block_queries": queries,
+        "query": " ".join(query),
+        "position": " ".join(position),
+        "rows": rows // shape.systems,
+        "path": partial.replace("'", "''"),
+    }
+    nothing = dict.fromkeys(("systems", "crossed", "where", "order"), "")
+    duckdb.connect().execute(QUERY.format(**nothing | text | asked))
     os.replace(partial, path)
 
 

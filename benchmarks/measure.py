@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.contenders import CONTENDERS, THREADS, Contender
-from benchmarks.data import Files
+from benchmarks.data import SHAPES, Files
 
 # The system's unit of peak memory: kilobytes on Linux, bytes on macOS.
 PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -34,6 +34,7 @@ class Run:
         means: The numbers that it gave.
         cpu: Seconds of user and system time.
         start: How many of these Python and the imports took.
+        alone: How many the evaluation took, once what it needs was made of the files.
         wall: Seconds on the clock.
         peak: The most memory that it held, in MB.
     """
@@ -42,11 +43,12 @@ class Run:
     means: Mapping[str, float]
     cpu: float
     start: float
+    alone: float
     wall: float
     peak: float
 
 
-def measured(contender: Contender, files: Files) -> Run:
+def measured(contender: Contender, shape: str, files: Files) -> Run:
     """Run a contender once.
 
     Raises:
@@ -54,7 +56,7 @@ def measured(contender: Contender, files: Files) -> Run:
     """
     with TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
-        command = [sys.executable, "-m", "benchmarks.measure", contender.name]
+        command = [sys.executable, "-m", "benchmarks.measure", contender.name, shape]
         command += [str(files.rankings), str(files.labels), str(answer)]
         environment = os.environ | {"POLARS_MAX_THREADS": str(THREADS)}
         begin = time.perf_counter()
@@ -66,22 +68,32 @@ def measured(contender: Contender, files: Files) -> Run:
             raise subprocess.CalledProcessError(process.returncode, command)
         told = json.loads(answer.read_text())
     peak = usage.ru_maxrss * PEAK_UNIT / 1e6
-    return Run(contender, told["means"], _cpu(usage), told["start"], wall, peak)
+    cpu, start = _cpu(usage), told["start"]
+    alone = cpu - told.get("before", start)
+    return Run(contender, told["means"], cpu, start, alone, wall, peak)
 
 
 def _cpu(usage: resource.struct_rusage) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def run(name: str, rankings: str, labels: str, answer: str) -> None:
+def run(name: str, shape: str, rankings: str, labels: str, answer: str) -> None:
     """Inside the process: compute the means and write them down."""
     contender = next(one for one in CONTENDERS if one.name == name)
     module = import_module(f"benchmarks.contenders.{contender.module}")
     if hasattr(module, "prepare"):
         module.prepare(**contender.options)
-    start = _cpu(resource.getrusage(resource.RUSAGE_SELF))
-    means = module.means(rankings, labels, **contender.options)
-    Path(answer).write_text(json.dumps({"means": means, "start": start}))
+    told = {"start": _spent()}
+    given: tuple[object, object] = rankings, labels
+    if hasattr(module, "read"):
+        given = module.read(rankings, labels, SHAPES[shape])
+        told["before"] = _spent()
+    means = module.means(*given, SHAPES[shape], **contender.options)
+    Path(answer).write_text(json.dumps({**told, "means": means}))
+
+
+def _spent() -> float:
+    return _cpu(resource.getrusage(resource.RUSAGE_SELF))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,20 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-from benchmarks.agreement import TOLERANCE
+from benchmarks.agreement import TOLERANCE, agreed
 from benchmarks.contenders import METRICS, THREADS, Contender
 from benchmarks.data import SHAPES
 from benchmarks.measure import Run
 
-HEAD = ("contender", "CPU s", "of which start", "wall s", "peak MB", "CPU / bare-join")
+HEAD = (
+    "contender",
+    "CPU s",
+    "of which start",
+    "of which evaluation",
+    "wall s",
+    "peak MB",
+    "CPU / bare-join",
+)
 
 
 def text(
@@ -36,7 +44,7 @@ def text(
     by_name = {one.name: [run for run in runs if run.contender == one] for one in present}
     times = len(runs) // len(present) if present else 0
     parts = [
-        f"{rows:,} rankings rows, {_labels(rows, shape):,} labels; {THREADS} threads; "
+        f"{rows:,} rankings rows, {SHAPES[shape].labels(rows):,} labels; {THREADS} threads; "
         f"medians of {times} run{'' if times == 1 else 's'}",
         _table(list(_cells(by_name))),
         "\n".join(f"- {one.name}: {one.about}" for one in present),
@@ -45,10 +53,6 @@ def text(
         _machine(present),
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _labels(rows: int, shape: str) -> int:
-    return rows // SHAPES[shape].results * SHAPES[shape].labels
 
 
 def _cells(by_name: dict[str, list[Run]]) -> Iterator[tuple[str, ...]]:
@@ -60,6 +64,7 @@ def _cells(by_name: dict[str, list[Run]]) -> Iterator[tuple[str, ...]]:
             name,
             f"{cpu:.2f}",
             f"{median(run.start for run in own):.2f}",
+            f"{median(run.alone for run in own):.2f}",
             f"{median(run.wall for run in own):.2f}",
             f"{median(run.peak for run in own):,.0f}",
             f"{cpu / median(bare):.2f}" if bare else "-",
@@ -85,7 +90,8 @@ def _agreed(runs: Sequence[Run]) -> str:
     rated = [run for run in runs if run.contender.has_metrics]
     if not rated:
         return ""
-    numbers = ", ".join(f"{metric} {rated[0].means[metric]:.6f}" for metric in METRICS)
+    means = agreed(rated)
+    numbers = ", ".join(f"{metric} {means[metric]:.6f}" for metric in METRICS if metric in means)
     return f"All agree within {TOLERANCE}: {numbers}."
 
 

@@ -1,8 +1,9 @@
 """Who is compared. A contender is a row here and a module beside this one.
 
-The module has one function, `means(rankings, labels)`: from two Parquet files to the mean
-of each metric; `prepare()`, if there is one, is a part of the start. It runs in a process of
-its own, so a module imports what it needs.
+The module has a function `means(rankings, labels, shape)`: from two Parquet files to the mean of
+each metric. If there are functions of these names, `prepare()` is a part of the start, and
+`read(rankings, labels, shape)` makes of the files what `means` is then given. It runs in a
+process of its own, so a module imports what it needs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+
+from benchmarks.data import Shape
 
 METRICS = ("ndcg@10", "ndcg@100", "recall@100", "precision@10", "mrr", "ap")
 THREADS = 2
@@ -25,7 +28,9 @@ class Contender:
         about: What it does, in the table's legend.
         needs: What must be importable -> the package that has it.
         options: Arguments of its `means` besides the files.
-        has_metrics: Whether it computes the metrics; the bare join only reads and joins.
+        metrics: Those that it computes; the bare join only reads and joins.
+        breaks_ties: Whether it can take items with equal scores in an order that others have.
+        keeps_systems: Whether it can evaluate several systems.
     """
 
     name: str
@@ -33,7 +38,18 @@ class Contender:
     about: str
     needs: Mapping[str, str]
     options: Mapping[str, bool] = field(default_factory=dict)
-    has_metrics: bool = True
+    metrics: Sequence[str] = METRICS
+    breaks_ties: bool = True
+    keeps_systems: bool = True
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether it computes any."""
+        return bool(self.metrics)
+
+    def can(self, shape: Shape) -> bool:
+        """Whether it can evaluate data of a shape."""
+        return (self.breaks_ties or not shape.tied) and (self.keeps_systems or shape.systems == 1)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -52,7 +68,7 @@ CONTENDERS = (
         "bare_join",
         "DuckDB: rankings LEFT JOIN labels, two sums; the least that any answer costs",
         _DUCKDB,
-        has_metrics=False,
+        metrics=(),
     ),
     Contender(
         "sqlmetrics-unchecked",
@@ -86,8 +102,30 @@ CONTENDERS = (
         "files to data frames (pandas), then pytrec_eval",
         {"ir_measures": "ir-measures", "pandas": "pandas"},
     ),
-    Contender("ranx", "ranx_numba", "cold: numba compiles first", _RANX, {"warm": False}),
-    Contender("ranx-warm", "ranx_numba", "after a call on one query", _RANX, {"warm": True}),
+    Contender(
+        "ranx",
+        "ranx_numba",
+        "cold: numba compiles first",
+        _RANX,
+        {"warm": False},
+        breaks_ties=False,
+    ),
+    Contender(
+        "ranx-warm",
+        "ranx_numba",
+        "after a call on one query",
+        _RANX,
+        {"warm": True},
+        breaks_ties=False,
+    ),
+    Contender(
+        "spark",
+        "spark_mllib",
+        "local[2], lists by SQL, then mllib's RankingMetrics; it knows no grades",
+        {"pyspark": "pyspark"},
+        metrics=("precision@10", "recall@100", "ap"),
+        keeps_systems=False,
+    ),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 
 from benchmarks.contenders import THREADS
+from benchmarks.data import Shape
 
 SQL = """
 select sum(rankings.score) as score, sum(labels.grade) as grade
@@ -15,7 +16,7 @@ left join read_parquet($labels) as labels
 """
 
 
-def means(rankings: str, labels: str) -> dict[str, float]:
+def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:  # noqa: ARG001
     """The two sums."""
     connection = duckdb.connect(config={"threads": THREADS})
     files = {"rankings": rankings, "labels": labels}

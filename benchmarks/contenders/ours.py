@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from statistics import fmean
+from typing import Any
+
 import duckdb
 
 from benchmarks.contenders import METRICS, THREADS
+from benchmarks.data import Shape
 from sqlmetrics import evaluate
 
 
-def means(rankings: str, labels: str, *, check: bool) -> dict[str, float]:
-    """The mean of each metric."""
+def means(rankings: str, labels: str, shape: Shape, *, check: bool) -> dict[str, float]:
+    """The mean of each metric, over the systems if there are several."""
     connection = duckdb.connect(config={"threads": THREADS})
-    result = evaluate(rankings, labels, METRICS, connection=connection, gain="linear", check=check)
-    return {name: float(result[name]) for name in METRICS}  # type: ignore[arg-type]
+    given: dict[str, Any] = {"gain": "linear", "check": check, "connection": connection}
+    if shape.tied:
+        given["ties"] = "id_desc"
+    if shape.systems > 1:
+        given["system"] = "system"
+    result = evaluate(rankings, labels, METRICS, per_query=False, **given)
+    values = defaultdict(list)
+    for row in result.summary().to_pylist():
+        name = f"{row['metric']}@{row['k']}" if row["k"] else row["metric"]
+        values[name].append(row["value"])
+    return {name: fmean(values[name]) for name in METRICS}

@@ -10,15 +10,24 @@ from __future__ import annotations
 import polars as pl
 
 from benchmarks.contenders import METRICS
+from benchmarks.data import Shape
 
 RANK, GRADE, GAIN = pl.col("rank"), pl.col("grade"), pl.col("gain")
 SUMS = ("dcg_10", "dcg_100", "hits_10", "hits_100", "reciprocal", "precisions")
 
 
-def means(rankings: str, labels: str) -> dict[str, float]:
-    """The mean of each metric."""
-    graded = pl.scan_parquet(labels)
-    per_query = wanted(graded).join(found(pl.scan_parquet(rankings), graded), "query_id", "left")
+def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:
+    """The mean of each metric, over all lists of all systems.
+
+    Items with equal scores keep the order of the file.
+    """
+    graded, ranked = pl.scan_parquet(labels), pl.scan_parquet(rankings)
+    own = ["system"] if shape.systems > 1 else []
+    asked = wanted(graded)
+    if own:
+        asked = asked.join(ranked.select("system").unique(), how="cross")
+    keys = [*own, "query_id"]
+    per_query = asked.join(found(ranked, graded, keys), keys, "left")
     values = (
         pl.col("dcg_10") / pl.col("idcg_10"),
         pl.col("dcg_100") / pl.col("idcg_100"),
@@ -32,15 +41,15 @@ def means(rankings: str, labels: str) -> dict[str, float]:
     return filled.select(named).collect(engine="streaming").row(0, named=True)
 
 
-def found(rankings: pl.LazyFrame, labels: pl.LazyFrame) -> pl.LazyFrame:
-    """One row a query with a relevant result: sums over its relevant results."""
-    rank = pl.col("score").rank("ordinal", descending=True).over("query_id").alias("rank")
+def found(rankings: pl.LazyFrame, labels: pl.LazyFrame, keys: list[str]) -> pl.LazyFrame:
+    """One row a list with a relevant result: sums over its relevant results."""
+    rank = pl.col("score").rank("ordinal", descending=True).over(keys).alias("rank")
     hits = (
         rankings.with_columns(rank)
         .join(labels.filter(GRADE >= 1), ["query_id", "item_id"])
-        .select("query_id", "rank", "grade", gain=GRADE / (RANK + 1).log(2))
+        .select(*keys, "rank", "grade", gain=GRADE / (RANK + 1).log(2))
     )
-    return hits.group_by("query_id").agg(
+    return hits.group_by(keys).agg(
         dcg_10=(GAIN * (RANK <= 10)).sum(),
         dcg_100=(GAIN * (RANK <= 100)).sum(),
         hits_10=(RANK <= 10).sum(),

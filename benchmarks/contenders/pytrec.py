@@ -13,22 +13,35 @@ import polars as pl
 import pytrec_eval
 
 from benchmarks.contenders import METRICS
+from benchmarks.data import Shape
 
 NAMES = ("ndcg_cut_10", "ndcg_cut_100", "recall_100", "P_10", "recip_rank", "map")
 ASKED = {"ndcg_cut.10,100", "recall.100", "P.10", "recip_rank", "map"}
 
 
-def means(rankings: str, labels: str) -> dict[str, float]:
-    """The mean of each metric."""
-    evaluator = pytrec_eval.RelevanceEvaluator(_dicts(labels, "grade"), ASKED)
-    queries = evaluator.evaluate(_dicts(rankings, "score")).values()
+Lists = dict[str, dict[str, Any]]
+"""Query -> item -> value."""
+
+
+def read(rankings: str, labels: str, shape: Shape) -> tuple[list[Lists], Lists]:
+    """The dicts of each system, and those of the labels."""
+    ranked = pl.scan_parquet(rankings)
+    names = [f"system-{number}" for number in range(shape.systems)]
+    several = [ranked.filter(pl.col("system") == name) for name in names]
+    runs = [_dicts(one, "score") for one in (several if shape.systems > 1 else [ranked])]
+    return runs, _dicts(pl.scan_parquet(labels), "grade")
+
+
+def means(runs: list[Lists], labels: Lists, shape: Shape) -> dict[str, float]:  # noqa: ARG001
+    """The mean of each metric, over all lists of all systems."""
+    evaluator = pytrec_eval.RelevanceEvaluator(labels, ASKED)
+    queries = [values for run in runs for values in evaluator.evaluate(run).values()]
     return {
         metric: fmean(values[name] for values in queries)
         for metric, name in zip(METRICS, NAMES, strict=True)
     }
 
 
-def _dicts(path: str, value: str) -> dict[str, dict[str, Any]]:
-    """Query -> item -> value."""
-    lists = pl.scan_parquet(path).group_by("query_id").agg("item_id", value).collect()
+def _dicts(rows: pl.LazyFrame, value: str) -> Lists:
+    lists = rows.group_by("query_id").agg("item_id", value).collect()
     return {query: dict(zip(*columns, strict=True)) for query, *columns in lists.iter_rows()}

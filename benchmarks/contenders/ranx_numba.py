@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import numpy as np
 import pandas as pd
 from ranx import Qrels, Run, evaluate
 
-from benchmarks.contenders import METRICS
+from benchmarks.contenders import METRICS, THREADS
+from benchmarks.data import Shape
 
 NAMES = ("ndcg@10", "ndcg@100", "recall@100", "precision@10", "mrr", "map")
 COLUMNS = {"q_id_col": "query_id", "doc_id_col": "item_id"}
@@ -19,13 +22,28 @@ def prepare(*, warm: bool) -> None:
         evaluate(Qrels({"q": {"a": 1, "c": 2}}), run, list(NAMES), threads=1)
 
 
-def means(rankings: str, labels: str, *, warm: bool) -> dict[str, float]:  # noqa: ARG001
-    """The mean of each metric."""
-    qrels = Qrels.from_df(_frame(labels), score_col="grade", **COLUMNS)
-    run = Run.from_df(_frame(rankings), score_col="score", **COLUMNS)
-    values = evaluate(qrels, run, list(NAMES), threads=2, make_comparable=False)
+def read(rankings: str, labels: str, shape: Shape) -> tuple[list[Run], Qrels]:
+    """The run of each system, and the labels."""
+    frame = _frame(rankings)
+    frames = [own for _, own in frame.groupby("system")] if shape.systems > 1 else [frame]
+    runs = [Run.from_df(one, score_col="score", **COLUMNS) for one in frames]
+    return runs, Qrels.from_df(_frame(labels), score_col="grade", **COLUMNS)
+
+
+def means(
+    runs: list[Run],
+    qrels: Qrels,
+    shape: Shape,  # noqa: ARG001
+    *,
+    warm: bool,  # noqa: ARG001
+) -> dict[str, float]:
+    """The mean of each metric, over the systems."""
+    several = [
+        evaluate(qrels, run, list(NAMES), threads=THREADS, make_comparable=False) for run in runs
+    ]
     return {
-        metric: float(np.float64(values[name])) for metric, name in zip(METRICS, NAMES, strict=True)
+        metric: fmean(float(np.float64(values[name])) for values in several)
+        for metric, name in zip(METRICS, NAMES, strict=True)
     }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import duckdb
 
 from benchmarks.contenders import METRICS, THREADS
+from benchmarks.data import Shape
 
 SQL = """
 with
 
 ranked as (
-    select *, row_number() over (partition by query_id order by score desc) as rnk
+    select *, row_number() over (partition by {list} order by {order}) as rnk
     from read_parquet($rankings)
 ),
 
@@ -25,13 +26,13 @@ judged as (
 ),
 
 counted as (
-    select *, count(*) filter (hit) over (partition by query_id order by rnk) as hits
+    select *, count(*) filter (hit) over (partition by {list} order by rnk) as hits
     from judged
 ),
 
 found as (
     select
-        query_id,
+        {list},
         coalesce(sum(gain) filter (rnk <= 10), 0) as dcg_10,
         coalesce(sum(gain) filter (rnk <= 100), 0) as dcg_100,
         count(*) filter (hit and rnk <= 10) as hits_10,
@@ -39,7 +40,7 @@ found as (
         min(rnk) filter (hit) as first,
         coalesce(sum(hits / rnk) filter (hit), 0) as precisions
     from counted
-    group by query_id
+    group by {list}
 ),
 
 ideal as (
@@ -69,8 +70,12 @@ inner join wanted using (query_id)
 """
 
 
-def means(rankings: str, labels: str) -> dict[str, float]:
-    """The mean of each metric."""
+def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:
+    """The mean of each metric, over all lists of all systems."""
     connection = duckdb.connect(config={"threads": THREADS})
-    row = connection.execute(SQL, {"rankings": rankings, "labels": labels}).fetchall()[0]
+    sql = SQL.format(
+        list="system, query_id" if shape.systems > 1 else "query_id",
+        order="score desc, item_id desc" if shape.tied else "score desc",
+    )
+    row = connection.execute(sql, {"rankings": rankings, "labels": labels}).fetchall()[0]
     return dict(zip(METRICS, row, strict=True))
