@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
-from sqlmetrics.plan import BUCKET, SUSPECTS, Plan
+from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
 from sqlmetrics.screen import CLEAR, Screen, is_possible, screen
@@ -60,15 +60,21 @@ def confirm(plan: Plan, buckets: int, script: Script, engine: Database) -> None:
 
     Args:
         plan: The plan of the evaluation.
-        buckets: In how many it was carried out; one without a row in `per_query` says nothing.
+        buckets: In how many it was carried out; one without a row in `per_query` tells nothing.
         script: How that is read.
         engine: Where it is.
 
     Raises:
         InputError: As `check`.
     """
-    select = f"select count(distinct {BUCKET}), coalesce(sum({SUSPECTS}), 0) from per_query"
-    if engine.rows(script.over(select)) != [(buckets, 0)]:
+    select = f"select distinct {BUCKET}, {SCREENED}, {SUSPECTS} from per_query"
+    found = engine.rows(script.over(select))
+    is_whole = len(found) == buckets
+    if buckets > 1:
+        source = source_text(plan.shape.at.rankings, plan.shape.where["rankings"])
+        there = engine.rows(f"select count(*) from {source}")[0][0]
+        is_whole = sum(rows for _, rows, _ in found) == there
+    if not is_whole or any(suspects for *_, suspects in found):
         check(plan, engine)
 
 
@@ -262,7 +268,9 @@ class _Look:
         for rule in group_checks(self.plan):
             if self._is_innocent(rule):
                 continue
-            select = print_template(f"checks/{rule.template}", rule.view)
+            screened = self._screen(rule.table) if rule.clue == "alike" else None
+            view = {**rule.view, "among": screened.among if screened else []}
+            select = print_template(f"checks/{rule.template}", view)
             stages = self.plan.inputs + (self.plan.per_query if rule.ranked else ())
             rows = self.engine.rows(with_stages(stages, select))
             if rows:

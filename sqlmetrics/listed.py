@@ -63,8 +63,8 @@ class Listed(Windowed):
         """One row a list, then one a labelled item of it."""
         yield self._listed_stage()
         if self.screened:
-            ranked = self._by == "given_rank"
-            yield Stage("screened", "screened", {"lists": "listed", "ranked": ranked})
+            view = {"lists": "listed", "ranked": self._by == "given_rank", "keyed": False}
+            yield Stage("screened", "screened", view)
         yield _chosen("unfolded", "one row a labelled item of a list", self._unfolded(), "listed")
 
     def _settled_stages(self) -> Iterator[Stage]:

@@ -29,9 +29,9 @@ from sqlmetrics.stage import Column, Stage, equal
 from sqlmetrics.template import literal, variant
 from sqlmetrics.translation import Translation
 
-SUSPECTS, BUCKET = "n_suspects", "bucket"
-"""Columns of `per_query` where the plan looks for mistakes on the way: how many there may be
-in a bucket of queries, and its number."""
+BUCKET, SCREENED, SUSPECTS = "bucket", "n_screened", "n_suspects"
+"""Columns of `per_query` where the plan looks for mistakes on the way: the number of a bucket of
+queries, how many rows it has, and how many mistakes there may be."""
 
 
 @dataclass(frozen=True)
@@ -326,9 +326,11 @@ class _PerQuery:
         for final in self.needs.finals:
             columns += _final_columns(final)
         if self.physical.suspects:
-            found = "(select n_bad + n_alike + n_gaps from screened)"
-            number = str(self.shape.bucket.number)
-            columns += [Column(found, SUSPECTS), Column(number, BUCKET)]
+            columns += [
+                Column(str(self.shape.bucket.number), BUCKET),
+                Column("(select n_rows from screened)", SCREENED),
+                Column("(select n_bad + n_gaps + n_alike from screened)", SUSPECTS),
+            ]
         joins = {
             sums.name: equal(sums.name, evaluated, self._sum_keys(sums))
             for sums in self._sums_in_order()

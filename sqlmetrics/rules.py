@@ -408,9 +408,13 @@ def _repeated(table: str, names: Mapping[str, str], keys: Sequence[str], policy:
         (*keys, "item_id", "rows"),
         "items that stand more than once under the same query",
         f"remove the repeated rows, or choose {policy}",
-        {"table": names[table], "keys": (*keys, "item_id")},
+        {"table": names[table], "keys": (*keys, "item_id"), "list_keys": list(map(_text, keys))},
         clue="alike",
     )
+
+
+def _text(key: str) -> str:
+    return f"cast({key} as varchar)" if key == "metric_date" else key
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, str]]:

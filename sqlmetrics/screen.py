@@ -19,13 +19,17 @@ from sqlmetrics.plan import Plan
 from sqlmetrics.rules import row_checks
 from sqlmetrics.sql import print_template, source_text
 from sqlmetrics.stage import Column
-from sqlmetrics.template import identifier
+from sqlmetrics.template import identifier, literal
 
 BYTES = 24
 """What a row takes while its list is looked through."""
 
 WHOLE = ("BIGINT", "INTEGER")
 TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
+
+
+MANY = 1000
+"""With more lists than this, an exact look takes all."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +39,33 @@ class Screen:
     Attributes:
         rows: How many rows there are.
         bad: How many meet a condition that no row may meet.
-        alike: How many items of a query have the same 32 bits of hash as another one: all
-            that are there twice, and one in four billions that is not.
         gaps: How many lists may not be ranked 1, 2, ... n: all that are not, and those of
             more than `clues.LONGEST` items.
+        alike: The lists in which two items have the same 32 bits of hash: all that have an
+            item twice, and one in four billion pairs that are not equal.
     """
 
-    rows: int
-    bad: int
-    alike: int
-    gaps: int
+    rows: int = 0
+    bad: int = 0
+    gaps: int = 0
+    alike: tuple[tuple[str, ...], ...] = ()
+
+    def __add__(self, other: Screen) -> Screen:
+        return Screen(
+            self.rows + other.rows,
+            self.bad + other.bad,
+            self.gaps + other.gaps,
+            self.alike + other.alike,
+        )
+
+    @property
+    def among(self) -> list[str]:
+        """The lists to look at for an item that is there twice; none if all have to be."""
+        few = self.alike if len(self.alike) <= MANY else ()
+        return [f"[{', '.join(map(literal, one))}]" for one in few]
 
 
-CLEAR = Screen(rows=1, bad=0, alike=0, gaps=0)
+CLEAR = Screen(rows=1)
 
 
 def is_possible(plan: Plan, table: str) -> bool:
@@ -101,8 +119,12 @@ def screen(plan: Plan, engine: Database, table: str) -> Screen:
     """Look through a table, in as many parts as fit into memory."""
     there = parts(plan, engine, BYTES, table)
     bad = _bad(plan, engine, table)
-    found = [engine.rows(_text(plan, table, bad, one))[0] for one in there]
-    return Screen(*map(sum, zip(*found, strict=True)))
+    found = (engine.rows(_text(plan, table, bad, one))[0] for one in there)
+    screens = (
+        Screen(rows, n_bad, n_gaps, tuple(map(tuple, alike or ())))
+        for rows, n_bad, n_gaps, alike in found
+    )
+    return sum(screens, Screen())
 
 
 def _text(plan: Plan, table: str, bad: str, bucket: Bucket) -> str:
@@ -112,17 +134,19 @@ def _text(plan: Plan, table: str, bad: str, bucket: Bucket) -> str:
         "columns": list(_clues(shape.columns[table], bad)),
         "source": source_text(shape.tables[table], bucket.of(table, shape.where[table])),
         "lists": "lists",
+        "keyed": True,
         "ranked": "rank" in shape.columns[table],
     }
     return print_template("checks/screen", view)
 
 
 def _keys(columns: dict[str, str]) -> Iterator[str]:
+    """What tells lists apart, as texts."""
     if "date" in columns:
-        yield f"try_cast({identifier(columns['date'])} as date)"
+        yield f"cast(try_cast({identifier(columns['date'])} as date) as varchar)"
     for role in ("system", "query"):
         if role in columns:
-            yield identifier(columns[role])
+            yield f"cast({identifier(columns[role])} as varchar)"
 
 
 def _clues(columns: dict[str, str], bad: str) -> Iterator[Column]:

@@ -11,11 +11,12 @@ import pytest
 
 from benchmarks import agreement, contenders, report
 from benchmarks.contenders import CONTENDERS, METRICS
+from benchmarks.data import SHAPES
 from benchmarks.measure import Run
 
 ROOT = Path(__file__).resolve().parent.parent
-RUN = Run(CONTENDERS[1], dict.fromkeys(METRICS, 0.5), cpu=2.0, start=0.5, wall=1.0, peak=100.0)
-JOIN = Run(CONTENDERS[0], {}, cpu=1.0, start=0.1, wall=0.5, peak=50.0)
+RUN = Run(CONTENDERS[1], dict.fromkeys(METRICS, 0.5), cpu=2.0, start=0.5, alone=1.2, wall=1.0, peak=100.0)
+JOIN = Run(CONTENDERS[0], {}, cpu=1.0, start=0.1, alone=0.9, wall=0.5, peak=50.0)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,6 +34,16 @@ def test_all_contenders_agree_and_are_in_the_table() -> None:
     assert "All agree within 1e-09: ndcg@10 0." in done.stdout
     for one in absent:
         assert f"Left out: {one.name}; pip install {' '.join(one.missing)}" in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES)
+def test_contenders_agree_on_every_shape(shape: str, tmp_path: Path) -> None:
+    rows = max(10_000, SHAPES[shape].rows)
+    done = run("--rows", str(rows), "--runs", "1", "--shape", shape, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert f"{rows:,} rankings rows, {SHAPES[shape].labels(rows):,} labels" in done.stdout
+    assert (tmp_path / f"{shape}_{rows}.md").read_text() == done.stdout
 
 
 def test_only_some_run() -> None:
@@ -76,6 +87,7 @@ def test_the_table_has_medians_and_the_ratio_of_their_cpu() -> None:
     assert [cell.strip() for cell in row.split("|")[2:-1]] == [
         "3.00",
         "0.50",
+        "1.20",
         "1.00",
         "100",
         "3.00",

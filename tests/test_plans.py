@@ -10,12 +10,12 @@ from unittest.mock import patch
 
 import duckdb
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from worlds import FEWER, World, by_reference, by_sql, differences, proof_of, worlds
+from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, proof_of, worlds
 
 import sqlmetrics as sm
-from sqlmetrics import api, checks, listed, memory, physical
+from sqlmetrics import api, checks, listed, memory, physical, screen
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.physical import COUNTS, LISTS, RANKS, WINDOW, Offer
 from sqlmetrics.plan import plan as planned
@@ -70,6 +70,7 @@ def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
         return False
 
 
+@settings(max_examples=max(10, EXAMPLES // 2))
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "best", "worst", "input_order"]).flatmap(
         lambda ties: worlds(ties=ties, depth="none")
@@ -184,13 +185,16 @@ def test_what_is_suspected_may_be_right(tmp_path: Path) -> None:
     """Where all hashes are equal, an exact look says that no item is twice in a list."""
 
     def alike(item: str, bad: str, rank: str = "") -> Iterator[Column]:
-        assert (item, bad, rank) == ("rankings.item_id", "rankings.is_suspect", "")
+        assert item
+        assert bad
+        assert not rank
         yield Column("list(0)", "hashes")
         yield Column("0", "n_bad")
 
     files = some_files(tmp_path)
     with (
         patch.object(listed, "clues", alike),
+        patch.object(screen, "clues", alike),
         patch.object(checks, "check", wraps=checks.check) as looks,
     ):
         result = sm.evaluate(*files, "ap")

@@ -5,6 +5,8 @@ It knows relevant items alone, no grades, and no reciprocal rank.
 
 from __future__ import annotations
 
+import logging
+
 from pyspark.mllib.evaluation import RankingMetrics
 from pyspark.sql import SparkSession
 
@@ -60,6 +62,7 @@ def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:  # noqa
         "recall@100": metrics.recallAt(100),
         "ap": metrics.meanAveragePrecision,
     }
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells that the connection ends
     java = spark.sparkContext._gateway.proc
     spark.stop()
     java.stdin.close()
