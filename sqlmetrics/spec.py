@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from sqlmetrics.clicks.log import Clicks, lowered
+from sqlmetrics.clicks.online import online
 from sqlmetrics.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
@@ -47,6 +49,8 @@ class Spec(Model):
             have a list of values: every metric is then computed once for each.
         by: Columns of the rankings, or segments of `queries`, to segment by; each is also
             rolled up to `all`.
+        clicks: A click log, in place of rankings and labels.
+        online: Metrics of the log itself, like `ctr@5`; `metrics` may name them too.
         output: The tables that `run` writes to.
         baseline: The system that the others are compared with, for metrics that compare.
         name: What the fact table calls the spec; also the system's name if the rankings
@@ -62,6 +66,8 @@ class Spec(Model):
     labels: Labels | None = None
     queries: Queries | None = None
     items: Items | None = None
+    clicks: Clicks | None = None
+    online: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
     metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(min_length=1)
     preset: str = "house"
     conventions: Mapping[str, Any] = {}
@@ -71,7 +77,7 @@ class Spec(Model):
 
     def __init__(self, **given: Any) -> None:
         try:
-            super().__init__(**given)
+            super().__init__(**(lowered(given) if given.get("clicks") is not None else given))
         except ValidationError as error:
             sentences = dict.fromkeys(_sentence(problem) for problem in _telling(error.errors()))
             raise SpecError(list(sentences)) from None
@@ -97,10 +103,10 @@ class Spec(Model):
         if not isinstance(given, dict):
             raise SpecError(f"the spec {str(path)!r} must be a mapping of keys to values")
         spec = {"name": Path(path).stem} | {str(key): value for key, value in given.items()}
-        for table in ("rankings", "labels", "queries", "items"):
-            if isinstance(spec.get(table), dict) and isinstance(spec[table].get("file"), str):
-                file = beside(path, spec[table]["file"])
-                spec[table] = spec[table] | {"file": file}
+        _placed(spec, ("rankings", "labels", "queries", "items"), path)
+        if isinstance(spec.get("clicks"), dict):
+            spec["clicks"] = dict(spec["clicks"])
+            _placed(spec["clicks"], ("impressions", "events", "log", "requests"), path)
         return cls(**spec)
 
     def having(self, **changed: object) -> Spec:
@@ -252,6 +258,11 @@ class Spec(Model):
                 parse(text)
             except SpecError as error:
                 problems += error.problems
+        for text in self.online:
+            try:
+                online(text)
+            except SpecError as error:
+                problems += error.problems
         return problems or self._misfits()
 
     def _misfits(self) -> list[str]:
@@ -308,6 +319,13 @@ class Spec(Model):
             return True
         over = OPTIONS["average_over"].choice(self.value(measure, "average_over"))
         return self.value(measure, "gain") == "binary" or bool(over.part)
+
+
+def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:
+    """Let the files of tables start from the spec's own folder."""
+    for table in tables:
+        if isinstance(given.get(table), dict) and isinstance(given[table].get("file"), str):
+            given[table] = given[table] | {"file": beside(path, given[table]["file"])}
 
 
 def _many(value: object) -> bool:

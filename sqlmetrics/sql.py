@@ -128,7 +128,8 @@ def _per_query(plan: Plan, table: str) -> str:
 
 
 def _cte(stage: Stage) -> str:
-    body = print_template(f"evaluate/{stage.template}", stage.view)
+    folder = "" if "/" in stage.template else "evaluate/"
+    body = print_template(f"{folder}{stage.template}", stage.view)
     comment, select = body.split("\n", 1) if body.startswith("--") else ("", body)
     head = f"{comment}\n" if comment else ""
     hint = f"{stage.hint} " if stage.hint else ""

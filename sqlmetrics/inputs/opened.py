@@ -51,6 +51,18 @@ def _relation(source: Source, role: str, engine: Database) -> Relation:
     return listed(relation, source.columns, _types(relation, engine))
 
 
+def source_relation(source: Source, role: str, engine: Database) -> Relation:
+    """The relation of a source of a click log, readable by the engine."""
+    if source.data is not None:
+        return Relation("table", engine.register(f"sqlmetrics_{role}", source.data), ordered=True)
+    relation = relation_of(source, role)
+    if not engine.translation.changes or relation.is_sql:
+        return shown(relation, engine.translation)
+    with DuckDB() as reader:
+        data = reader.table(f"select * from {source_text(relation)}")
+    return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
+
+
 def _loaded(source: Source, role: str, engine: Database) -> Relation:
     """A file, or data in memory, as DuckDB reads it: a temporary table of another database."""
     with DuckDB() as reader:

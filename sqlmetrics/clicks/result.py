@@ -1,0 +1,115 @@
+"""What a click log says: its cleaning, its online metrics, and those of its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.clicks.online import Online
+from sqlmetrics.clicks.report import Step, text
+from sqlmetrics.result import Result
+from sqlmetrics.spec import Spec
+
+
+@dataclass(frozen=True, repr=False)
+class ClickResult:
+    """The numbers of a click log; it prints as tables.
+
+    Attributes:
+        spec: What was asked.
+        steps: What the cleaning left out, step by step.
+        rows: `impressions` or an action -> how many rows were logged, and how many are left.
+        offline: The metrics of the lists that were shown, with answers as labels.
+    """
+
+    spec: Spec
+    steps: tuple[Step, ...]
+    rows: Mapping[str, tuple[int, int]]
+    offline: Result
+    _online: tuple[dict[str, Any], ...]
+
+    def online(self) -> pa.Table:
+        """One row an online metric, day, system and segment: the fact table's columns.
+
+        value = numerator / denominator, NULL where the denominator is 0.
+        """
+        return pa.Table.from_pylist(list(self._online))
+
+    def cleaning(self) -> str:
+        """The report of the cleaning as a table."""
+        return text(self.steps, self.rows)
+
+    def to_dicts(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "cleaning": [vars(step) | {"left_out": step.removed} for step in self.steps],
+            "rows": {what: {"logged": n[0], "left": n[1]} for what, n in self.rows.items()},
+            "online": list(self._online),
+            "offline": self.offline.to_dicts(),
+        }
+
+    def __repr__(self) -> str:
+        parts = [self.cleaning(), _table(self._online), repr(self.offline)]
+        return "\n\n".join(part for part in parts if part)
+
+
+def long(
+    rows: Sequence[Mapping[str, Any]], asked: Sequence[Online], spec: Spec
+) -> list[dict[str, Any]]:
+    """The sums of online metrics, one row a metric."""
+    return [
+        {
+            "spec": spec.title,
+            "metric_date": row["metric_date"],
+            "system": row["system"],
+            "segment_name": row["segment_name"],
+            "segment_value": row["segment_value"],
+            "metric": one.metric.name,
+            "k": one.k or 0,
+            "value": _ratio(row[f"{one.column}_numerator"], row[f"{one.column}_denominator"]),
+            "numerator": row[f"{one.column}_numerator"],
+            "denominator": row[f"{one.column}_denominator"],
+            "n_requests": row["n_requests"],
+        }
+        for row in rows
+        for one in asked
+    ]
+
+
+def _ratio(numerator: float, denominator: float) -> float | None:
+    return numerator / denominator if denominator else None
+
+
+PLACES = {"metric_date": "day", "system": "system", "segment_name": "segment", "segment_value": ""}
+"""What a line of the table is of, and its head; left out where it is always the same."""
+
+
+def _table(rows: Rows) -> str:
+    """One line a day, system and segment, one column a metric."""
+    told = {name: {row[name] for row in rows} for name in PLACES}
+    places = [name for name in PLACES if len(told[name]) > 1]
+    names = list(dict.fromkeys(_name(row) for row in rows))
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        value = "-" if row["value"] is None else f"{row['value']:.4f}"
+        line = lines.setdefault(tuple(str(row[name]) for name in PLACES), {})
+        line |= {name: str(row[name]) for name in places} | {_name(row): value}
+        line["requests"] = f"{row['n_requests']:,}"
+    heads = {name: PLACES[name] for name in places} | {n: n for n in (*names, "requests")}
+    cells = [heads, *lines.values()]
+    widths = {name: max(len(one[name]) for one in cells) for name in heads}
+    return "\n".join(
+        "  ".join(_cell(one[name], widths[name], name in places) for name in heads).rstrip()
+        for one in cells
+    )
+
+
+def _cell(text: str, width: int, is_place: bool) -> str:
+    return text.ljust(width) if is_place else text.rjust(width)
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['metric']}@{row['k']}" if row["k"] else str(row["metric"])
