@@ -14,6 +14,9 @@ from sqlmetrics.result import Result
 from sqlmetrics.spec import Spec
 
 
+Rows = Sequence[Mapping[str, Any]]
+
+
 @dataclass(frozen=True, repr=False)
 class ClickResult:
     """The numbers of a click log; it prints as tables.
