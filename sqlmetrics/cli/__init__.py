@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from sqlmetrics import __version__
-from sqlmetrics.cli import doctor, evaluate, learn, reconcile, sample, sheet, spec
+from sqlmetrics.cli import clicks, doctor, evaluate, learn, reconcile, sample, sheet, spec
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.errors import SqlmetricsError
 
 COMMANDS = (
     evaluate.evaluate,
     reconcile.reconcile,
+    clicks.clicks,
     spec.compile_spec,
     spec.validate,
     spec.verify,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 IMPRESSIONS = "impressions"
 REASONS = {
+    "incomplete": "its request, item or position is missing",
     "test traffic": "the request meets the condition for test traffic",
     "bot": "the user has more events in an hour than a person has",
     "same position": "another item stands at the same position",

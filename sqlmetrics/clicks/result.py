@@ -13,7 +13,6 @@ from sqlmetrics.clicks.report import Step, text
 from sqlmetrics.result import Result
 from sqlmetrics.spec import Spec
 
-
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -25,12 +24,14 @@ class ClickResult:
         spec: What was asked.
         steps: What the cleaning left out, step by step.
         rows: `impressions` or an action -> how many rows were logged, and how many are left.
+        findings: What is odd about the log, and how often.
         offline: The metrics of the lists that were shown, with answers as labels.
     """
 
     spec: Spec
     steps: tuple[Step, ...]
     rows: Mapping[str, tuple[int, int]]
+    findings: Mapping[str, int]
     offline: Result
     _online: tuple[dict[str, Any], ...]
 
@@ -50,12 +51,14 @@ class ClickResult:
         return {
             "cleaning": [vars(step) | {"left_out": step.removed} for step in self.steps],
             "rows": {what: {"logged": n[0], "left": n[1]} for what, n in self.rows.items()},
+            "findings": dict(self.findings),
             "online": list(self._online),
             "offline": self.offline.to_dicts(),
         }
 
     def __repr__(self) -> str:
-        parts = [self.cleaning(), _table(self._online), repr(self.offline)]
+        odd = "\n".join(f"{what}: {n:,}" for what, n in self.findings.items())
+        parts = [self.cleaning(), odd, _table(self._online), repr(self.offline)]
         return "\n\n".join(part for part in parts if part)
 
 

@@ -13,7 +13,7 @@ from sqlmetrics.api import run
 from sqlmetrics.clicks.log import CLICK, LABELS, PURCHASE, RANKINGS, Clicks
 from sqlmetrics.clicks.names import DAY, names_of
 from sqlmetrics.clicks.online import Online, cutoffs, online
-from sqlmetrics.clicks.report import steps, totals
+from sqlmetrics.clicks.report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.result import ClickResult, long
 from sqlmetrics.clicks.tables import JUDGED, LEFT_OUT, MENDED, ClickTables
 from sqlmetrics.engines.translated import Database, database
@@ -45,11 +45,12 @@ def evaluate_clicks(
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     asked = [online(text) for text in spec.online]
     with database(connection) as engine, cleaned(spec.clicks, engine) as log:
-        counts = log.counts()
+        counts, findings = log.counts(), log.findings()
         sums = long(log.online(asked, spec.title).to_pylist(), asked, spec) if asked else []
         with log.views():
             offline = run(spec, opened(spec, engine), engine, check=check, per_query=per_query)
-    return ClickResult(spec, tuple(steps(counts)), totals(counts), offline, tuple(sums))
+    done = tuple(steps(counts))
+    return ClickResult(spec, done, totals(counts), findings, offline, tuple(sums))
 
 
 @dataclass(frozen=True)
@@ -71,17 +72,34 @@ class Cleaned:
             "left_out": LEFT_OUT if tables.leaves_out else "",
             "mended": MENDED if tables.mends else "",
             "judged": JUDGED,
+            "why": _WHY_OUT if tables.leaves_out else _WHY,
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
         rows = self.engine.rows(
             with_stages([*tables.shown(), *self._seen()], print_template("clicks/totals", view))
         )
         counts = {(what, why): n for what, why, n in rows if n}
-        removed = sum(n for (what, why), n in counts.items() if what == "impressions" and why)
-        apart = sum(counts.get(("impressions", why), 0) for why in ("test traffic", "bot"))
-        kept = counts.get(("impressions", None), 0)
-        counts["impressions", None] = kept - (removed - apart)
+        later = ("repeated", "same position", "below the last click")
+        removed = sum(counts.get((IMPRESSIONS, why), 0) for why in later)
+        counts[IMPRESSIONS, None] = counts.get((IMPRESSIONS, None), 0) - removed
         return counts
+
+    def findings(self) -> dict[str, int]:
+        """What is odd about the log, and how often; nothing is left out for it."""
+        tables = self.tables
+        each = tables.names.first_position == "each"
+        view = {
+            "logged": "as_logged" if each else "logged",
+            "position": "position"
+            if each
+            else f"position + {int(tables.names.first_position) - 1}",
+            "requests": tables.requests is not None,
+            "request": tables.names.requests.get("request", ""),
+            "relation": tables.requests,
+        }
+        select = print_template("clicks/findings", view)
+        rows = self.engine.rows(with_stages(tables.kept_impressions(), select))
+        return {what: n for what, n in sorted(rows) if n}
 
     @contextmanager
     def views(self) -> Iterator[None]:
@@ -168,13 +186,16 @@ class Cleaned:
         }
 
     def rankings(self) -> str:
-        """What was shown, as rankings: a list a request, in the order of the positions."""
+        """What was shown, as rankings: a list a request, in the order of the positions.
+
+        Of several texts of a request the least counts.
+        """
         source = "seen" if self._unseen is not None else "shown"
         columns = [
             Column("request_id", "query_id"),
             Column("item_id", "item_id"),
             Column("-position", "score"),
-            Column("query_text", "query_text"),
+            Column("min(query_text) over (partition by request_id)", "query_text"),
             Column("system", "system"),
             Column(DAY.format(seconds="shown_at"), "metric_date"),
             *(Column(name, name) for name in self.tables.names.segments),
@@ -202,6 +223,15 @@ class Cleaned:
     @staticmethod
     def _stage(name: str, template: str, **view: object) -> Stage:
         return Stage(name, f"clicks/{template}", view)
+
+
+_INCOMPLETE = (
+    "case when logged.request_id is null or logged.item_id is null or logged.position is null "
+    "then 'incomplete' end"
+)
+_WHY = _INCOMPLETE
+_WHY_OUT = f"coalesce(left_out.reason, {_INCOMPLETE})"
+"""Why an impression is left out by itself."""
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class ClickTables:
 
     def shown(self) -> Iterator[Stage]:
         """The impressions that are left."""
-        yield from self._kept_impressions()
+        yield from self.kept_impressions()
         known = [*self.names.logged, "position"]
         view = {
             "columns": [Column(f"kept.{name}", name) for name in known],
@@ -143,13 +143,14 @@ class ClickTables:
         yield self._stage("as_logged", "table", **view)
         yield self._stage("logged", "moved", names=[one.name for one in columns])
 
-    def _kept_impressions(self) -> Iterator[Stage]:
+    def kept_impressions(self) -> Iterator[Stage]:
+        """The impressions of users, as logged but for the position."""
         yield from self._logged()
         yield self._stage("kept", "kept", left_out=LEFT_OUT if self.leaves_out else "")
 
     def _mended(self) -> Iterator[Stage]:
         cleaning = self.clicks.cleaning
-        yield from self._kept_impressions()
+        yield from self.kept_impressions()
         yield self._stage("troubled", "troubled")
         yield self._stage("copies", "copies")
         yield self._stage(
