@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from sqlmetrics.clicks.online import is_online
 from sqlmetrics.errors import SpecError
@@ -257,24 +257,28 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
         SpecError: If it has rankings or labels of its own too.
     """
     own = [name for name in ("rankings", "labels") if given.get(name) is not None]
-    if own and given.get("clicks") is not None and not _is_lowered(given["rankings"]):
+    if own and not _is_lowered(given.get("rankings")):
         raise SpecError(f"clicks take the place of rankings and labels; given {', '.join(own)} too")
-    clicks = given["clicks"] if isinstance(given["clicks"], Clicks) else Clicks(**given["clicks"])
-    columns: dict[str, str] = {"score": "score"}
-    if clicks.columns and clicks.columns.system:
-        columns["system"] = "system"
-    if clicks.daily:
-        columns["date"] = "metric_date"
+    columns = {"score": "score"} | _named(given["clicks"])
     metrics = given.get("metrics", ())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     return {
         **given,
-        "clicks": clicks,
         "rankings": {"relation": RANKINGS, "columns": columns},
         "labels": {"relation": LABELS},
         "metrics": tuple(one for one in metrics if not is_online(one)),
         "online": (*given.get("online", ()), *filter(is_online, metrics)),
     }
+
+
+def _named(clicks: Any) -> dict[str, str]:
+    """The columns that the rankings have besides; a log that is wrong is refused elsewhere."""
+    try:
+        log = clicks if isinstance(clicks, Clicks) else Clicks(**clicks)
+    except (ValidationError, TypeError):
+        return {}
+    system = {"system": "system"} if log.columns and log.columns.system else {}
+    return system | ({"date": "metric_date"} if log.daily else {})
 
 
 def _is_lowered(rankings: Any) -> bool:

@@ -1,0 +1,370 @@
+"""Click logs: what is left out and why, and what the rest says; each counted in plain Python."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+import sqlmetrics as sm
+from sqlmetrics.cli import cli
+from sqlmetrics.clicks.online import ONLINE
+from sqlmetrics.clicks.report import REASONS
+from sqlmetrics.clicks.result import ClickResult
+from sqlmetrics.clicks.run import evaluate_clicks
+
+Row = Mapping[str, Any]
+
+
+# -- User Behavior Insights -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ubi(shared: Path) -> dict[str, list[Row]]:
+    """Both files, read line by line."""
+    return {
+        name: list(map(json.loads, (shared / f"clicks/ubi_{name}.ndjson").read_text().splitlines()))
+        for name in ("queries", "events")
+    }
+
+
+@pytest.fixture(scope="module")
+def ubi_result(shared: Path) -> ClickResult:
+    folder = shared / "clicks"
+    clicks = {
+        "format": "ubi",
+        "requests": {"file": str(folder / "ubi_queries.ndjson")},
+        "events": {"file": str(folder / "ubi_events.ndjson")},
+        "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
+    }
+    metrics = ["ndcg@10", "ctr@5", "ctr", "abandonment", "zero_result_rate", "first_click_rank"]
+    return evaluate_clicks(sm.Spec(name="ubi", clicks=clicks, metrics=metrics))
+
+
+def item_of(event: Row) -> str:
+    return str(((event["event_attributes"] or {}).get("object") or {})["object_id"])
+
+
+def shown_in(events: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Request -> item -> position, from 1."""
+    lists: dict[str, dict[str, int]] = defaultdict(dict)
+    for event in events:
+        if event["action_name"] == "impression":
+            position = event["event_attributes"]["position"]["ordinal"]
+            lists[event["query_id"]][item_of(event)] = position
+    return {
+        request: {item: position - min(items.values()) + 1 for item, position in items.items()}
+        for request, items in lists.items()
+    }
+
+
+def test_ubi_is_counted_as_in_plain_python(
+    ubi: Mapping[str, Sequence[Row]], ubi_result: ClickResult
+) -> None:
+    lists = shown_in(ubi["events"])
+    impressions = sum(map(len, lists.values()))
+    assert ubi_result.rows["impressions"] == (impressions, impressions) == (1999, 1999)
+    for action in ("click", "add_to_cart", "purchase"):
+        asked = [one for one in ubi["events"] if one["action_name"] == action]
+        pairs = [(one["query_id"], item_of(one)) for one in asked]
+        shown = [pair for pair in pairs if pair[1] in lists.get(pair[0], {})]
+        assert ubi_result.rows[action] == (len(pairs), len(set(shown)))
+        left = {step.why: step.rows_out for step in ubi_result.steps if step.what == action}
+        assert left["no impression"] == len(shown)
+    assert ubi_result.rows["click"][0] == 287
+    assert next(step.rows_out for step in ubi_result.steps if step.what == "click") == 246
+
+
+def test_what_is_odd_about_ubi_is_told(
+    ubi: Mapping[str, Sequence[Row]], ubi_result: ClickResult
+) -> None:
+    at = defaultdict(list)
+    for event in ubi["events"]:
+        if event["action_name"] == "impression":
+            at[event["query_id"]].append(event["event_attributes"]["position"]["ordinal"])
+    starts = Counter(min(positions) for positions in at.values())
+    shared = sum(n > 1 for positions in at.values() for n in Counter(positions).values())
+    queries = Counter(row["query_id"] for row in ubi["queries"])
+    assert ubi_result.findings == {
+        **{f"lists that start at position {start}": n for start, n in starts.items()},
+        "positions with two items": shared,
+        "requests that are logged more than once": sum(n > 1 for n in queries.values()),
+    }
+    assert (shared, len(queries)) == (68, 284)
+
+
+def test_ubi_s_metrics_are_those_of_plain_python(
+    ubi: Mapping[str, Sequence[Row]], ubi_result: ClickResult
+) -> None:
+    lists = shown_in(ubi["events"])
+    grades: dict[str, dict[str, int]] = defaultdict(dict)
+    for event in ubi["events"]:
+        grade = {"click": 1, "add_to_cart": 2, "purchase": 3}.get(event["action_name"])
+        if grade and item_of(event) in lists.get(event["query_id"], {}):
+            mine = grades[event["query_id"]]
+            mine[item_of(event)] = max(grade, mine.get(item_of(event), 0))
+    clicked = {
+        (one["query_id"], item_of(one)) for one in ubi["events"] if one["action_name"] == "click"
+    }
+    per_query = {row["query_id"]: row["ndcg_at_10"] for row in rows_of(ubi_result)}
+    assert set(per_query) == set(grades)
+    for request, mine in grades.items():
+        ranked = sorted(lists[request], key=lambda item: (lists[request][item], item.encode()))
+        best = dcg(sorted(mine.values(), reverse=True)[:10])
+        wanted = dcg([mine.get(item, 0) for item in ranked[:10]]) / best
+        assert per_query[request] == pytest.approx(wanted, abs=1e-12)
+    first = [
+        min(position for item, position in items.items() if (request, item) in clicked)
+        for request, items in lists.items()
+        if any((request, item) in clicked for item in items)
+    ]
+    top = [(r, i) for r, items in lists.items() for i, position in items.items() if position <= 5]
+    searches = {row["query_id"] for row in ubi["queries"]} | set(lists)
+    assert {row["metric"] + f"@{row['k']}": row["value"] for row in online(ubi_result)} == {
+        "ctr@5": pytest.approx(len(clicked & set(top)) / len(top), abs=1e-12),
+        "ctr@0": pytest.approx(168 / 1999, abs=1e-12),
+        "abandonment@0": pytest.approx(1 - len(first) / len(lists), abs=1e-12),
+        "zero_result_rate@0": pytest.approx(1 - len(lists) / len(searches), abs=1e-12),
+        "first_click_rank@0": pytest.approx(sum(first) / len(first), abs=1e-12),
+    }
+
+
+def dcg(grades: Sequence[int]) -> float:
+    return math.fsum((2**grade - 1) / math.log2(i + 2) for i, grade in enumerate(grades))
+
+
+def rows_of(result: ClickResult) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = result.offline.per_query().to_pylist()
+    return rows
+
+
+def online(result: ClickResult) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = result.online().to_pylist()
+    return rows
+
+
+def test_one_command_from_the_two_files(shared: Path) -> None:
+    files = [str(shared / f"clicks/ubi_{name}.ndjson") for name in ("queries", "events")]
+    done = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-m", "ndcg@10", "-m", "ctr@5"])
+    assert done.exit_code == 0, done.output
+    assert "no impression       -41    246" in done.output
+    assert "ubi_events   0.6450" in done.output
+    told = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-o", "json"])
+    assert json.loads(told.output)["rows"]["click"] == {"logged": 287, "left": 168}
+
+
+# -- cleaning ---------------------------------------------------------------------------
+
+NOON = datetime(2026, 3, 1, 12)
+IMPRESSIONS = [
+    {"request_id": "r1", "item_id": "a", "position": 1},
+    {"request_id": "r1", "item_id": "b", "position": 2},
+    {"request_id": "r1", "item_id": "c", "position": 3},
+    {"request_id": "r2", "item_id": "a", "position": 1, "user": "u2"},
+    {"request_id": "r2", "item_id": "b", "position": 2, "user": "u2"},
+]
+EVENTS = [
+    {"request_id": "r1", "item_id": "b"},
+    {"request_id": "r2", "item_id": "a", "user": "u2"},
+]
+"""A log of two requests with nothing wrong with it; cases add to it, or change it."""
+
+
+def cleaned(
+    cleaning: Mapping[str, Any],
+    impressions: Sequence[Row] = (),
+    events: Sequence[Row] = (),
+    **given: Any,
+) -> ClickResult:
+    """The log with more impressions and events, cleaned."""
+    shown = [{"user": "u1", "at": NOON, "is_test": 0, "query": "q"} | row for row in IMPRESSIONS]
+    shown += [
+        {"user": "u1", "at": NOON, "is_test": 0, "query": "q"} | dict(row) for row in impressions
+    ]
+    done = {"user": "u1", "action": "click", "dwell": 30.0, "at": NOON + timedelta(minutes=1)}
+    acted = [done | dict(row) for row in (*EVENTS, *events)]
+    shared = {"user": "user", "time": "at"}
+    clicks = {
+        "impressions": {
+            "data": pa.Table.from_pylist(shown),
+            "columns": {**shared, "query": "query"},
+        },
+        "events": {"data": pa.Table.from_pylist(acted), "columns": {**shared, "dwell": "dwell"}},
+        "cleaning": cleaning,
+        **given,
+    }
+    return evaluate_clicks(sm.Spec(clicks=clicks, metrics=["num_ret", "num_rel", "ctr"]))
+
+
+def steps_of(result: ClickResult) -> dict[tuple[str, str], int]:
+    return {(step.what, step.why): step.removed for step in result.steps}
+
+
+CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
+    # what is cleaned: option, impressions, events, what is left out
+    "a repeated event": (
+        {"deduplicate": True},
+        [],
+        [{"request_id": "r1", "item_id": "b"}, {"request_id": "r1", "item_id": "c"}],
+        {("click", "repeated"): 1},
+    ),
+    "a repeated impression": (
+        {"deduplicate": True},
+        [{"request_id": "r1", "item_id": "b", "position": 7}],
+        [],
+        {("impressions", "repeated"): 1},
+    ),
+    "an event before the impression": (
+        {},
+        [],
+        [
+            {"request_id": "r1", "item_id": "a", "at": NOON - timedelta(seconds=1)},
+            {"request_id": "r1", "item_id": "c", "at": NOON},
+        ],
+        {("click", "before the impression"): 1},
+    ),
+    "an event after the window": (
+        {"attribution_window": "30m"},
+        [],
+        [
+            {"request_id": "r1", "item_id": "a", "at": NOON + timedelta(minutes=30, seconds=1)},
+            {"request_id": "r1", "item_id": "c", "at": NOON + timedelta(minutes=30)},
+        ],
+        {("click", "after the window"): 1},
+    ),
+    "an event without an impression": (
+        {},
+        [],
+        [{"request_id": "r2", "item_id": "c"}, {"request_id": "r9", "item_id": "a"}],
+        {("click", "no impression"): 2},
+    ),
+    "a short stay": (
+        {"min_dwell": 5},
+        [],
+        [
+            {"request_id": "r1", "item_id": "a", "dwell": 4.9},
+            {"request_id": "r1", "item_id": "c", "dwell": 5.0},
+            {"request_id": "r1", "item_id": "c", "dwell": None, "action": "purchase"},
+        ],
+        {("click", "short stay"): 1},
+    ),
+    "two items at one position: the first stays": (
+        {"same_position": "first"},
+        [{"request_id": "r1", "item_id": "d", "position": 2, "at": NOON + timedelta(seconds=1)}],
+        [{"request_id": "r1", "item_id": "d"}],
+        {("impressions", "same position"): 1, ("click", "same position"): 1},
+    ),
+    "two items at one position: neither stays": (
+        {"same_position": "drop"},
+        [{"request_id": "r1", "item_id": "d", "position": 3}],
+        [],
+        {("impressions", "same position"): 2},
+    ),
+    "a bot": (
+        {"max_events_per_user_hour": 3},
+        [{"request_id": "r3", "item_id": "a", "position": 1, "user": "bot"}],
+        [
+            {"request_id": "r3", "item_id": "a", "user": "bot", "at": NOON + timedelta(minutes=i)}
+            for i in range(4)
+        ],
+        {("impressions", "bot"): 1, ("click", "bot"): 4},
+    ),
+    "busy, in two hours": (
+        {"max_events_per_user_hour": 3},
+        [{"request_id": "r3", "item_id": "a", "position": 1, "user": "u3"}],
+        [
+            {"request_id": "r3", "item_id": "a", "user": "u3", "at": NOON + timedelta(minutes=i)}
+            for i in (0, 20, 40, 60, 80, 100)
+        ],
+        {("click", "repeated"): 5},
+    ),
+    "test traffic": (
+        {"test": "is_test = 1"},
+        [{"request_id": "r3", "item_id": "a", "position": 1, "is_test": 1}],
+        [{"request_id": "r3", "item_id": "a"}],
+        {("impressions", "test traffic"): 1, ("click", "test traffic"): 1},
+    ),
+    "what nobody saw": (
+        {"unseen": 0},
+        [{"request_id": "r3", "item_id": "a", "position": 9}],
+        [],
+        {("impressions", "below the last click"): 2},  # c of r1, b of r2; r3 has no click
+    ),
+    "an impression without an item": (
+        {},
+        [{"request_id": "r1", "item_id": None, "position": 4}],
+        [],
+        {("impressions", "incomplete"): 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cleaning_leaves_out_what_it_says_and_nothing_else(case: str) -> None:
+    cleaning, impressions, events, left_out = CASES[case]
+    result = cleaned(cleaning, impressions, events)
+    assert steps_of(result) == left_out
+    for what, (logged, left) in result.rows.items():
+        mine = sum(n for (kind, _), n in left_out.items() if kind == what)
+        assert logged - left == mine
+    assert result.rows["impressions"][0] == len(IMPRESSIONS) + len(impressions)
+    assert {why for _, why in left_out} <= set(REASONS)
+
+
+def test_nothing_is_left_out_unasked() -> None:
+    twice = {"request_id": "r1", "item_id": "b", "position": 2}
+    result = cleaned({"deduplicate": False}, [], [EVENTS[0]])
+    assert steps_of(result) == {}
+    assert result.rows["click"] == (3, 3)
+    assert steps_of(cleaned({}, [twice])) == {("impressions", "repeated"): 1}
+
+
+def test_the_highest_grade_of_a_request_wins() -> None:
+    bought = {"request_id": "r1", "item_id": "b", "action": "purchase"}
+    result = cleaned({}, [], [bought], labels={"grades": {"click": 1, "purchase": 3}})
+    assert {row["query_id"]: row["num_rel"] for row in rows_of(result)} == {"r1": 1, "r2": 1}
+    spec = result.spec.having(metrics=["dcg@3"])
+    dcgs = {row["query_id"]: row["dcg_at_3"] for row in rows_of(evaluate_clicks(spec))}
+    assert dcgs == {"r1": pytest.approx(7 / math.log2(3)), "r2": pytest.approx(1)}
+
+
+# -- specs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, "give impressions and events, or log, or format: ubi"),
+        ({"log": {"file": "x.csv"}, "events": {"file": "x.csv"}}, "given events, log"),
+        ({"log": {"file": "x.csv"}, "cleaning": {"min_dwel": 5}}, "unknown key 'min_dwel'"),
+        ({"log": {"file": "x.csv"}, "cleaning": {"min_dwell": "soon"}}, "a duration like 30m"),
+        ({"log": {"file": "x.csv"}, "labels": {"cuts": [0.2, 0.1]}}, "must rise"),
+        ({"format": "ubi2", "events": {"file": "x"}}, "must be"),
+    ],
+)
+def test_wrong_logs_are_refused(given: Row, problem: str) -> None:
+    with pytest.raises(sm.SpecError, match=problem):
+        sm.Spec(clicks=given, metrics=["ctr"])
+
+
+def test_clicks_and_rankings_are_two_ways() -> None:
+    with pytest.raises(sm.SpecError, match="take the place of rankings and labels"):
+        sm.Spec(clicks={"log": {"file": "x.csv"}}, rankings={"file": "y"}, metrics=["ctr"])
+
+
+@pytest.mark.parametrize("text", ["abandonment@3", "ctr@0", "ctr@x"])
+def test_online_metrics_that_are_none(text: str) -> None:
+    with pytest.raises(sm.SpecError, match="online metric"):
+        sm.Spec(clicks={"log": {"file": "x.csv"}}, metrics=["ndcg@3", text])
+
+
+def test_every_online_metric_says_what_it_is() -> None:
+    assert all(metric.title and metric.name == name for name, metric in ONLINE.items())
