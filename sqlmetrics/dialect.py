@@ -38,6 +38,7 @@ class Dialect:
         drop: What they are dropped with.
         hides_kept: Whether a query that has CTEs does not find what was kept, but computes it
             again; subqueries do find it.
+        seconds: A time as seconds since 1970, as a DOUBLE.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Dialect:
     keep: str = "create temporary table"
     drop: str = "drop table"
     hides_kept: bool = False
+    seconds: str = "extract(epoch from cast({column} as timestamp))"
 
 
 KEPT = "sqlmetrics_per_query"
@@ -67,11 +69,13 @@ KEPT = "sqlmetrics_per_query"
 _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 """ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
 
+_MYSQL_SECONDS = "timestampdiff(microsecond, '1970-01-01', {column}) / 1e6"
+
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {
         one.name: one
         for one in (
-            Dialect("duckdb", "DuckDB", "duckdb"),
+            Dialect("duckdb", "DuckDB", "duckdb", seconds="epoch(cast({column} as timestamp))"),
             Dialect("athena", "Amazon Athena", "athena", keep=""),
             Dialect(
                 "bigquery",
@@ -92,6 +96,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 signed_zero=True,
                 names_columns=True,
                 settings=_NULLS,
+                seconds="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC')) / 1e6",
             ),
             Dialect(
                 "databricks", "Databricks", "databricks", relative="spark", text="STRING", keep=""
@@ -111,6 +116,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="CHAR",
                 collation="utf8mb4_nopad_bin",
                 has_nan=False,
+                seconds=_MYSQL_SECONDS,
             ),
             Dialect(
                 "materialize",
@@ -129,6 +135,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 collation="utf8mb4_0900_bin",
                 has_nan=False,
                 keep="create table",  # a temporary one cannot be read twice in one query
+                seconds=_MYSQL_SECONDS,
             ),
             Dialect(
                 "postgres",
@@ -137,6 +144,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="TEXT",
                 collation='"C"',
                 fails_at_underflow=True,
+                seconds="cast(extract(epoch from {column}) as double precision)",
             ),
             Dialect("presto", "Presto", "presto", keep=""),
             Dialect(
@@ -165,6 +173,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 keep="cache table",
                 drop="drop view",
                 hides_kept=True,
+                seconds="unix_micros(cast({column} as timestamp)) / 1e6d",
             ),
             Dialect(
                 "sqlite",
@@ -173,6 +182,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="TEXT",
                 collation="binary",
                 has_nan=False,
+                seconds="(strftime('%s', {column}) + strftime('%f', {column}) % 1.0)",
                 has_float32=False,
                 casts_texts=True,
             ),

@@ -50,6 +50,15 @@ class Translation:
             raise SpecError(f"{self.dialect.title} cannot read this as one query: {text}")
         return f"select * from {self._hide(text)}"
 
+    def expression(self, template: str, column: str) -> str:
+        """What stands for an expression over a column that is of the dialect already."""
+        if not self.changes:
+            return template.format(column=column)
+        from sqlglot import parse_one
+
+        own = parse_one(column, read="duckdb").sql(self.dialect.grammar)
+        return self._hide(template.format(column=own))
+
     def _hide(self, text: str) -> str:
         mark = f"{MARK}{len(self._hidden)}_"
         self._hidden[mark] = text
@@ -75,7 +84,7 @@ class Translation:
         """The text with the user's own SQL in its place."""
         for mark, own in self._hidden.items():
             name = rf"""["`\[]?{mark}["`\]]?"""
-            for shown in re.findall(rf"select\s+\*\s+from\s+{name}|{name} = 1", text):
+            for shown in re.findall(rf"select\s+\*\s+from\s+{name}|{name} = 1|{name}", text):
                 text = text.replace(shown, own)
         return text
 

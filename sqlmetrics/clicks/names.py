@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlmetrics.clicks.log import CLICK, Clicks, Events, FirstPosition, Impressions, Log
 from sqlmetrics.source import Model
 from sqlmetrics.stage import Column
 from sqlmetrics.template import identifier, literal
-
-DAY = "cast(to_timestamp({seconds}) at time zone 'UTC' as date)"
-"""The day of a time in seconds."""
+from sqlmetrics.translation import Translation
 
 TEXTS = {
     "query": "query_text",
@@ -19,6 +17,10 @@ TEXTS = {
     "user": "user_id",
 }
 """Roles that are texts -> their columns."""
+
+
+EVENT = ("request_id", "item_id", "user_id", "dwell", "happened_at", "action")
+"""The columns of an event."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Names:
         first_position: The position of the first item, or `each`.
         impressions_where: What rows meet that are impressions.
         events_where: What rows meet that are events.
-        times: How a time is read as seconds.
+        seconds: How a time is read as seconds.
+        day: How a time is read as a day.
+        at: The dialect of the database.
     """
 
     impressions: Mapping[str, str]
@@ -45,7 +49,9 @@ class Names:
     first_position: FirstPosition = 1
     impressions_where: str = ""
     events_where: str = ""
-    times: str = "epoch(cast({column} as timestamp))"
+    seconds: str = ""
+    day: str = "cast({column} as date)"
+    at: Translation = field(default_factory=Translation)
 
     @property
     def position(self) -> str:
@@ -69,6 +75,7 @@ class Names:
         yield Column(f"cast({self.impressions['item']} as varchar)", "item_id")
         yield from self._texts(self.impressions)
         yield Column(self._seconds(self.impressions), "shown_at")
+        yield Column(self._day(self.impressions), "metric_date")
         for name in self.segments:
             yield Column(f"cast({identifier(name)} as varchar)", name)
 
@@ -78,7 +85,7 @@ class Names:
         yield Column(f"cast({request} as varchar)", "request_id")
         for column in self._texts(self.requests):
             yield Column(f"min({column.sql})", column.name)
-        yield Column(DAY.format(seconds=f"min({self._seconds(self.requests)})"), "metric_date")
+        yield Column(f"min({self._day(self.requests)})", "day")
         for name in self.segments:
             yield Column(f"min(cast({identifier(name)} as varchar))", name)
 
@@ -112,23 +119,28 @@ class Names:
     def _seconds(self, given: Mapping[str, str]) -> str:
         if "time" not in given:
             return "cast(null as double)"
-        return self.times.format(column=given["time"])
+        seconds = self.seconds or self.at.dialect.seconds
+        return self.at.expression(seconds, given["time"])
+
+    def _day(self, given: Mapping[str, str]) -> str:
+        return self.day.format(column=given["time"]) if "time" in given else "cast(null as date)"
 
 
 UBI_OBJECT = "event_attributes ->> '$.object.object_id'"
 UBI_POSITION = "event_attributes ->> '$.position.ordinal'"
-UBI_TIMES = (
+UBI_SECONDS = (
     "coalesce(epoch(try_cast({column} as timestamp)), try_cast({column} as double) / 1000e0)"
 )
+UBI_DAY = f"cast(to_timestamp({UBI_SECONDS}) at time zone 'UTC' as date)"
 """User Behavior Insights have texts like 2024-12-10T00:01:29.378Z, and milliseconds."""
 
 
-def names_of(clicks: Clicks) -> Names:
-    """The names of a log's columns."""
+def names_of(clicks: Clicks, at: Translation) -> Names:
+    """The names of a log's columns, in the dialect of its database."""
     if clicks.format == "ubi":
         return _ubi()
     if clicks.log is not None:
-        return _wide(clicks.log)
+        return replace(_wide(clicks.log), at=at)
     impressions, events = clicks.impressions or Impressions(), clicks.events or Events()
     return Names(
         impressions=_given(impressions.columns),
@@ -136,6 +148,7 @@ def names_of(clicks: Clicks) -> Names:
         requests=_given(clicks.requests.columns) if clicks.requests else {},
         segments=impressions.columns.segments,
         first_position=impressions.first_position,
+        at=at,
     )
 
 
@@ -152,7 +165,8 @@ def _ubi() -> Names:
         requests={**shared, "query": "user_query"},
         first_position="each",
         impressions_where="action_name = 'impression'",
-        times=UBI_TIMES,
+        seconds=UBI_SECONDS,
+        day=UBI_DAY,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sqlmetrics.api import run
 from sqlmetrics.clicks.log import CLICK, LABELS, PURCHASE, RANKINGS, Clicks
-from sqlmetrics.clicks.names import DAY, names_of
+from sqlmetrics.clicks.names import names_of
 from sqlmetrics.clicks.online import Online, cutoffs, online
 from sqlmetrics.clicks.report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.result import ClickResult, long
@@ -99,21 +99,23 @@ class Cleaned:
         }
         select = print_template("clicks/findings", view)
         rows = self.engine.rows(with_stages(tables.kept_impressions(), select))
-        return {what: n for what, n in sorted(rows) if n}
+        named = {
+            f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
+        }
+        return dict(sorted(named.items()))
 
     @contextmanager
     def views(self) -> Iterator[None]:
         """With rankings and labels as an evaluation reads them."""
         with ExitStack() as made:
             for name, select in ((RANKINGS, self.rankings()), (LABELS, self.labels())):
-                create = f"create temporary view {name} as\n{select}"
-                made.enter_context(self.engine.made(create, f"drop view {name}"))
+                made.enter_context(_made(self.engine, name, select, "view"))
             yield
 
     def online(self, asked: Sequence[Online], title: str) -> pa.Table:
         """The sums of online metrics by day, system and segment."""
         daily = self.tables.clicks.daily
-        keys = ["metric_date", "system"] if daily else ["system"]
+        keys = ["day", "system"] if daily else ["system"]
         segments = [{"name": "all", "value": "'all'", "grouped": keys}]
         segments += [
             {
@@ -151,7 +153,7 @@ class Cleaned:
         facts = ["system", *self.tables.names.segments]
         keys = [f"{source}.request_id"]
         columns = [Column(f"{source}.request_id", "request_id")]
-        columns.append(Column(DAY.format(seconds=f"min({source}.shown_at)"), "metric_date"))
+        columns.append(Column(f"min({source}.metric_date)", "day"))
         columns += [Column(f"min({source}.{name})", name) for name in facts]
         clicked = "coalesce(answers.is_clicked, 0)"
         sums = {
@@ -170,7 +172,7 @@ class Cleaned:
             counted = f"sum(case when {within} then {clicked} else 0 end)"
             columns.append(Column(counted, f"n_clicked_at_{k}"))
         counts = {"n_shown", "n_clicked", "n_purchases"}
-        own = {"request_id", "metric_date", *facts}
+        own = {"request_id", "day", *facts}
         empty = [
             Column(f"requests.{one.name}", one.name)
             if one.name in own
@@ -197,7 +199,7 @@ class Cleaned:
             Column("-position", "score"),
             Column("min(query_text) over (partition by request_id)", "query_text"),
             Column("system", "system"),
-            Column(DAY.format(seconds="shown_at"), "metric_date"),
+            Column("metric_date", "metric_date"),
             *(Column(name, name) for name in self.tables.names.segments),
         ]
         listed = ",\n    ".join(map(str, columns))
@@ -240,14 +242,19 @@ def cleaned(clicks: Clicks, engine: Database) -> Iterator[Cleaned]:
     tables = _tables(clicks, engine)
     with ExitStack() as made:
         for kept in tables.kept():
-            last = kept.stages[-1].name
-            select = with_stages(kept.stages, f"select *\nfrom {last}")
-            made.enter_context(
-                engine.made(
-                    f"create temporary table {kept.name} as\n{select}", f"drop table {kept.name}"
-                )
-            )
+            select = with_stages(kept.stages, f"select *\nfrom {kept.stages[-1].name}")
+            made.enter_context(_made(engine, kept.name, select, "table"))
         yield Cleaned(tables, engine)
+
+
+def _made(engine: Database, name: str, select: str, kind: str) -> AbstractContextManager[None]:
+    """A table or a view of a query, while the block lasts; no view where there are none."""
+    dialect = engine.translation.dialect
+    if kind == "view" and not engine.translation.changes:
+        return engine.made(f"create temporary view {name} as\n{select}", f"drop view {name}")
+    if not dialect.keep:
+        raise SpecError(f"{dialect.title} keeps no table for a while, as a click log needs it")
+    return engine.made(f"{dialect.keep} {name} as\n{select}", f"{dialect.drop} {name}")
 
 
 def _tables(clicks: Clicks, engine: Database) -> ClickTables:
@@ -258,4 +265,6 @@ def _tables(clicks: Clicks, engine: Database) -> ClickTables:
     }
     first = relation.get("log") or relation.get("impressions") or relation["events"]
     events = relation.get("events", first)
-    return ClickTables(clicks, names_of(clicks), first, events, relation.get("requests"))
+    return ClickTables(
+        clicks, names_of(clicks, engine.translation), first, events, relation.get("requests")
+    )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.clicks.log import CLICK, PURCHASE, Clicks
-from sqlmetrics.clicks.names import Names
+from sqlmetrics.clicks.names import EVENT, Names
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.stage import Column, Stage
 from sqlmetrics.template import literal, number
@@ -128,7 +128,7 @@ class ClickTables:
         position = self.names.position
         if first != "each":
             position = f"{position} - {int(first) - 1}" if first != 1 else position
-        test = self.clicks.cleaning.test
+        test = self.names.at.condition(self.clicks.cleaning.test or "")
         is_test = Column(f"case when {test} then 1 else 0 end" if test else "0", "is_test")
         columns = [*self.names.impression_columns(), Column(position, "position"), is_test]
         view = {
@@ -141,7 +141,8 @@ class ClickTables:
             yield self._stage("logged", "table", **view)
             return
         yield self._stage("as_logged", "table", **view)
-        yield self._stage("logged", "moved", names=[one.name for one in columns])
+        names = [one.name for one in columns if one.name != "position"]
+        yield self._stage("logged", "moved", names=names)
 
     def kept_impressions(self) -> Iterator[Stage]:
         """The impressions of users, as logged but for the position."""
@@ -178,6 +179,7 @@ class ClickTables:
             "left_out": LEFT_OUT if self.leaves_out else "",
             "mended": MENDED if self._moves_out else "",
             "bots": BOTS if self.bots else "",
+            "columns": [Column(f"acted.{name}", name) for name in EVENT],
             "reasons": self._reasons(),
             "deduplicate": self.clicks.cleaning.deduplicate,
         }
