@@ -8,7 +8,17 @@ from typing import Any
 import click
 
 from sqlmetrics import __version__
-from sqlmetrics.cli import clicks, doctor, evaluate, learn, reconcile, sample, sheet, spec
+from sqlmetrics.cli import (
+    clicks,
+    doctor,
+    evaluate,
+    learn,
+    reconcile,
+    sample,
+    sheet,
+    simulate,
+    spec,
+)
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.errors import SqlmetricsError
 
@@ -25,6 +35,7 @@ COMMANDS = (
     sheet.sheet_import,
     sample.sample,
     sample.estimate,
+    simulate.simulate,
     learn.explain,
     learn.list_names,
     learn.init,
