@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -20,8 +21,11 @@ from sqlmetrics.clicks.online import ONLINE
 from sqlmetrics.clicks.report import REASONS
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.run import evaluate_clicks
+from sqlmetrics.simulate import simulate
 
 Row = Mapping[str, Any]
+
+GRADES = {"click": 1, "add_to_cart": 2, "purchase": 3}
 
 
 # -- User Behavior Insights -------------------------------------------------------------
@@ -43,7 +47,7 @@ def ubi_result(shared: Path) -> ClickResult:
         "format": "ubi",
         "requests": {"file": str(folder / "ubi_queries.ndjson")},
         "events": {"file": str(folder / "ubi_events.ndjson")},
-        "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
+        "labels": {"grades": GRADES},
     }
     metrics = ["ndcg@10", "ctr@5", "ctr", "abandonment", "zero_result_rate", "first_click_rank"]
     return evaluate_clicks(sm.Spec(name="ubi", clicks=clicks, metrics=metrics))
@@ -107,7 +111,7 @@ def test_ubi_s_metrics_are_those_of_plain_python(
     lists = shown_in(ubi["events"])
     grades: dict[str, dict[str, int]] = defaultdict(dict)
     for event in ubi["events"]:
-        grade = {"click": 1, "add_to_cart": 2, "purchase": 3}.get(event["action_name"])
+        grade = GRADES.get(event["action_name"])
         if grade and item_of(event) in lists.get(event["query_id"], {}):
             mine = grades[event["query_id"]]
             mine[item_of(event)] = max(grade, mine.get(item_of(event), 0))
@@ -334,6 +338,123 @@ def test_the_highest_grade_of_a_request_wins() -> None:
     spec = result.spec.having(metrics=["dcg@3"])
     dcgs = {row["query_id"]: row["dcg_at_3"] for row in rows_of(evaluate_clicks(spec))}
     assert dcgs == {"r1": pytest.approx(7 / math.log2(3)), "r2": pytest.approx(1)}
+
+
+# -- simulated logs ---------------------------------------------------------------------
+
+PLANTED = {
+    "bot": "bot",
+    "duplicate": "repeated",
+    "early": "before the impression",
+    "hurried": "short stay",
+    "late": "after the window",
+    "orphan": "no impression",
+    "test": "test traffic",
+}
+"""What `simulate` plants -> why it is left out."""
+
+SIMULATED = {
+    "impressions": {
+        "query": "query",
+        "system": "system",
+        "user": "user_id",
+        "time": "shown_at",
+        "segments": ["country"],
+    },
+    "events": {"dwell": "dwell", "user": "user_id", "time": "happened_at"},
+    "requests": {
+        "query": "query",
+        "system": "system",
+        "user": "user_id",
+        "time": "requested_at",
+        "results": "n_results",
+        "segments": ["country"],
+    },
+}
+"""The columns of a simulated log."""
+
+
+@pytest.mark.parametrize("model", ["position", "cascade"])
+def test_what_was_planted_is_left_out_exactly(tmp_path: Path, model: str) -> None:
+    """And the rest gives the labels, and the numbers, of plain Python."""
+    simulated = simulate(tmp_path, requests=1_500, model=model, seed=5)
+    tables = {name: simulated.files[name] for name in SIMULATED}
+    clicks: dict[str, Any] = {
+        name: {"file": str(tables[name]), "columns": columns} for name, columns in SIMULATED.items()
+    }
+    clicks["cleaning"] = {
+        "min_dwell": 5,
+        "attribution_window": "30m",
+        "max_events_per_user_hour": 200,
+        "test": "is_test = 1",
+    }
+    clicks["labels"] = {"grades": GRADES}
+    metrics = ["ndcg@5", "ctr@3", "abandonment", "purchases", "time_to_first_click"]
+    result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=metrics))
+    left_out = Counter[str]()
+    for step in result.steps:
+        left_out[step.why] += step.removed if step.what != "impressions" else 0
+    assert left_out == {PLANTED[reason]: n for reason, n in simulated.planted.items()}
+    read = {name: pq.read_table(path).to_pylist() for name, path in simulated.files.items()}
+    dirty = {row["event_id"] for row in read["planted"]}
+    acts = [row for row in read["events"] if row["event_id"] not in dirty]
+    busy = {row["user_id"] for row in read["events"] if row["event_id"] in bots(read["planted"])}
+    shown = [r for r in read["impressions"] if not r["is_test"] and r["user_id"] not in busy]
+    searches = [r for r in read["requests"] if not r["is_test"] and r["user_id"] not in busy]
+    assert_equal(result, shown, acts, searches)
+
+
+def bots(planted: Sequence[Row]) -> set[str]:
+    return {row["event_id"] for row in planted if row["reason"] == "bot"}
+
+
+def assert_equal(
+    result: ClickResult, shown: Sequence[Row], acts: Sequence[Row], searches: Sequence[Row]
+) -> None:
+    """The metrics of clean impressions and events, computed in plain Python."""
+    lists: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in shown:
+        lists[row["request_id"]][row["item_id"]] = row
+    grades: dict[str, dict[str, int]] = defaultdict(dict)
+    for act in acts:
+        mine = grades[act["request_id"]]
+        mine[act["item_id"]] = max(GRADES[act["action"]], mine.get(act["item_id"], 0))
+    per_query = {row["query_id"]: row["ndcg_at_5"] for row in rows_of(result)}
+    assert set(per_query) == set(grades)
+    for request, mine in grades.items():
+        ranked = sorted(lists[request], key=lambda item: lists[request][item]["position"])
+        wanted = dcg([mine.get(item, 0) for item in ranked[:5]])
+        wanted /= dcg(sorted(mine.values(), reverse=True)[:5])
+        assert per_query[request] == pytest.approx(wanted, abs=1e-12)
+    clicked = {(a["request_id"], a["item_id"]): a for a in acts if a["action"] == "click"}
+    for row in online(result):
+        mine_ = [r for r in shown if r["system"] == row["system"]]
+        asked = sum(r["system"] == row["system"] for r in searches)
+        wanted = by_hand(row["metric"], mine_, clicked, acts) * (
+            len({r["request_id"] for r in mine_}) / asked if row["metric"] == "purchases" else 1
+        )
+        assert row["value"] == pytest.approx(wanted, rel=1e-12), row
+
+
+def by_hand(
+    metric: str, shown: Sequence[Row], clicked: Mapping[tuple[str, str], Row], acts: Sequence[Row]
+) -> float:
+    """An online metric of one system, over its requests with results."""
+    requests = {row["request_id"] for row in shown}
+    hits = [row for row in shown if (row["request_id"], row["item_id"]) in clicked]
+    if metric == "ctr":
+        return sum(r["position"] <= 3 for r in hits) / sum(r["position"] <= 3 for r in shown)
+    if metric == "abandonment":
+        return 1 - len({row["request_id"] for row in hits}) / len(requests)
+    first: dict[str, float] = {}
+    for row in hits:
+        act = clicked[row["request_id"], row["item_id"]]
+        after = (act["happened_at"] - row["shown_at"]).total_seconds()
+        first[row["request_id"]] = min(after, first.get(row["request_id"], math.inf))
+    if metric == "time_to_first_click":
+        return math.fsum(first.values()) / len(first)
+    bought = sum(a["action"] == "purchase" and a["request_id"] in requests for a in acts)
+    return bought / len(requests)
 
 
 # -- specs ------------------------------------------------------------------------------

@@ -240,6 +240,12 @@ class Clicks(Model):
         return self
 
     @property
+    def name(self) -> str:
+        """A short name for it."""
+        first = self.log or self.impressions or self.events
+        return first.name if first and first.data is None else "clicks"
+
+    @property
     def columns(self) -> ImpressionColumns | None:
         """The columns of the impressions, where they are the user's own."""
         source = self.log or self.impressions
@@ -259,24 +265,32 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
     own = [name for name in ("rankings", "labels") if given.get(name) is not None]
     if own and not _is_lowered(given.get("rankings")):
         raise SpecError(f"clicks take the place of rankings and labels; given {', '.join(own)} too")
-    columns = {"score": "score"} | _named(given["clicks"])
+    log = _read(given["clicks"])
+    columns = {"score": "score"} | (_named(log) if log else {})
     metrics = given.get("metrics", ())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     return {
         **given,
+        "name": given.get("name") or (log.name if log else ""),
         "rankings": {"relation": RANKINGS, "columns": columns},
         "labels": {"relation": LABELS},
         "metrics": tuple(one for one in metrics if not is_online(one)),
         "online": (*given.get("online", ()), *filter(is_online, metrics)),
+        # a request is a list of one system: no other one misses it
+        "conventions": {"missing": "drop", **given.get("conventions", {})},
     }
 
 
-def _named(clicks: Any) -> dict[str, str]:
-    """The columns that the rankings have besides; a log that is wrong is refused elsewhere."""
+def _read(clicks: Any) -> Clicks | None:
+    """A log; None if it is wrong, which is told where the spec is read."""
     try:
-        log = clicks if isinstance(clicks, Clicks) else Clicks(**clicks)
+        return clicks if isinstance(clicks, Clicks) else Clicks(**clicks)
     except (ValidationError, TypeError):
-        return {}
+        return None
+
+
+def _named(log: Clicks) -> dict[str, str]:
+    """The columns that the rankings have besides."""
     system = {"system": "system"} if log.columns and log.columns.system else {}
     return system | ({"date": "metric_date"} if log.daily else {})
 

@@ -34,8 +34,7 @@ class Names:
         requests: Of the requests.
         segments: Columns of impressions (and requests) that are segments.
         first_position: The position of the first item, or `each`.
-        impressions_where: What rows meet that are impressions.
-        events_where: What rows meet that are events.
+        where: Table -> what its rows meet, of `impressions`, `events` and `requests`.
         seconds: How a time is read as seconds.
         day: How a time is read as a day.
         at: The dialect of the database.
@@ -47,8 +46,7 @@ class Names:
     requests: Mapping[str, str] = field(default_factory=dict)
     segments: tuple[str, ...] = ()
     first_position: FirstPosition = 1
-    impressions_where: str = ""
-    events_where: str = ""
+    where: Mapping[str, str] = field(default_factory=dict)
     seconds: str = ""
     day: str = "cast({column} as date)"
     at: Translation = field(default_factory=Translation)
@@ -86,6 +84,8 @@ class Names:
         for column in self._texts(self.requests):
             yield Column(f"min({column.sql})", column.name)
         yield Column(f"min({self._day(self.requests)})", "day")
+        results = self.requests.get("results", "0")
+        yield Column(f"max(cast({results} as bigint))", "n_results")
         for name in self.segments:
             yield Column(f"min(cast({identifier(name)} as varchar))", name)
 
@@ -137,10 +137,26 @@ UBI_DAY = f"cast(to_timestamp({UBI_SECONDS}) at time zone 'UTC' as date)"
 
 def names_of(clicks: Clicks, at: Translation) -> Names:
     """The names of a log's columns, in the dialect of its database."""
+    names = _named(clicks)
+    given = {"impressions": clicks.impressions or clicks.log, "events": clicks.events or clicks.log}
+    sources = {**given, "requests": clicks.requests}
+    where = {
+        table: at.condition(source.where)
+        for table, source in sources.items()
+        if source and source.where
+    }
+    if clicks.format == "ubi":
+        events = where.get("events")
+        is_one = "action_name = 'impression'"
+        where["impressions"] = f"({events}) and {is_one}" if events else is_one
+    return replace(names, where=where, at=at)
+
+
+def _named(clicks: Clicks) -> Names:
     if clicks.format == "ubi":
         return _ubi()
     if clicks.log is not None:
-        return replace(_wide(clicks.log), at=at)
+        return _wide(clicks.log)
     impressions, events = clicks.impressions or Impressions(), clicks.events or Events()
     return Names(
         impressions=_given(impressions.columns),
@@ -148,7 +164,6 @@ def names_of(clicks: Clicks, at: Translation) -> Names:
         requests=_given(clicks.requests.columns) if clicks.requests else {},
         segments=impressions.columns.segments,
         first_position=impressions.first_position,
-        at=at,
     )
 
 
@@ -164,7 +179,6 @@ def _ubi() -> Names:
         events={**shared, "item": f"({UBI_OBJECT})", "action": "action_name"},
         requests={**shared, "query": "user_query"},
         first_position="each",
-        impressions_where="action_name = 'impression'",
         seconds=UBI_SECONDS,
         day=UBI_DAY,
     )

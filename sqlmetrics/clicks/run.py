@@ -15,7 +15,7 @@ from sqlmetrics.clicks.names import names_of
 from sqlmetrics.clicks.online import Online, cutoffs, online
 from sqlmetrics.clicks.report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.result import ClickResult, long
-from sqlmetrics.clicks.tables import JUDGED, LEFT_OUT, MENDED, ClickTables
+from sqlmetrics.clicks.tables import BOTS, JUDGED, LEFT_OUT, MENDED, ClickTables
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.opened import opened, source_relation
@@ -46,7 +46,7 @@ def evaluate_clicks(
     asked = [online(text) for text in spec.online]
     with database(connection) as engine, cleaned(spec.clicks, engine) as log:
         counts, findings = log.counts(), log.findings()
-        sums = long(log.online(asked, spec.title).to_pylist(), asked, spec) if asked else []
+        sums = long(log.online(asked, spec).to_pylist(), asked, spec) if asked else []
         with log.views():
             offline = run(spec, opened(spec, engine), engine, check=check, per_query=per_query)
     done = tuple(steps(counts))
@@ -112,7 +112,7 @@ class Cleaned:
                 made.enter_context(_made(self.engine, name, select, "view"))
             yield
 
-    def online(self, asked: Sequence[Online], title: str) -> pa.Table:
+    def online(self, asked: Sequence[Online], spec: Spec) -> pa.Table:
         """The sums of online metrics by day, system and segment."""
         daily = self.tables.clicks.daily
         keys = ["day", "system"] if daily else ["system"]
@@ -123,7 +123,8 @@ class Cleaned:
                 "value": f"coalesce({name}, {literal(UNKNOWN)})",
                 "grouped": [*keys, name],
             }
-            for name in self.tables.names.segments
+            for name in spec.by
+            if name in self.tables.names.segments
         ]
         view = {
             "keys": [
@@ -131,7 +132,7 @@ class Cleaned:
                     "metric_date" if self.tables.clicks.daily else "cast('1970-01-01' as date)",
                     "metric_date",
                 ),
-                Column(f"coalesce(system, {literal(title)})", "system"),
+                Column(f"coalesce(system, {literal(spec.title)})", "system"),
             ],
             "segments": segments,
             "columns": [column for one in asked for column in one.columns()],
@@ -184,6 +185,7 @@ class Cleaned:
             "from": source,
             "keys": keys,
             "requests": self.tables.requests is not None,
+            "bots": BOTS if self.tables.bots else "",
             "empty": empty,
         }
 

@@ -87,7 +87,7 @@ class ClickTables:
         view = {
             "columns": list(self.names.request_columns()),
             "relation": self.requests,
-            "where": "",
+            "where": self.names.where.get("requests", ""),
             "key": self.names.requests["request"],
         }
         yield self._stage("requests", "requests", **view)
@@ -135,7 +135,7 @@ class ClickTables:
             "about": "one row an item that was shown, as logged",
             "columns": columns,
             "relation": self.impressions,
-            "where": self.names.impressions_where,
+            "where": self.names.where.get("impressions", ""),
         }
         if first != "each":
             yield self._stage("logged", "table", **view)
@@ -168,7 +168,7 @@ class ClickTables:
             "branches": self.names.event_columns(self.actions),
             "known": known,
             "relation": self.events,
-            "where": self.names.events_where,
+            "where": self.names.where.get("events", ""),
         }
         yield self._stage("acted", "acted", **view)
 
