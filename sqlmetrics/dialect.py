@@ -38,7 +38,7 @@ class Dialect:
         drop: What they are dropped with.
         hides_kept: Whether a query that has CTEs does not find what was kept, but computes it
             again; subqueries do find it.
-        seconds: A time as seconds since 1970, as a DOUBLE.
+        micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Dialect:
     keep: str = "create temporary table"
     drop: str = "drop table"
     hides_kept: bool = False
-    seconds: str = "extract(epoch from cast({column} as timestamp))"
+    micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
 
 
 KEPT = "sqlmetrics_per_query"
@@ -69,13 +69,18 @@ KEPT = "sqlmetrics_per_query"
 _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 """ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
 
-_MYSQL_SECONDS = "timestampdiff(microsecond, '1970-01-01', {column}) / 1e6"
+_MYSQL_MICROS = "timestampdiff(microsecond, '1970-01-01', {column})"
+
+_SQLITE_MICROS = (
+    "(strftime('%s', {column}) * 1000000 + "
+    "cast(round((strftime('%f', {column}) - strftime('%S', {column})) * 1000) as integer) * 1000)"
+)
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {
         one.name: one
         for one in (
-            Dialect("duckdb", "DuckDB", "duckdb", seconds="epoch(cast({column} as timestamp))"),
+            Dialect("duckdb", "DuckDB", "duckdb", micros="epoch_us(cast({column} as timestamp))"),
             Dialect("athena", "Amazon Athena", "athena", keep=""),
             Dialect(
                 "bigquery",
@@ -96,7 +101,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 signed_zero=True,
                 names_columns=True,
                 settings=_NULLS,
-                seconds="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC')) / 1e6",
+                micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
             ),
             Dialect(
                 "databricks", "Databricks", "databricks", relative="spark", text="STRING", keep=""
@@ -116,7 +121,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="CHAR",
                 collation="utf8mb4_nopad_bin",
                 has_nan=False,
-                seconds=_MYSQL_SECONDS,
+                micros=_MYSQL_MICROS,
             ),
             Dialect(
                 "materialize",
@@ -135,7 +140,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 collation="utf8mb4_0900_bin",
                 has_nan=False,
                 keep="create table",  # a temporary one cannot be read twice in one query
-                seconds=_MYSQL_SECONDS,
+                micros=_MYSQL_MICROS,
             ),
             Dialect(
                 "postgres",
@@ -144,7 +149,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="TEXT",
                 collation='"C"',
                 fails_at_underflow=True,
-                seconds="cast(extract(epoch from {column}) as double precision)",
+                micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
             ),
             Dialect("presto", "Presto", "presto", keep=""),
             Dialect(
@@ -173,7 +178,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 keep="cache table",
                 drop="drop view",
                 hides_kept=True,
-                seconds="unix_micros(cast({column} as timestamp)) / 1e6d",
+                micros="unix_micros(cast({column} as timestamp))",
             ),
             Dialect(
                 "sqlite",
@@ -182,7 +187,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="TEXT",
                 collation="binary",
                 has_nan=False,
-                seconds="(strftime('%s', {column}) + strftime('%f', {column}) % 1.0)",
+                micros=_SQLITE_MICROS,
                 has_float32=False,
                 casts_texts=True,
             ),

@@ -35,7 +35,7 @@ class Names:
         segments: Columns of impressions (and requests) that are segments.
         first_position: The position of the first item, or `each`.
         where: Table -> what its rows meet, of `impressions`, `events` and `requests`.
-        seconds: How a time is read as seconds.
+        micros: How a time is read as microseconds.
         day: How a time is read as a day.
         at: The dialect of the database.
     """
@@ -47,7 +47,7 @@ class Names:
     segments: tuple[str, ...] = ()
     first_position: FirstPosition = 1
     where: Mapping[str, str] = field(default_factory=dict)
-    seconds: str = ""
+    micros: str = ""
     day: str = "cast({column} as date)"
     at: Translation = field(default_factory=Translation)
 
@@ -72,7 +72,7 @@ class Names:
         yield Column(f"cast({request} as varchar)", "request_id")
         yield Column(f"cast({self.impressions['item']} as varchar)", "item_id")
         yield from self._texts(self.impressions)
-        yield Column(self._seconds(self.impressions), "shown_at")
+        yield Column(self._micros(self.impressions), "shown_at")
         yield Column(self._day(self.impressions), "metric_date")
         for name in self.segments:
             yield Column(f"cast({identifier(name)} as varchar)", name)
@@ -100,7 +100,7 @@ class Names:
             Column(f"cast({item} as varchar)", "item_id"),
             Column(user, "user_id"),
             Column(dwell, "dwell"),
-            Column(self._seconds(given), "happened_at"),
+            Column(self._micros(given), "happened_at"),
         ]
         if not self.done:
             known = ", ".join(map(literal, actions))
@@ -116,11 +116,10 @@ class Names:
             text = given.get(role, "null")
             yield Column(f"cast({text} as varchar)", name)
 
-    def _seconds(self, given: Mapping[str, str]) -> str:
+    def _micros(self, given: Mapping[str, str]) -> str:
         if "time" not in given:
-            return "cast(null as double)"
-        seconds = self.seconds or self.at.dialect.seconds
-        return self.at.expression(seconds, given["time"])
+            return "cast(null as bigint)"
+        return self.at.expression(self.micros or self.at.dialect.micros, given["time"])
 
     def _day(self, given: Mapping[str, str]) -> str:
         return self.day.format(column=given["time"]) if "time" in given else "cast(null as date)"
@@ -128,10 +127,10 @@ class Names:
 
 UBI_OBJECT = "event_attributes ->> '$.object.object_id'"
 UBI_POSITION = "event_attributes ->> '$.position.ordinal'"
-UBI_SECONDS = (
-    "coalesce(epoch(try_cast({column} as timestamp)), try_cast({column} as double) / 1000e0)"
+UBI_MICROS = (
+    "coalesce(epoch_us(try_cast({column} as timestamp)), try_cast({column} as bigint) * 1000)"
 )
-UBI_DAY = f"cast(to_timestamp({UBI_SECONDS}) at time zone 'UTC' as date)"
+UBI_DAY = f"cast(make_timestamp({UBI_MICROS}) as date)"
 """User Behavior Insights have texts like 2024-12-10T00:01:29.378Z, and milliseconds."""
 
 
@@ -179,7 +178,7 @@ def _ubi() -> Names:
         events={**shared, "item": f"({UBI_OBJECT})", "action": "action_name"},
         requests={**shared, "query": "user_query"},
         first_position="each",
-        seconds=UBI_SECONDS,
+        micros=UBI_MICROS,
         day=UBI_DAY,
     )
 

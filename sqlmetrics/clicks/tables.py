@@ -199,7 +199,7 @@ class ClickTables:
         if self.names.has_times:
             reasons["before the impression"] = "acted.happened_at < shown.shown_at"
             if cleaning.attribution_window is not None:
-                last = f"shown.shown_at + {number(cleaning.attribution_window)}"
+                last = f"shown.shown_at + {round(cleaning.attribution_window * 1e6)}"
                 reasons["after the window"] = f"acted.happened_at > {last}"
         if cleaning.min_dwell is not None:
             short = f"acted.dwell < {number(cleaning.min_dwell)}"
