@@ -21,6 +21,7 @@ from sqlmetrics.clicks.online import ONLINE
 from sqlmetrics.clicks.report import REASONS
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.run import evaluate_clicks
+from sqlmetrics.dialect import dialect
 from sqlmetrics.simulate import simulate
 
 Row = Mapping[str, Any]
@@ -455,6 +456,40 @@ def by_hand(
         return math.fsum(first.values()) / len(first)
     bought = sum(a["action"] == "purchase" and a["request_id"] in requests for a in acts)
     return bought / len(requests)
+
+
+@pytest.fixture(scope="module")
+def small_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A simulated log in memory, with all that can be cleaned."""
+    simulated = simulate(tmp_path_factory.mktemp("log"), requests=300, seed=9)
+    clicks: dict[str, Any] = {
+        name: {"data": pq.read_table(simulated.files[name]), "columns": columns}
+        for name, columns in SIMULATED.items()
+    }
+    cleaning = {"min_dwell": 5, "attribution_window": "30m", "max_events_per_user_hour": 200}
+    clicks["cleaning"] = {**cleaning, "test": "is_test = 1", "unseen": 4, "same_position": "drop"}
+    return {**clicks, "labels": {"grades": GRADES}, "daily": True}
+
+
+ASKED = ["ndcg@5", "ctr@3", "abandonment", "zero_result_rate", "time_to_first_click", "purchases"]
+
+
+def test_a_log_is_the_same_on_every_engine(engine: Any, small_log: dict[str, Any]) -> None:
+    spec = sm.Spec(name="log", clicks=small_log, metrics=ASKED, by=["country"])
+    if not dialect(engine.dialect).keep:
+        with pytest.raises(sm.SpecError, match="keeps no table for a while"):
+            evaluate_clicks(spec, engine)
+        return
+    here, there = evaluate_clicks(spec), evaluate_clicks(spec, engine)
+    assert (there.steps, there.rows, there.findings) == (here.steps, here.rows, here.findings)
+    for rows, wanted in ((online(there), online(here)), (rows_of(there), rows_of(here))):
+        assert len(rows) == len(wanted) > 100
+        for row, other in zip(rows, wanted, strict=True):
+            assert row == {name: near(value) for name, value in other.items()}
+
+
+def near(value: Any) -> Any:
+    return pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
 
 
 # -- specs ------------------------------------------------------------------------------

@@ -128,10 +128,7 @@ class Cleaned:
         ]
         view = {
             "keys": [
-                Column(
-                    "metric_date" if self.tables.clicks.daily else "cast('1970-01-01' as date)",
-                    "metric_date",
-                ),
+                Column("day" if daily else "cast('1970-01-01' as date)", "metric_date"),
                 Column(f"coalesce(system, {literal(spec.title)})", "system"),
             ],
             "segments": segments,
