@@ -58,6 +58,11 @@ class Names:
         return "time" in self.impressions and "time" in self.events
 
     @property
+    def first_time(self) -> str:
+        """When the first row of a request was logged, in seconds."""
+        return f"min({self._seconds(self.requests)})"
+
+    @property
     def logged(self) -> list[str]:
         """The names of the columns of an impression beside its position."""
         return [column.name for column in self.impression_columns()]
@@ -78,7 +83,7 @@ class Names:
         yield Column(f"cast({request} as varchar)", "request_id")
         for column in self._texts(self.requests):
             yield Column(f"min({column.sql})", column.name)
-        yield Column(DAY.format(seconds=f"min({self._seconds(self.requests)})"), "metric_date")
+        yield Column(DAY.format(seconds=self.first_time), "metric_date")
         for name in self.segments:
             yield Column(f"min(cast({identifier(name)} as varchar))", name)
 

@@ -13,7 +13,6 @@ from sqlmetrics.clicks.report import Step, text
 from sqlmetrics.result import Result
 from sqlmetrics.spec import Spec
 
-
 Rows = Sequence[Mapping[str, Any]]
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.api import run
-from sqlmetrics.clicks.log import CLICK, LABELS, PURCHASE, RANKINGS, Clicks
+from sqlmetrics.clicks.labels import POOLED, labels, pooled
+from sqlmetrics.clicks.log import LABELS, RANKINGS, Clicks
 from sqlmetrics.clicks.names import DAY, names_of
 from sqlmetrics.clicks.online import Online, cutoffs, online
 from sqlmetrics.clicks.report import steps, totals
@@ -23,7 +24,7 @@ from sqlmetrics.rollup import UNKNOWN
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import literal, number
+from sqlmetrics.template import literal
 
 
 def evaluate_clicks(
@@ -73,9 +74,7 @@ class Cleaned:
             "judged": JUDGED,
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
-        rows = self.engine.rows(
-            with_stages([*tables.shown(), *self._seen()], print_template("clicks/totals", view))
-        )
+        rows = self.engine.rows(with_stages(tables.left(), print_template("clicks/totals", view)))
         counts = {(what, why): n for what, why, n in rows if n}
         removed = sum(n for (what, why), n in counts.items() if what == "impressions" and why)
         apart = sum(counts.get(("impressions", why), 0) for why in ("test traffic", "bot"))
@@ -86,10 +85,16 @@ class Cleaned:
     @contextmanager
     def views(self) -> Iterator[None]:
         """With rankings and labels as an evaluation reads them."""
-        with ExitStack() as made:
-            for name, select in ((RANKINGS, self.rankings()), (LABELS, self.labels())):
-                create = f"create temporary view {name} as\n{select}"
-                made.enter_context(self.engine.made(create, f"drop view {name}"))
+        made = [("view", RANKINGS, self.rankings()), ("view", LABELS, self.labels())]
+        if self.tables.clicks.labels.pools:
+            made[1:] = [
+                ("table", POOLED, pooled(self.tables)),
+                ("view", LABELS, labels(self.tables, POOLED)),
+            ]
+        with ExitStack() as stack:
+            for kind, name, select in made:
+                create = f"create temporary {kind} {name} as\n{select}"
+                stack.enter_context(self.engine.made(create, f"drop {kind} {name}"))
             yield
 
     def online(self, asked: Sequence[Online], title: str) -> pa.Table:
@@ -122,14 +127,13 @@ class Cleaned:
 
     def per_request(self, asked: Sequence[Online]) -> Iterator[Stage]:
         """The stages to one row a request."""
-        yield from self.tables.shown()
-        yield from self._seen()
-        yield self._stage("answers", "answers", judged=JUDGED, click=CLICK, purchase=PURCHASE)
+        yield from self.tables.evaluated()
+        yield from self.tables.answers()
         yield from self.tables.all_requests()
-        yield self._stage("per_request", "per_request", **self._request_view(asked))
+        yield Stage("per_request", "clicks/per_request", self._request_view(asked))
 
     def _request_view(self, asked: Sequence[Online]) -> dict[str, object]:
-        source = "seen" if self._unseen is not None else "shown"
+        source = self.tables.evaluates
         facts = ["system", *self.tables.names.segments]
         keys = [f"{source}.request_id"]
         columns = [Column(f"{source}.request_id", "request_id")]
@@ -169,7 +173,7 @@ class Cleaned:
 
     def rankings(self) -> str:
         """What was shown, as rankings: a list a request, in the order of the positions."""
-        source = "seen" if self._unseen is not None else "shown"
+        source = self.tables.evaluates
         columns = [
             Column("request_id", "query_id"),
             Column("item_id", "item_id"),
@@ -180,28 +184,23 @@ class Cleaned:
             *(Column(name, name) for name in self.tables.names.segments),
         ]
         listed = ",\n    ".join(map(str, columns))
-        return with_stages(
-            [*self.tables.shown(), *self._seen()], f"select\n    {listed}\nfrom {source}"
-        )
+        return with_stages(self.tables.evaluated(), f"select\n    {listed}\nfrom {source}")
 
     def labels(self) -> str:
-        """What was answered, as labels."""
-        grades = self.tables.clicks.labels.grades
-        whens = " ".join(f"when {literal(one)} then {number(n)}" for one, n in grades.items())
-        grade = f"case action {whens} else 0 end"
-        return print_template("clicks/grades", {"judged": JUDGED, "grade": grade})
+        """What became a label: rows (query_id, item_id, grade)."""
+        return labels(self.tables)
 
-    @property
-    def _unseen(self) -> int | None:
-        return self.tables.clicks.cleaning.unseen
+    def judgments(self) -> pa.Table:
+        """The pooled labels by themselves, to look at or to export.
 
-    def _seen(self) -> Iterator[Stage]:
-        if self._unseen is not None:
-            yield self._stage("seen", "seen", judged=JUDGED, unseen=self._unseen)
+        Returns:
+            One row a query's text and item: query_text, item_id, n_impressions, n_clicks,
+            n_purchases, expected_clicks, rate, grade.
 
-    @staticmethod
-    def _stage(name: str, template: str, **view: object) -> Stage:
-        return Stage(name, f"clicks/{template}", view)
+        Raises:
+            SpecError: If the labels are not pooled.
+        """
+        return self.engine.table(f"{pooled(self.tables)}\norder by query_text, item_id")
 
 
 @contextmanager
