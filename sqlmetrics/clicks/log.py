@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from sqlmetrics.clicks.days import Days
 from sqlmetrics.clicks.online import is_online
@@ -333,7 +333,10 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
     own = [name for name in ("rankings", "labels") if given.get(name) is not None]
     if own and given.get("clicks") is not None and not _is_lowered(given["rankings"]):
         raise SpecError(f"clicks take the place of rankings and labels; given {', '.join(own)} too")
-    clicks = given["clicks"] if isinstance(given["clicks"], Clicks) else Clicks(**given["clicks"])
+    try:
+        clicks = Clicks.model_validate(given["clicks"])
+    except ValidationError:  # the spec tells it, with the place where it is
+        return {**given, "rankings": {"relation": RANKINGS}}
     columns: dict[str, str] = {"score": "score"}
     if clicks.columns and clicks.columns.system:
         columns["system"] = "system"
