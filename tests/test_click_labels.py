@@ -116,6 +116,7 @@ COLUMNS = [
 Judged = dict[tuple[str, str], tuple[float, ...]]
 """(query, item) -> the columns behind them."""
 
+POOL = {"pool": "query_item"}
 Judgment = tuple[int, int, int, Fraction, Fraction, Fraction]
 """Impressions, clicks, purchases, expected clicks, rate, grade."""
 
@@ -254,6 +255,38 @@ def clean() -> Iterator[Cleaned]:
 @pytest.mark.parametrize("options", CASES, ids=str)
 def test_every_option_is_what_its_formula_says(clean: Cleaned, options: dict[str, Any]) -> None:
     same(told(relabelled(clean, **options).judgments()), reference(LOG, **options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rate": "coec"},
+        {"rate": "purchase_rate"},
+        {"cuts": [0.6]},
+        {"quantiles": [0.9]},
+        {"min_impressions": 2},
+        {"prior": 1},
+    ],
+    ids=str,
+)
+def test_every_option_changes_a_row_and_keeps_one(options: dict[str, Any]) -> None:
+    log = [
+        Request("tv", "ab", clicked="a", bought="a"),
+        Request("tv", "c", clicked="c"),
+        Request("tv", "c"),
+        Request("pc", "ad", clicked="d"),
+    ]
+    plain, found = judgments(log), judgments(log, **options)
+    assert any(found.get(pair) == one for pair, one in plain.items())
+    assert any(found.get(pair) != one for pair, one in plain.items())
+
+
+def test_what_nobody_looked_at_is_no_impression() -> None:
+    log = [Request("tv", "abc", clicked="a"), Request("tv", "cab", clicked="b")]
+    seen = [Request("tv", "a", clicked="a"), Request("tv", "cab", clicked="b")]
+    for rate in ("ctr", "coec"):
+        same(judgments(log, rate=rate, cleaning={"unseen": 0}), reference(seen, rate=rate))
+        same(judgments(log, rate=rate), reference(log, rate=rate))
 
 
 def test_repeated_impressions_count_where_they_are_kept() -> None:
@@ -413,6 +446,16 @@ def test_an_evaluation_sees_its_days_alone_also_online_and_without_results() -> 
     assert result.rows["impressions"] == (10, 10)
 
 
+def test_labels_of_requests_that_are_not_evaluated_are_not_missing() -> None:
+    days = {"start": "2026-01-02", "end": "2026-01-04"}
+    assert labels(WEEK, evaluation=days) == {("r1", "b", 1)}
+    for pool in ({}, {"labels": POOL | {"window": {"end": "2026-01-02"}}}):
+        clicks = asked(WEEK, evaluation=days, **pool)
+        result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=["recall@5"]), ENGINE)
+        (row,) = result.offline.to_dicts()
+        assert row["n_missing"] == 0
+
+
 def test_the_evaluation_of_pooled_labels_is_that_of_the_labels_by_themselves() -> None:
     given = {"labels": {"pool": "query_item", "rate": "coec", "prior": 1, "quantiles": [0.5, 0.9]}}
     result = evaluate_clicks(sm.Spec(clicks=asked(LOG, **given), metrics=["ndcg@2", "mrr"]))
@@ -430,7 +473,6 @@ def test_a_window_may_be_open_at_one_end() -> None:
         assert {row[0] for row in done.engine.rows(done.labels())} == {"r1", "r2", "r3", "r5"}
 
 
-POOL = {"pool": "query_item"}
 JANUARY, LATE = {"start": "2026-01-01", "end": "2026-01-15"}, {"start": "2026-01-14"}
 WRONG: list[tuple[dict[str, Any], str]] = [
     (

@@ -62,7 +62,7 @@ def labels(tables: ClickTables, kept: str = "") -> str:
         kept: A table of pooled labels that is there already.
     """
     if not tables.clicks.labels.pools:
-        return _answered(tables.clicks.labels)
+        return _answered(tables)
     stages = [*tables.left(), *tables.asked(), *(() if kept else _pooled(tables))]
     view = {"pooled": f"{kept} as pooled" if kept else "pooled", **_when(tables.clicks.evaluation)}
     return with_stages(stages, print_template("clicks/of_query", view))
@@ -81,10 +81,18 @@ def pooled(tables: ClickTables) -> str:
     return with_stages([*tables.left(), *requests, *_pooled(tables)], "select *\nfrom pooled")
 
 
-def _answered(asked: ClickLabels) -> str:
-    whens = " ".join(f"when {literal(one)} then {number(n)}" for one, n in asked.grades.items())
-    grade = f"case action {whens} else 0 end"
-    return print_template("clicks/grades", {"judged": JUDGED, "grade": grade})
+def _answered(tables: ClickTables) -> str:
+    """The labels of requests that are their own answers."""
+    grades, days = tables.clicks.labels.grades, tables.clicks.evaluation
+    whens = " ".join(f"when {literal(one)} then {number(n)}" for one, n in grades.items())
+    view = {
+        "judged": JUDGED,
+        "grade": f"case judged.action {whens} else 0 end",
+        "days": days or "",
+        "when": ["judged.why is null", *(days.holds("asked.started_at") if days else ())],
+    }
+    select = print_template("clicks/grades", view)
+    return with_stages([*tables.left(), *tables.asked()], select) if days else select
 
 
 def _pooled(tables: ClickTables) -> Iterator[Stage]:
