@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -17,9 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
+from sqlmetrics.clicks.labels import POOLED, pooled
+from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.clicks.log import ClickLabels, Clicks
 from sqlmetrics.clicks.run import Cleaned, cleaned, evaluate_clicks
+from sqlmetrics.dialect import dialect
 from sqlmetrics.engines.translated import database
+from sqlmetrics.portable import translated
 
 MIDNIGHT = datetime(2026, 1, 1)
 """When the logs of this file begin."""
@@ -352,6 +358,14 @@ def test_equal_rates_have_one_grade_and_nothing_is_above_the_highest() -> None:
     assert {item: one[-1] for (_, item), one in found.items()} == dict.fromkeys("abcd", 0)
 
 
+def test_a_tenth_is_a_tenth() -> None:
+    items = "abcdefghij"
+    log = [Request("tv", items, clicked=items[n:]) for n in range(10)]
+    found = judgments(log, quantiles=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+    grades = {item: one[-1] for (_, item), one in found.items()}
+    assert grades == {item: n for n, item in enumerate(items)}
+
+
 def test_what_is_shown_too_seldom_has_no_label_but_counts_in_the_means() -> None:
     log = [Request("tv", "a"), Request("tv", "a", clicked="a"), Request("pc", "a", clicked="a")]
     found = judgments(log, prior=1, min_impressions=2)
@@ -567,3 +581,50 @@ def test_a_wide_table_pools_too() -> None:
             ("tv", "a", 2, 1, 1, 1, 0.5, 0.5),
             ("tv", "b", 1, 0, 0, 0, 0, 0),
         ]
+
+
+@pytest.mark.parametrize("name", ["postgres", "clickhouse", "spark", "sqlite"])
+@pytest.mark.parametrize("options", [{}, {"rate": "coec", "prior": 1, "quantiles": [0.5]}], ids=str)
+def test_the_text_is_portable(name: str, options: dict[str, Any]) -> None:
+    role = {"request": "r", "item": "i"}
+    clicks = Clicks(
+        impressions={"relation": "shown", "columns": role | {"query": "q", "position": "p"}},
+        events={"relation": "done", "columns": role | {"action": "a"}},
+        labels=POOL | options,
+    )
+    with duckdb.connect() as own, database(own) as engine:
+        own.execute("create table shown (r text, i text, q text, p bigint)")
+        own.execute("create table done (r text, i text, a text)")
+        with cleaned(clicks, engine) as done:
+            tables = done.tables
+    for text in (pooled(tables), labels_of(tables), labels_of(tables, POOLED)):
+        assert translated(text, dialect(name), {})
+
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "click-labels.md"
+
+
+def blocks(language: str) -> list[str]:
+    """The blocks of the page about labels."""
+    text = PAGE.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def test_the_spec_of_the_page_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "search.yml"
+    path.write_text(blocks("yaml")[0], encoding="utf-8")
+    clicks = sm.Spec.read(path).clicks
+    assert clicks is not None
+    assert str(clicks.labels.window) == "from 2026-01-01 and before 2026-01-15"
+
+
+def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks("python")
+    exec(compile(block, PAGE.name, "exec"), {})
+    assert capsys.readouterr().out == blocks("text")[0]
+
+
+def test_the_page_has_every_option() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for name in (*ClickLabels.model_fields, "evaluation", *COLUMNS):
+        assert f"`{name}" in page
