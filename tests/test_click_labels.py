@@ -557,6 +557,11 @@ def test_a_column_that_is_needed_is_named(more: dict[str, Any], message: str) ->
         sm.Spec(clicks={"log": log, **more}, metrics=["mrr"])
 
 
+def test_clicks_stand_in_place_of_labels() -> None:
+    with pytest.raises(sm.SpecError, match="take the place of rankings and labels; given labels"):
+        sm.Spec(clicks=asked(LOG), labels={"relation": "truth"}, metrics=["mrr"])
+
+
 def test_judgments_are_of_pooled_labels() -> None:
     with opened(LOG) as done, pytest.raises(sm.SpecError, match="pool query_item; given pool impr"):
         done.judgments()

@@ -331,7 +331,7 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
         SpecError: If it has rankings or labels of its own too.
     """
     own = [name for name in ("rankings", "labels") if given.get(name) is not None]
-    if own and given.get("clicks") is not None and not _is_lowered(given["rankings"]):
+    if own and given.get("clicks") is not None and not _is_lowered(given.get("rankings")):
         raise SpecError(f"clicks take the place of rankings and labels; given {', '.join(own)} too")
     try:
         clicks = Clicks.model_validate(given["clicks"])
