@@ -381,8 +381,9 @@ def _sentence(problem: Any) -> str:
         return _unknown_key(places, last)
     said = _SENTENCES.get(problem["type"])
     if said is None:
-        said = f"{problem['msg'].removeprefix('Value error, ')}, given {{given!r}}"
-    return f"{where} " + said.format(given=problem["input"])
+        said = problem["msg"].removeprefix("Value error, ").replace("{", "{{").replace("}", "}}")
+        said += "" if where == "clicks" else ", given {given!r}"
+    return f"{where} " + said.format(given=problem["input"], **problem.get("ctx", {}))
 
 
 def _unknown_key(places: list[Any], key: object) -> str:
@@ -401,5 +402,5 @@ _SENTENCES = {
     "tuple_type": "must be a list, given {given!r}",
     "string_type": "must be a text, given {given!r}",
     "model_type": "must be keys and values, like {{file: runs.parquet}}, given {given!r}",
-    "literal_error": "must be 1, given {given!r}",
+    "literal_error": "must be {expected}, given {given!r}",
 }

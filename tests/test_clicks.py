@@ -502,7 +502,13 @@ def near(value: Any) -> Any:
         ({"log": {"file": "x.csv"}, "events": {"file": "x.csv"}}, "given events, log"),
         ({"log": {"file": "x.csv"}, "cleaning": {"min_dwel": 5}}, "unknown key 'min_dwel'"),
         ({"log": {"file": "x.csv"}, "cleaning": {"min_dwell": "soon"}}, "a duration like 30m"),
-        ({"log": {"file": "x.csv"}, "labels": {"cuts": [0.2, 0.1]}}, "must rise"),
+        (
+            {
+                "log": {"file": "x.csv", "columns": {"query": "q"}},
+                "labels": {"pool": "query_item", "cuts": [0.2, 0.1]},
+            },
+            "must rise",
+        ),
         ({"format": "ubi2", "events": {"file": "x"}}, "must be"),
     ],
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
+from sqlmetrics.clicks.days import Days
 from sqlmetrics.clicks.online import is_online
 from sqlmetrics.errors import SpecError
 from sqlmetrics.source import Model, Source, condition
@@ -163,32 +165,51 @@ class Cleaning(Model):
         return text if text is None else condition(text)
 
 
-RATES = ("ctr", "coec", "purchase_rate")
+OF_POOL: Mapping[str, tuple[str, ...]] = {
+    "impression": ("grades",),
+    "query_item": ("rate", "prior", "min_impressions", "cuts", "quantiles", "window"),
+}
+"""Pool -> the options that only it has."""
 
 
 class ClickLabels(Model):
     """What becomes a label.
 
     Attributes:
-        grades: Action -> the grade of an item on which it was done; the highest wins.
+        grades: For `impression`: action -> the grade of an item on which it was done; the
+            highest wins.
         pool: `impression`: the labels of a request are its own clicks. `query_item`: all
-            requests of a query share a rate of each item.
+            requests with the same text share a rate of each item.
         rate: For `query_item`: `ctr`, `coec` (clicks over expected clicks, of its
             positions) or `purchase_rate` (purchases over impressions).
-        prior: As many more impressions with the mean rate of all are added to each item.
-        min_impressions: Items shown less often get no label.
-        cuts: Rates from which on an item has the grade 1, 2, ...; none keeps the rate itself
-            as the grade.
-        quantiles: The same by quantiles of the rates of all items, like [0.5, 0.8, 0.95].
+        prior: As many more impressions with the mean rate of all are added to each item; for
+            `coec` as many more clicks, done and expected.
+        min_impressions: Items shown less often for a query get no label.
+        cuts: Rates from which on an item has the grade 1, 2, ...; without cuts and quantiles
+            the rate itself is the grade.
+        quantiles: Shares of all labelled pairs of a query and an item: the grade is 1, 2, ...
+            where the rate is above that of so many of them, like [0.5, 0.8, 0.95].
+        window: The days of the requests from which pooled labels are learned; needs
+            `evaluation` beside it.
     """
 
     grades: Mapping[str, float] = {CLICK: 1.0}
     pool: Literal["impression", "query_item"] = "impression"
     rate: Literal["ctr", "coec", "purchase_rate"] = "ctr"
-    prior: float = Field(default=0.0, ge=0)
+    prior: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     min_impressions: int = Field(default=1, ge=1)
     cuts: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
+    window: Days | None = None
+
+    @model_validator(mode="after")
+    def _of_its_pool(self) -> ClickLabels:
+        fields = type(self).model_fields
+        for pool, names in OF_POOL.items():
+            given = [one for one in names if getattr(self, one) != fields[one].default]
+            if given and pool != self.pool:
+                raise ValueError(f"{', '.join(given)}: only for pool {pool}, not {self.pool}")
+        return self
 
     @model_validator(mode="after")
     def _cut_once(self) -> ClickLabels:
@@ -198,7 +219,15 @@ class ClickLabels(Model):
             raise ValueError("cuts and quantiles must rise")
         if any(not 0 < one < 1 for one in self.quantiles):
             raise ValueError("quantiles lie between 0 and 1")
+        highest = inf if self.rate == "coec" else 1
+        if any(not 0 < one <= highest or one == inf for one in self.cuts):
+            raise ValueError(f"cuts of {self.rate} are above 0" + " and at most 1" * (highest == 1))
         return self
+
+    @property
+    def pools(self) -> bool:
+        """Whether requests share their labels."""
+        return self.pool == "query_item"
 
 
 class Clicks(Model):
@@ -213,6 +242,8 @@ class Clicks(Model):
         requests: All searches, where those without a result shall count.
         cleaning: What is left out.
         labels: What becomes a label.
+        evaluation: The days of the requests that are evaluated; None for all. A request is of
+            the day on which it began.
         daily: Whether each day is evaluated by itself.
     """
 
@@ -223,6 +254,7 @@ class Clicks(Model):
     requests: Requests | None = None
     cleaning: Cleaning = Cleaning()
     labels: ClickLabels = ClickLabels()
+    evaluation: Days | None = None
     daily: bool = False
 
     @model_validator(mode="after")
@@ -238,6 +270,48 @@ class Clicks(Model):
                 f"(and requests: its queries); given {', '.join(sorted(given)) or 'none'}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _pooled_of_something(self) -> Clicks:
+        if self.labels.pools and self.columns and self.columns.query is None:
+            raise ValueError(f"labels of pool query_item need {self._place}.columns.query")
+        bought = self.log is None or PURCHASE in self.log.columns.done
+        if self.labels.rate == "purchase_rate" and not bought:
+            raise ValueError(f"rate purchase_rate needs {self._place}.columns.actions.{PURCHASE}")
+        return self
+
+    @model_validator(mode="after")
+    def _days_apart(self) -> Clicks:
+        learned, evaluated = self.labels.window, self.evaluation
+        if not (learned or evaluated):
+            return self
+        if learned and evaluated and learned.overlaps(evaluated):
+            raise ValueError(
+                f"labels.window ({learned}) and evaluation ({evaluated}) overlap: labels would be "
+                "learned from the requests that are evaluated"
+            )
+        if self.labels.pools and not (learned and evaluated):
+            raise ValueError(
+                "labels.window and evaluation go together, else labels are learned from requests "
+                f"that are evaluated; given only {'labels.window' if learned else 'evaluation'}"
+            )
+        for place, columns in self._timed.items():
+            if columns.time is None:
+                raise ValueError(f"labels.window and evaluation need {place}.columns.time")
+        return self
+
+    @property
+    def _place(self) -> str:
+        """Where the impressions are said."""
+        return "log" if self.log else "impressions"
+
+    @property
+    def _timed(self) -> Mapping[str, ImpressionColumns | RequestColumns]:
+        """The columns that tell when a request began, where they are the user's own."""
+        if self.columns is None:
+            return {}
+        requests = {"requests": self.requests.columns} if self.requests else {}
+        return {self._place: self.columns, **requests}
 
     @property
     def name(self) -> str:
@@ -266,12 +340,14 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
     if own and not _is_lowered(given.get("rankings")):
         raise SpecError(f"clicks take the place of rankings and labels; given {', '.join(own)} too")
     log = _read(given["clicks"])
-    columns = {"score": "score"} | (_named(log) if log else {})
+    if log is None:
+        return {**given, "rankings": {"relation": RANKINGS}}
+    columns = {"score": "score"} | _named(log)
     metrics = given.get("metrics", ())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     return {
         **given,
-        "name": given.get("name") or (log.name if log else ""),
+        "name": given.get("name") or log.name,
         "rankings": {"relation": RANKINGS, "columns": columns},
         "labels": {"relation": LABELS},
         "metrics": tuple(one for one in metrics if not is_online(one)),
@@ -284,8 +360,8 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
 def _read(clicks: Any) -> Clicks | None:
     """A log; None if it is wrong, which is told where the spec is read."""
     try:
-        return clicks if isinstance(clicks, Clicks) else Clicks(**clicks)
-    except (ValidationError, TypeError):
+        return Clicks.model_validate(clicks)
+    except ValidationError:
         return None
 
 

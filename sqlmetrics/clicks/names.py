@@ -62,6 +62,11 @@ class Names:
         return "time" in self.impressions and "time" in self.events
 
     @property
+    def first_time(self) -> str:
+        """When the first row of a request was logged, in microseconds."""
+        return f"min({self._micros(self.requests)})"
+
+    @property
     def logged(self) -> list[str]:
         """The names of the columns of an impression beside its position."""
         return [column.name for column in self.impression_columns()]

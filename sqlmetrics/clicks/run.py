@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.api import run
-from sqlmetrics.clicks.log import CLICK, LABELS, PURCHASE, RANKINGS, Clicks
+from sqlmetrics.clicks.labels import POOLED, labels, pooled
+from sqlmetrics.clicks.log import LABELS, RANKINGS, Clicks
 from sqlmetrics.clicks.names import names_of
 from sqlmetrics.clicks.online import Online, cutoffs, online
 from sqlmetrics.clicks.report import IMPRESSIONS, steps, totals
@@ -19,11 +20,12 @@ from sqlmetrics.clicks.tables import BOTS, JUDGED, LEFT_OUT, MENDED, ClickTables
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.opened import opened, source_relation
+from sqlmetrics.result import with_dates
 from sqlmetrics.rollup import UNKNOWN
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import literal, number
+from sqlmetrics.template import literal
 
 
 def evaluate_clicks(
@@ -75,9 +77,7 @@ class Cleaned:
             "why": _WHY_OUT if tables.leaves_out else _WHY,
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
-        rows = self.engine.rows(
-            with_stages([*tables.shown(), *self._seen()], print_template("clicks/totals", view))
-        )
+        rows = self.engine.rows(with_stages(tables.left(), print_template("clicks/totals", view)))
         counts = {(what, why): n for what, why, n in rows if n}
         later = ("repeated", "same position", "below the last click")
         removed = sum(counts.get((IMPRESSIONS, why), 0) for why in later)
@@ -107,9 +107,13 @@ class Cleaned:
     @contextmanager
     def views(self) -> Iterator[None]:
         """With rankings and labels as an evaluation reads them."""
-        with ExitStack() as made:
-            for name, select in ((RANKINGS, self.rankings()), (LABELS, self.labels())):
-                made.enter_context(_made(self.engine, name, select, "view"))
+        made = [(RANKINGS, self.rankings(), "view"), (LABELS, self.labels(), "view")]
+        if self.tables.clicks.labels.pools:
+            own = labels(self.tables, POOLED)
+            made[1:] = [(POOLED, pooled(self.tables), "table"), (LABELS, own, "view")]
+        with ExitStack() as stack:
+            for one in made:
+                stack.enter_context(_made(self.engine, *one))
             yield
 
     def online(self, asked: Sequence[Online], spec: Spec) -> pa.Table:
@@ -136,18 +140,17 @@ class Cleaned:
             "order": ["metric_date", "system", "segment_name", "segment_value"],
         }
         select = print_template("clicks/online", view)
-        return self.engine.table(with_stages(self.per_request(asked), select))
+        return with_dates(self.engine.table(with_stages(self.per_request(asked), select)))
 
     def per_request(self, asked: Sequence[Online]) -> Iterator[Stage]:
         """The stages to one row a request."""
-        yield from self.tables.shown()
-        yield from self._seen()
-        yield self._stage("answers", "answers", judged=JUDGED, click=CLICK, purchase=PURCHASE)
+        yield from self.tables.evaluated()
+        yield from self.tables.answers()
         yield from self.tables.all_requests()
-        yield self._stage("per_request", "per_request", **self._request_view(asked))
+        yield Stage("per_request", "clicks/per_request", self._request_view(asked))
 
     def _request_view(self, asked: Sequence[Online]) -> dict[str, object]:
-        source = "seen" if self._unseen is not None else "shown"
+        source = self.tables.evaluates
         facts = ["system", *self.tables.names.segments]
         keys = [f"{source}.request_id"]
         columns = [Column(f"{source}.request_id", "request_id")]
@@ -191,7 +194,7 @@ class Cleaned:
 
         Of several texts of a request the least counts.
         """
-        source = "seen" if self._unseen is not None else "shown"
+        source = self.tables.evaluates
         columns = [
             Column("request_id", "query_id"),
             Column("item_id", "item_id"),
@@ -202,28 +205,23 @@ class Cleaned:
             *(Column(name, name) for name in self.tables.names.segments),
         ]
         listed = ",\n    ".join(map(str, columns))
-        return with_stages(
-            [*self.tables.shown(), *self._seen()], f"select\n    {listed}\nfrom {source}"
-        )
+        return with_stages(self.tables.evaluated(), f"select\n    {listed}\nfrom {source}")
 
     def labels(self) -> str:
-        """What was answered, as labels."""
-        grades = self.tables.clicks.labels.grades
-        whens = " ".join(f"when {literal(one)} then {number(n)}" for one, n in grades.items())
-        grade = f"case action {whens} else 0 end"
-        return print_template("clicks/grades", {"judged": JUDGED, "grade": grade})
+        """What became a label: rows (query_id, item_id, grade)."""
+        return labels(self.tables)
 
-    @property
-    def _unseen(self) -> int | None:
-        return self.tables.clicks.cleaning.unseen
+    def judgments(self) -> pa.Table:
+        """The pooled labels by themselves, to look at or to export.
 
-    def _seen(self) -> Iterator[Stage]:
-        if self._unseen is not None:
-            yield self._stage("seen", "seen", judged=JUDGED, unseen=self._unseen)
+        Returns:
+            One row a query's text and item: query_text, item_id, n_impressions, n_clicks,
+            n_purchases, expected_clicks, rate, grade.
 
-    @staticmethod
-    def _stage(name: str, template: str, **view: object) -> Stage:
-        return Stage(name, f"clicks/{template}", view)
+        Raises:
+            SpecError: If the labels are not pooled.
+        """
+        return self.engine.table(f"{pooled(self.tables)}\norder by query_text, item_id")
 
 
 _INCOMPLETE = (

@@ -80,15 +80,50 @@ class ClickTables:
         }
         yield self._stage("shown", "shown", **view)
 
+    def left(self) -> Iterator[Stage]:
+        """The impressions that are left, without those that nobody looked at."""
+        yield from self.shown()
+        if self.last == "seen":
+            yield self._stage("seen", "seen", judged=JUDGED, unseen=self.clicks.cleaning.unseen)
+
+    @property
+    def last(self) -> str:
+        """The last stage of the impressions that are left."""
+        return "seen" if self.clicks.cleaning.unseen is not None else "shown"
+
+    def asked(self) -> Iterator[Stage]:
+        """The requests of the impressions that are left: what was asked, and when."""
+        yield self._stage("asked", "asked", impressions=self.last)
+
+    def evaluated(self) -> Iterator[Stage]:
+        """The impressions that are left, of the requests that are evaluated."""
+        yield from self.left()
+        days = self.clicks.evaluation
+        if days is not None:
+            yield from self.asked()
+            view = {"impressions": self.last, "days": days, "when": days.holds("asked.started_at")}
+            yield self._stage("evaluated", "evaluated", **view)
+
+    @property
+    def evaluates(self) -> str:
+        """The last stage of the impressions that are evaluated."""
+        return "evaluated" if self.clicks.evaluation is not None else self.last
+
+    def answers(self) -> Iterator[Stage]:
+        """What was done with an impression."""
+        yield self._stage("answers", "answers", judged=JUDGED, click=CLICK, purchase=PURCHASE)
+
     def all_requests(self) -> Iterator[Stage]:
-        """The requests, also those without a result."""
+        """The requests that are evaluated, also those without a result."""
         if self.requests is None:
             return
+        days = self.clicks.evaluation
         view = {
             "columns": list(self.names.request_columns()),
             "relation": self.requests,
             "where": self.names.where.get("requests", ""),
             "key": self.names.requests["request"],
+            "having": days.holds(self.names.first_time) if days else (),
         }
         yield self._stage("requests", "requests", **view)
 

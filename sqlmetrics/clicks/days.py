@@ -1,0 +1,56 @@
+"""Days from one until before another."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+from pydantic import model_validator
+
+from sqlmetrics.source import Model
+
+
+class Days(Model):
+    """Days in UTC: the first one is among them, the end is not.
+
+    Attributes:
+        start: The first day; None if there is none.
+        end: The day after the last one; None if there is none.
+    """
+
+    start: date | None = None
+    end: date | None = None
+
+    @model_validator(mode="after")
+    def _are_some(self) -> Days:
+        if self.start is None and self.end is None:
+            raise ValueError("give start, end or both")
+        if self.start and self.end and self.start >= self.end:
+            raise ValueError(f"the end must come after the start: no day is {self}")
+        return self
+
+    def __str__(self) -> str:
+        words = {"from": self.start, "before": self.end}
+        return " and ".join(f"{word} {day}" for word, day in words.items() if day)
+
+    def overlaps(self, other: Days) -> bool:
+        """Whether a day is in both.
+
+        >>> first = Days(start="2026-01-01", end="2026-01-15")
+        >>> first.overlaps(Days(start="2026-01-15")), first.overlaps(Days(end="2026-01-02"))
+        (False, True)
+        """
+        start = max(self.start or date.min, other.start or date.min)
+        return start < min(self.end or date.max, other.end or date.max)
+
+    def holds(self, time: str) -> list[str]:
+        """What a time in microseconds meets that lies in them.
+
+        >>> Days(start="2026-01-01").holds("shown_at")
+        ['shown_at >= 1767225600000000']
+        """
+        ends = {">=": self.start, "<": self.end}
+        return [f"{time} {sign} {_micros(day)}" for sign, day in ends.items() if day]
+
+
+def _micros(day: date) -> int:
+    return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1e6)

@@ -1,0 +1,145 @@
+"""What becomes a label: the answers of a request, or those of all requests of its query.
+
+left ─┬─> asked ──────────────────────────────────────┬─> labels
+      └─> stood ─┬─> positions ─┬─> counted ─> rated ─> pooled
+                 └─> overall ───┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlmetrics.clicks.days import Days
+from sqlmetrics.clicks.log import ClickLabels
+from sqlmetrics.clicks.tables import JUDGED, ClickTables
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql import print_template, with_stages
+from sqlmetrics.stage import Column, Stage
+from sqlmetrics.template import double, literal, number
+
+POOLED = "sqlmetrics_pooled_labels"
+"""The table of pooled labels that is kept while a log is evaluated."""
+
+COUNTED = (
+    "query_text",
+    "item_id",
+    "n_impressions",
+    "n_clicks",
+    "n_purchases",
+    "expected_clicks",
+)
+
+
+@dataclass(frozen=True)
+class Over:
+    """A rate: something over something.
+
+    Attributes:
+        done: What is divided.
+        shown: By what.
+        mean: The mean of the whole log that a prior takes; none if it is 1.
+    """
+
+    done: str
+    shown: str
+    mean: str = ""
+
+
+OVER = {
+    "ctr": Over("n_clicks", "n_impressions", "ctr"),
+    "coec": Over("n_clicks", "expected_clicks"),
+    "purchase_rate": Over("n_purchases", "n_impressions", "purchase_rate"),
+}
+"""The rates by name."""
+
+
+def labels(tables: ClickTables, kept: str = "") -> str:
+    """The labels as a `select`: query_id (a request), item_id, grade.
+
+    Args:
+        tables: The stages of the log.
+        kept: A table of pooled labels that is there already.
+    """
+    if not tables.clicks.labels.pools:
+        return _answered(tables)
+    stages = [*tables.left(), *tables.asked(), *(() if kept else _pooled(tables))]
+    view = {"pooled": f"{kept} as pooled" if kept else "pooled", **_when(tables.clicks.evaluation)}
+    return with_stages(stages, print_template("clicks/of_query", view))
+
+
+def pooled(tables: ClickTables) -> str:
+    """The pooled labels themselves as a `select`, one row a query's text and item.
+
+    Raises:
+        SpecError: If the labels are not pooled.
+    """
+    asked = tables.clicks.labels
+    if not asked.pools:
+        raise SpecError(f"judgments are of labels of pool query_item; given pool {asked.pool}")
+    requests = tables.asked() if asked.window else ()
+    return with_stages([*tables.left(), *requests, *_pooled(tables)], "select *\nfrom pooled")
+
+
+def _answered(tables: ClickTables) -> str:
+    """The labels of requests that are their own answers."""
+    grades, days = tables.clicks.labels.grades, tables.clicks.evaluation
+    whens = " ".join(f"when {literal(one)} then {number(n)}" for one, n in grades.items())
+    view = {
+        "judged": JUDGED,
+        "grade": f"case judged.action {whens} else 0 end",
+        "days": days or "",
+        "when": ["judged.why is null", *(days.holds("asked.started_at") if days else ())],
+    }
+    select = print_template("clicks/grades", view)
+    return with_stages([*tables.left(), *tables.asked()], select) if days else select
+
+
+def _pooled(tables: ClickTables) -> Iterator[Stage]:
+    """The stages from impressions to one row a query's text and item, with its grade."""
+    asked = tables.clicks.labels
+    yield from tables.answers()
+    yield _stage("stood", impressions=tables.last, **_when(asked.window))
+    yield _stage("positions")
+    yield _stage("counted", fewest=asked.min_impressions)
+    overall = asked.prior > 0 and OVER[asked.rate].mean != ""
+    if overall:
+        yield _stage("overall")
+    yield _stage("rated", columns=[*map(_plain, COUNTED), _rate(asked)], overall=overall)
+    if asked.quantiles:
+        yield _stage("placed")
+    source = "placed" if asked.quantiles else "rated"
+    columns = [*map(_plain, (*COUNTED, "rate")), _grade(asked)]
+    yield _stage("pooled", columns=columns, rated=source)
+
+
+def _when(days: Days | None) -> dict[str, object]:
+    """What a template says of the days of requests."""
+    return {"days": days or "", "when": days.holds("asked.started_at") if days else ()}
+
+
+def _rate(asked: ClickLabels) -> Column:
+    """The rate; NULL where it is nothing over nothing."""
+    over = OVER[asked.rate]
+    done, shown = over.done, over.shown
+    if asked.prior:
+        prior = double(asked.prior)
+        done = f"({done} + {prior} * overall.{over.mean})" if over.mean else f"({done} + {prior})"
+        shown = f"{shown} + {prior}"
+    return Column(f"floor({done} * 1e0 / nullif({shown}, 0) * 1e12 + 0.5e0) / 1e12", "rate")
+
+
+def _grade(asked: ClickLabels) -> Column:
+    """The rate itself, or how many cuts it reaches, or how many shares of the pairs it beats."""
+    reached = [f"rate >= {double(cut)}" for cut in asked.cuts]
+    reached += [f"beaten >= {double(share)}" for share in asked.quantiles]
+    steps = [f"case when {one} then 1 else 0 end" for one in reached]
+    return Column("\n    + ".join(steps) or "rate", "grade")
+
+
+def _plain(name: str) -> Column:
+    return Column(name, name)
+
+
+def _stage(name: str, **view: object) -> Stage:
+    return Stage(name, f"clicks/{name}", view)

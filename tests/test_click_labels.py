@@ -1,0 +1,635 @@
+"""Labels of a click log, of a request and of all requests of a query, against plain Python."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sqlmetrics as sm
+from sqlmetrics.clicks.labels import POOLED, pooled
+from sqlmetrics.clicks.labels import labels as labels_of
+from sqlmetrics.clicks.log import ClickLabels, Clicks
+from sqlmetrics.clicks.run import Cleaned, cleaned, evaluate_clicks
+from sqlmetrics.dialect import dialect
+from sqlmetrics.engines.translated import database
+from sqlmetrics.portable import translated
+
+MIDNIGHT = datetime(2026, 1, 1)
+"""When the logs of this file begin."""
+
+SHOWN = pa.schema(
+    [
+        ("request", pa.string()),
+        ("query", pa.string()),
+        ("item", pa.string()),
+        ("position", pa.int64()),
+        ("at", pa.timestamp("us")),
+    ]
+)
+DONE = pa.schema(
+    [
+        ("request", pa.string()),
+        ("item", pa.string()),
+        ("action", pa.string()),
+        ("at", pa.timestamp("us")),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A search: its day, its text, what was shown from position 1 on, and what was done.
+
+    Attributes:
+        query: Its text.
+        items: The items; one may stand there twice.
+        clicked: Those that were clicked.
+        bought: Those that were bought.
+        hour: When, in hours since `MIDNIGHT`.
+    """
+
+    query: str | None
+    items: str
+    clicked: str = ""
+    bought: str = ""
+    hour: float = 0.0
+
+    @property
+    def at(self) -> datetime:
+        """When."""
+        return MIDNIGHT + timedelta(hours=self.hour)
+
+
+def asked(log: Sequence[Request], **more: Any) -> dict[str, Any]:
+    """The `clicks` of a spec: two tables."""
+    shown = [
+        {"request": f"r{n}", "query": one.query, "item": item, "position": place, "at": one.at}
+        for n, one in enumerate(log)
+        for place, item in enumerate(one.items, start=1)
+    ]
+    done = [
+        {"request": f"r{n}", "item": item, "action": action, "at": one.at}
+        for n, one in enumerate(log)
+        for action, items in (("click", one.clicked), ("purchase", one.bought))
+        for item in items
+    ]
+    columns = {"request": "request", "item": "item", "time": "at"}
+    first = {**columns, "query": "query", "position": "position"}
+    return {
+        "impressions": {"data": pa.Table.from_pylist(shown, SHOWN), "columns": first},
+        "events": {
+            "data": pa.Table.from_pylist(done, DONE),
+            "columns": {**columns, "action": "action"},
+        },
+        **more,
+    }
+
+
+ENGINE = duckdb.connect()
+"""One database for all: to open one takes longer than most logs here."""
+
+
+@contextmanager
+def opened(log: Sequence[Request], **more: Any) -> Iterator[Cleaned]:
+    """A log, cleaned."""
+    with database(ENGINE) as engine, cleaned(Clicks(**asked(log, **more)), engine) as done:
+        yield done
+
+
+COLUMNS = [
+    "query_text",
+    "item_id",
+    "n_impressions",
+    "n_clicks",
+    "n_purchases",
+    "expected_clicks",
+    "rate",
+    "grade",
+]
+Judged = dict[tuple[str, str], tuple[float, ...]]
+"""(query, item) -> the columns behind them."""
+
+POOL = {"pool": "query_item"}
+Judgment = tuple[int, int, int, Fraction, Fraction, Fraction]
+"""Impressions, clicks, purchases, expected clicks, rate, grade."""
+
+
+def impressions(
+    log: Sequence[Request], repeats: bool
+) -> Iterator[tuple[str | None, str, int, bool, bool]]:
+    """Query, item, position, whether clicked, whether bought: each item of a request once."""
+    for one in log:
+        for place, item in enumerate(one.items, start=1):
+            if repeats or one.items.index(item) == place - 1:
+                yield one.query, item, place, item in one.clicked, item in one.bought
+
+
+def share(flags: Sequence[bool]) -> Fraction:
+    return Fraction(sum(flags), len(flags))
+
+
+def reference(
+    log: Sequence[Request],
+    *,
+    rate: str = "ctr",
+    prior: float = 0,
+    min_impressions: int = 1,
+    cuts: Sequence[float] = (),
+    quantiles: Sequence[float] = (),
+    repeats: bool = False,
+) -> dict[tuple[str, str], Judgment]:
+    """(query, item) -> its judgment, from the formulas, in fractions."""
+    rows = list(impressions(log, repeats))
+    by_position, by_pair = defaultdict(list), defaultdict(list)
+    for query, item, place, clicked, bought in rows:
+        by_position[place].append(clicked)
+        by_pair[query, item].append((place, clicked, bought))
+    ctr = {place: share(flags) for place, flags in by_position.items()}
+    more, rates = Fraction(str(prior)), {}
+    for pair, own in by_pair.items():
+        clicks, purchases = sum(one[1] for one in own), sum(one[2] for one in own)
+        expected = sum((ctr[place] for place, *_ in own), Fraction())
+        over, under = {
+            "ctr": (clicks + more * share([row[3] for row in rows]), len(own) + more),
+            "coec": (clicks + more, expected + more),
+            "purchase_rate": (purchases + more * share([row[4] for row in rows]), len(own) + more),
+        }[rate]
+        if pair[0] is not None and len(own) >= min_impressions and under:
+            rates[pair] = (len(own), clicks, purchases, expected, over / under)
+    values = sorted(one[-1] for one in rates.values())
+    return {pair: (*one, grade(one[-1], values, cuts, quantiles)) for pair, one in rates.items()}
+
+
+def grade(
+    rate: Fraction, rates: Sequence[Fraction], cuts: Sequence[float], quantiles: Sequence[float]
+) -> Fraction:
+    """How many cuts a rate reaches, or how many quantiles it is above; else the rate."""
+    if cuts:
+        return Fraction(sum(rate >= Fraction(str(cut)) for cut in cuts))
+    if quantiles:
+        return Fraction(sum(rate > quantile(rates, Fraction(str(q))) for q in quantiles))
+    return rate
+
+
+def quantile(rates: Sequence[Fraction], q: Fraction) -> Fraction:
+    """The smallest rate for which at least a share of q of all rates is not above it."""
+    return next(r for r in rates if Fraction(sum(one <= r for one in rates), len(rates)) >= q)
+
+
+def judgments(log: Sequence[Request], **options: Any) -> Judged:
+    """What the SQL says, in the order of its columns."""
+    cleaning = options.pop("cleaning", {})
+    with opened(log, labels={"pool": "query_item", **options}, cleaning=cleaning) as done:
+        return told(done.judgments())
+
+
+def relabelled(done: Cleaned, **options: Any) -> Cleaned:
+    """The same clean log with other labels."""
+    labels = ClickLabels(**{"pool": "query_item", **options})
+    clicks = done.tables.clicks.model_copy(update={"labels": labels})
+    return replace(done, tables=replace(done.tables, clicks=clicks))
+
+
+def told(table: pa.Table) -> Judged:
+    """(query, item) -> the numbers of a table of judgments."""
+    assert table.column_names == COLUMNS
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    assert len({row[:2] for row in rows}) == len(rows)
+    assert [row[:2] for row in rows] == sorted(row[:2] for row in rows)
+    return {row[:2]: row[2:] for row in rows}
+
+
+def same(found: Mapping[Any, Any], wanted: Mapping[Any, Any]) -> None:
+    assert found.keys() == wanted.keys()
+    for key, numbers in wanted.items():
+        assert found[key] == pytest.approx([float(one) for one in numbers], rel=1e-12, abs=1e-12)
+
+
+LOG = [
+    Request("shoes", "abc", clicked="a", bought="a"),
+    Request("shoes", "bac", clicked="b"),
+    Request("shoes", "cba", clicked="ca"),
+    Request("Shoes", "ab", clicked="b", bought="b"),
+    Request("shoes ", "ab"),
+    Request("shoés", "aba", clicked="a"),
+    Request(None, "abc", clicked="c"),
+    Request("", "dA", clicked="A"),
+]
+"""Texts that differ in case, space and accent; none and an empty one; an item shown twice."""
+
+
+def test_the_clicks_are_counted_by_hand() -> None:
+    found = judgments(LOG)
+    # 19 impressions without the second a of "shoés", 8 clicks: at position 1: 4 of 8
+    # (r0 r1 r2 r5), at 2: 2 of 8 (r3 r7), at 3: 2 of 4 (r2 r6).
+    assert found["shoes", "a"] == (3, 2, 1, 1 / 2 + 2 / 8 + 2 / 4, 0.666666666667, 0.666666666667)
+    assert found["shoes", "c"] == (3, 1, 0, 2 / 4 + 2 / 4 + 1 / 2, 0.333333333333, 0.333333333333)
+    assert found["Shoes", "b"] == (1, 1, 1, 1 / 4, 1, 1)
+    assert found["shoes ", "a"] == (1, 0, 0, 1 / 2, 0, 0)
+    assert found["shoés", "a"] == (1, 1, 0, 1 / 2, 1, 1)
+    assert found["", "A"] == (1, 1, 0, 1 / 4, 1, 1)
+    assert len(found) == 3 + 2 + 2 + 2 + 2
+
+
+CASES: list[dict[str, Any]] = [
+    {"rate": rate, "prior": prior, **cut}
+    for rate in ("ctr", "coec", "purchase_rate")
+    for prior in (0, 0.5, 3)
+    for cut in ({}, {"cuts": (0.1, 0.5)}, {"quantiles": (0.5, 0.8, 0.95)}, {"min_impressions": 2})
+]
+
+
+@pytest.fixture(scope="module")
+def clean() -> Iterator[Cleaned]:
+    with database() as own, cleaned(Clicks(**asked(LOG)), own) as done:
+        yield done
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_every_option_is_what_its_formula_says(clean: Cleaned, options: dict[str, Any]) -> None:
+    same(told(relabelled(clean, **options).judgments()), reference(LOG, **options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rate": "coec"},
+        {"rate": "purchase_rate"},
+        {"cuts": [0.6]},
+        {"quantiles": [0.9]},
+        {"min_impressions": 2},
+        {"prior": 1},
+    ],
+    ids=str,
+)
+def test_every_option_changes_a_row_and_keeps_one(options: dict[str, Any]) -> None:
+    log = [
+        Request("tv", "ab", clicked="a", bought="a"),
+        Request("tv", "c", clicked="c"),
+        Request("tv", "c"),
+        Request("pc", "ad", clicked="d"),
+    ]
+    plain, found = judgments(log), judgments(log, **options)
+    assert any(found.get(pair) == one for pair, one in plain.items())
+    assert any(found.get(pair) != one for pair, one in plain.items())
+
+
+def test_what_nobody_looked_at_is_no_impression() -> None:
+    log = [Request("tv", "abc", clicked="a"), Request("tv", "cab", clicked="b")]
+    seen = [Request("tv", "a", clicked="a"), Request("tv", "cab", clicked="b")]
+    for rate in ("ctr", "coec"):
+        same(judgments(log, rate=rate, cleaning={"unseen": 0}), reference(seen, rate=rate))
+        same(judgments(log, rate=rate), reference(log, rate=rate))
+
+
+def test_repeated_impressions_count_where_they_are_kept() -> None:
+    kept = judgments(LOG, rate="coec", cleaning={"deduplicate": False})
+    same(kept, reference(LOG, rate="coec", repeats=True))
+    assert kept["shoés", "a"][0] == 2
+    assert judgments(LOG, rate="coec")["shoés", "a"][0] == 1
+
+
+TEXTS = st.sampled_from(["tv", "TV", "tv ", " tv", "té", "te", "", None])
+ITEMS = "aAbá "
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    items = draw(st.text(ITEMS, min_size=1, max_size=4))
+    answered = st.text(sorted(set(items)), max_size=2)
+    return Request(draw(TEXTS), items, draw(answered), draw(answered))
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "rate": st.sampled_from(["ctr", "coec", "purchase_rate"]),
+        "prior": st.sampled_from([0, 0.1, 1, 10]),
+        "min_impressions": st.integers(1, 3),
+    }
+)
+STEPS = st.sampled_from(
+    [
+        {},
+        {"cuts": (0.1, 0.25, 1)},
+        {"cuts": (0.5,)},
+        {"quantiles": (0.5,)},
+        {"quantiles": (0.1, 0.2, 0.75)},
+    ]
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(log=st.lists(requests(), max_size=8), options=OPTIONS, steps=STEPS, repeats=st.booleans())
+def test_any_log_is_what_the_formulas_say(
+    log: list[Request], options: dict[str, Any], steps: dict[str, Any], repeats: bool
+) -> None:
+    cleaning = {"deduplicate": not repeats}
+    found = judgments(log, cleaning=cleaning, **options, **steps)
+    same(found, reference(log, **options, **steps, repeats=repeats))
+
+
+def test_a_log_without_a_click_has_rates_of_0_and_none_over_expected_clicks() -> None:
+    log = [Request("tv", "ab"), Request("tv", "ba")]
+    assert {one[-1] for one in judgments(log).values()} == {0}
+    assert {one[-1] for one in judgments(log, prior=2).values()} == {0}
+    assert judgments(log, rate="coec") == {}
+    assert {one[-2:] for one in judgments(log, rate="coec", prior=2).values()} == {(1, 1)}
+
+
+def test_equal_rates_have_one_grade_and_nothing_is_above_the_highest() -> None:
+    log = [Request("tv", "abcd", clicked="ab"), Request("tv", "dcba", clicked="a")]
+    # c and d: 0, b: 1/2, a: 1. Half of the pairs are not above 0, three quarters not above 1/2.
+    found = judgments(log, quantiles=[0.5, 0.75])
+    assert {item: one[-1] for (_, item), one in found.items()} == {"a": 2, "b": 1, "c": 0, "d": 0}
+    found = judgments(log, quantiles=[0.76])
+    assert {item: one[-1] for (_, item), one in found.items()} == dict.fromkeys("abcd", 0)
+
+
+def test_a_tenth_is_a_tenth() -> None:
+    items = "abcdefghij"
+    log = [Request("tv", items, clicked=items[n:]) for n in range(10)]
+    found = judgments(log, quantiles=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+    grades = {item: one[-1] for (_, item), one in found.items()}
+    assert grades == {item: n for n, item in enumerate(items)}
+
+
+def test_what_is_shown_too_seldom_has_no_label_but_counts_in_the_means() -> None:
+    log = [Request("tv", "a"), Request("tv", "a", clicked="a"), Request("pc", "a", clicked="a")]
+    found = judgments(log, prior=1, min_impressions=2)
+    same(found, {("tv", "a"): (2, 1, 0, 4 / 3, (1 + 2 / 3) / 3, (1 + 2 / 3) / 3)})
+
+
+def labels(log: Sequence[Request], **more: Any) -> set[tuple[str, str, float]]:
+    with opened(log, **more) as done:
+        rows = done.engine.rows(done.labels())
+    assert len(set(rows)) == len(rows)
+    return set(rows)
+
+
+def test_the_labels_of_a_request_are_its_own() -> None:
+    log = [Request("tv", "ab", clicked="a", bought="a"), Request("tv", "ab", clicked="b")]
+    assert labels(log) == {("r0", "a", 1), ("r1", "b", 1)}
+    grades = {"click": 1, "purchase": 3}
+    assert labels(log, labels={"grades": grades}) == {("r0", "a", 3), ("r1", "b", 1)}
+
+
+def test_pooled_labels_are_those_of_every_request_with_the_text() -> None:
+    log = [
+        Request("tv", "ab", clicked="a"),
+        Request("tv", "c"),
+        Request("TV", "c"),
+        Request(None, "a"),
+    ]
+    wanted = {(f"r{n}", item, one) for n in (0, 1) for item, one in (("a", 1), ("b", 0), ("c", 0))}
+    found = labels(log, labels={"pool": "query_item", "cuts": [0.5]})
+    assert found == wanted | {("r2", "c", 0)}
+
+
+DAYS: dict[str, Any] = {
+    "labels": {"pool": "query_item", "window": {"start": "2026-01-02", "end": "2026-01-04"}},
+    "evaluation": {"start": date(2026, 1, 4), "end": date(2026, 1, 5)},
+}
+WEEK = [
+    Request("tv", "a", clicked="a", hour=23.99),  # the day before
+    Request("tv", "ab", clicked="b", hour=24),  # the first moment of the window
+    Request("tv", "ab", hour=71.99),  # its last
+    Request("tv", "bc", clicked="c", hour=72),  # the first moment of the evaluation
+    Request("pc", "b", hour=95.99),
+    Request("tv", "ac", clicked="a", hour=96),  # the day after
+]
+
+
+def test_labels_are_learned_in_one_window_and_requests_evaluated_in_another() -> None:
+    with opened(WEEK, **DAYS) as done:
+        assert [tuple(row.values()) for row in done.judgments().to_pylist()] == [
+            ("tv", "a", 2, 0, 0, 0, 0, 0),
+            ("tv", "b", 2, 1, 0, 1, 0.5, 0.5),
+        ]
+        assert set(done.engine.rows(done.labels())) == {("r3", "a", 0), ("r3", "b", 0.5)}
+        shown = {row[:2] for row in done.engine.rows(done.rankings())}
+        assert shown == {("r3", "b"), ("r3", "c"), ("r4", "b")}
+
+
+def test_a_request_is_of_the_day_on_which_it_began() -> None:
+    late = asked([Request("tv", "ab", clicked="b", hour=47.9)], daily=False)
+    first = late["impressions"]["data"].to_pylist()
+    first[1]["at"] = MIDNIGHT + timedelta(hours=48.1)
+    late["impressions"]["data"] = pa.Table.from_pylist(first, SHOWN)
+    late["events"]["data"] = late["events"]["data"].drop_columns("at")
+    late["events"]["columns"].pop("time")
+    for start, rows in (("2026-01-02", 2), ("2026-01-03", 0)):
+        given = Clicks(**late, evaluation={"start": start, "end": "2026-01-04"})
+        both = {"pool": "query_item", "window": {"end": start}}
+        apart = Clicks(**late, labels=both, evaluation={"start": start})
+        for clicks in (given, apart):
+            with database(ENGINE) as engine, cleaned(clicks, engine) as done:
+                assert len(engine.rows(done.rankings())) == rows
+                assert done.tables.clicks.labels.pools is False or (
+                    done.judgments().num_rows == 2 - rows
+                )
+
+
+def test_an_evaluation_sees_its_days_alone_also_online_and_without_results() -> None:
+    found = {"request": [f"r{n}" for n in range(6)] + ["x3", "x4"], "query": ["tv"] * 8}
+    hours = [one.hour for one in WEEK] + [71.0, 73.0]
+    at = [MIDNIGHT + timedelta(hours=hour) for hour in hours]
+    table = pa.table({**found, "at": pa.array(at, pa.timestamp("us"))})
+    columns = {"request": "request", "query": "query", "time": "at"}
+    clicks = asked(WEEK, **DAYS, requests={"data": table, "columns": columns})
+    metrics = ["recall(rel=0.1)@1", "ndcg(gain=linear)@2", "ctr", "zero_result_rate"]
+    result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=metrics), ENGINE)
+    assert result.offline["recall(rel=0.1)@1"] == 1
+    assert result.offline["ndcg(gain=linear)@2"] == 1
+    online = {
+        row["metric"]: (row["numerator"], row["denominator"]) for row in result.online().to_pylist()
+    }
+    assert online == {"ctr": (1, 3), "zero_result_rate": (1, 3)}
+    assert result.rows["impressions"] == (10, 10)
+
+
+def test_labels_of_requests_that_are_not_evaluated_are_not_missing() -> None:
+    days = {"start": "2026-01-02", "end": "2026-01-04"}
+    assert labels(WEEK, evaluation=days) == {("r1", "b", 1)}
+    for pool in ({}, {"labels": POOL | {"window": {"end": "2026-01-02"}}}):
+        clicks = asked(WEEK, evaluation=days, **pool)
+        result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=["recall@5"]), ENGINE)
+        (row,) = result.offline.to_dicts()
+        assert row["n_missing"] == 0
+
+
+def test_the_evaluation_of_pooled_labels_is_that_of_the_labels_by_themselves() -> None:
+    given = {"labels": {"pool": "query_item", "rate": "coec", "prior": 1, "quantiles": [0.5, 0.9]}}
+    result = evaluate_clicks(sm.Spec(clicks=asked(LOG, **given), metrics=["ndcg@2", "mrr"]))
+    with opened(LOG, **given) as done:
+        rankings, truth = done.engine.table(done.rankings()), done.engine.table(done.labels())
+    apart = sm.evaluate(rankings.drop_columns(["system", "metric_date"]), truth, ["ndcg@2", "mrr"])
+    assert result.offline["ndcg@2"] == pytest.approx(apart["ndcg@2"], abs=1e-12)
+    assert result.offline["mrr"] == pytest.approx(apart["mrr"], abs=1e-12)
+
+
+def test_a_window_may_be_open_at_one_end() -> None:
+    days = {"labels": {"pool": "query_item", "window": {"end": "2026-01-02"}}}
+    with opened(WEEK, **days, evaluation={"start": "2026-01-02"}) as done:
+        assert [row["item_id"] for row in done.judgments().to_pylist()] == ["a"]
+        assert {row[0] for row in done.engine.rows(done.labels())} == {"r1", "r2", "r3", "r5"}
+
+
+JANUARY, LATE = {"start": "2026-01-01", "end": "2026-01-15"}, {"start": "2026-01-14"}
+WRONG: list[tuple[dict[str, Any], str]] = [
+    (
+        {"labels": POOL | {"window": JANUARY}, "evaluation": LATE},
+        r"labels.window \(from 2026-01-01 and before 2026-01-15\) and evaluation "
+        r"\(from 2026-01-14\) overlap",
+    ),
+    ({"labels": POOL | {"window": JANUARY}}, "go together.*; given only labels.window"),
+    ({"labels": POOL, "evaluation": LATE}, "go together.*; given only evaluation"),
+    ({"labels": {"window": JANUARY}}, "window: only for pool query_item, not impression"),
+    ({"labels": {"cuts": [0.1], "prior": 2}}, "prior, cuts: only for pool query_item"),
+    ({"labels": POOL | {"grades": {"click": 2}}}, "grades: only for pool impression, not query_i"),
+    ({"evaluation": {}}, "give start, end or both"),
+    ({"evaluation": {"start": "2026-01-02", "end": "2026-01-02"}}, "must come after the start"),
+    ({"evaluation": {"start": "soon"}}, "date"),
+    ({"labels": POOL | {"cuts": [0.5, 0.1]}}, "must rise"),
+    ({"labels": POOL | {"cuts": [0.1], "quantiles": [0.5]}}, "cuts or quantiles, not both"),
+    ({"labels": POOL | {"cuts": [0.1, 1.5]}}, "cuts of ctr are above 0 and at most 1"),
+    ({"labels": POOL | {"cuts": [0.0]}}, "cuts of ctr are above 0"),
+    ({"labels": POOL | {"rate": "coec", "cuts": [float("inf")]}}, "cuts of coec are above 0"),
+    ({"labels": POOL | {"quantiles": [1.0]}}, "quantiles lie between 0 and 1"),
+    ({"labels": POOL | {"prior": float("inf")}}, "prior"),
+    ({"labels": POOL | {"prior": -1}}, "prior"),
+    ({"labels": POOL | {"min_impressions": 0}}, "min_impressions"),
+    (
+        {"labels": POOL | {"rate": "cvr"}},
+        r"^clicks\.labels\.rate must be 'ctr', 'coec' or 'purchase_rate', given 'cvr'$",
+    ),
+    (
+        {"labels": POOL | {"cut": [0.1]}},
+        r"unknown key 'cut'; did you mean 'cuts'\?.*clicks\.labels",
+    ),
+    ({"cleaning": {"bots": 5}}, r"unknown key 'bots'; known: attribution.*\(in clicks\.cleaning\)"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG, ids=str)
+def test_what_is_wrong_is_told(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(sm.SpecError, match=message):
+        sm.Spec(clicks=asked(LOG, **wrong), metrics=["mrr"])
+
+
+WIDE = pa.table({"request_id": ["r"], "item_id": ["a"], "position": [1], "clicked": [1]})
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"labels": POOL}, r"pool query_item need log\.columns\.query"),
+        ({"evaluation": LATE}, r"need log\.columns\.time"),
+        (
+            {"labels": POOL | {"rate": "purchase_rate"}, "log": {"query": "item_id"}},
+            r"purchase_rate needs log\.columns\.actions\.purchase",
+        ),
+        (
+            {
+                "evaluation": LATE,
+                "log": {"time": "request_id"},
+                "requests": {"data": WIDE, "columns": {}},
+            },
+            r"need requests\.columns\.time",
+        ),
+    ],
+)
+def test_a_column_that_is_needed_is_named(more: dict[str, Any], message: str) -> None:
+    log = {"data": WIDE, "columns": more.pop("log", {})}
+    with pytest.raises(sm.SpecError, match=message):
+        sm.Spec(clicks={"log": log, **more}, metrics=["mrr"])
+
+
+def test_clicks_stand_in_place_of_labels() -> None:
+    with pytest.raises(sm.SpecError, match="take the place of rankings and labels; given labels"):
+        sm.Spec(clicks=asked(LOG), labels={"relation": "truth"}, metrics=["mrr"])
+
+
+def test_judgments_are_of_pooled_labels() -> None:
+    with opened(LOG) as done, pytest.raises(sm.SpecError, match="pool query_item; given pool impr"):
+        done.judgments()
+
+
+def test_a_wide_table_pools_too() -> None:
+    columns = {"query": "query_id", "clicked": "clicked", "actions": {"purchase": "bought"}}
+    table = pa.table(
+        {
+            "request_id": ["r", "r", "s"],
+            "query_id": ["tv", "tv", "tv"],
+            "item_id": ["a", "b", "a"],
+            "position": [1, 2, 1],
+            "clicked": [1, 0, 0],
+            "bought": [1, 0, 0],
+        }
+    )
+    labels = POOL | {"rate": "purchase_rate"}
+    clicks = Clicks(log={"data": table, "columns": columns}, labels=labels)
+    with database(ENGINE) as engine, cleaned(clicks, engine) as done:
+        assert [tuple(row.values()) for row in done.judgments().to_pylist()] == [
+            ("tv", "a", 2, 1, 1, 1, 0.5, 0.5),
+            ("tv", "b", 1, 0, 0, 0, 0, 0),
+        ]
+
+
+@pytest.mark.parametrize("name", ["postgres", "clickhouse", "spark", "sqlite"])
+@pytest.mark.parametrize("options", [{}, {"rate": "coec", "prior": 1, "quantiles": [0.5]}], ids=str)
+def test_the_text_is_portable(name: str, options: dict[str, Any]) -> None:
+    role = {"request": "r", "item": "i"}
+    clicks = Clicks(
+        impressions={"relation": "shown", "columns": role | {"query": "q", "position": "p"}},
+        events={"relation": "done", "columns": role | {"action": "a"}},
+        labels=POOL | options,
+    )
+    with duckdb.connect() as own, database(own) as engine:
+        own.execute("create table shown (r text, i text, q text, p bigint)")
+        own.execute("create table done (r text, i text, a text)")
+        with cleaned(clicks, engine) as done:
+            tables = done.tables
+    for text in (pooled(tables), labels_of(tables), labels_of(tables, POOLED)):
+        assert translated(text, dialect(name), {})
+
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "click-labels.md"
+
+
+def blocks(language: str) -> list[str]:
+    """The blocks of the page about labels."""
+    text = PAGE.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def test_the_spec_of_the_page_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "search.yml"
+    path.write_text(blocks("yaml")[0], encoding="utf-8")
+    clicks = sm.Spec.read(path).clicks
+    assert clicks is not None
+    assert str(clicks.labels.window) == "from 2026-01-01 and before 2026-01-15"
+
+
+def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks("python")
+    exec(compile(block, PAGE.name, "exec"), {})
+    assert capsys.readouterr().out == blocks("text")[0]
+
+
+def test_the_page_has_every_option() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for name in (*ClickLabels.model_fields, "evaluation", *COLUMNS):
+        assert f"`{name}" in page
