@@ -239,6 +239,17 @@ class Clicks(Model):
             )
         return self
 
+    @model_validator(mode="after")
+    def _each_by_itself(self) -> Clicks:
+        if self.impressions and self.impressions.columns.request is None:
+            raise ValueError("impressions need a column of requests; only a log can be without")
+        if self.log and self.log.columns.request is None:
+            if self.requests is not None:
+                raise ValueError("a log without a column of requests has no table of requests")
+            if self.log.first_position == "each":
+                raise ValueError("first_position: each needs a column of requests")
+        return self
+
     @property
     def columns(self) -> ImpressionColumns | None:
         """The columns of the impressions, where they are the user's own."""

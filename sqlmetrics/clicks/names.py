@@ -13,6 +13,9 @@ from sqlmetrics.template import identifier, literal
 DAY = "cast(to_timestamp({seconds}) at time zone 'UTC' as date)"
 """The day of a time in seconds."""
 
+NUMBER = "sqlmetrics_request"
+"""The request of a wide table that has none: the number of the row."""
+
 TEXTS = {
     "query": "query_text",
     "system": "system",
@@ -64,8 +67,7 @@ class Names:
 
     def impression_columns(self) -> Iterator[Column]:
         """An impression's columns, under their own names, beside its position."""
-        request = self.impressions.get("request", "row_number() over ()")
-        yield Column(f"cast({request} as varchar)", "request_id")
+        yield Column(f"cast({self.impressions['request']} as varchar)", "request_id")
         yield Column(f"cast({self.impressions['item']} as varchar)", "item_id")
         yield from self._texts(self.impressions)
         yield Column(self._seconds(self.impressions), "shown_at")
@@ -85,12 +87,11 @@ class Names:
     def event_columns(self, actions: tuple[str, ...]) -> Mapping[str, tuple[list[Column], str]]:
         """Action, or all of them -> the columns of its events, and what its rows meet."""
         given = self.events
-        request, item = given.get("request", "row_number() over ()"), given["item"]
         user = f"cast({given['user']} as varchar)" if "user" in given else "cast(null as varchar)"
         dwell = f"cast({given['dwell']} as double)" if "dwell" in given else "cast(null as double)"
         columns = [
-            Column(f"cast({request} as varchar)", "request_id"),
-            Column(f"cast({item} as varchar)", "item_id"),
+            Column(f"cast({given['request']} as varchar)", "request_id"),
+            Column(f"cast({given['item']} as varchar)", "item_id"),
             Column(user, "user_id"),
             Column(dwell, "dwell"),
             Column(self._seconds(given), "happened_at"),
@@ -157,7 +158,7 @@ def _ubi() -> Names:
 
 
 def _wide(log: Log) -> Names:
-    columns = _given(log.columns)
+    columns = {"request": NUMBER} | _given(log.columns)
     done = {action: identifier(name) for action, name in log.columns.done.items()}
     return Names(
         impressions=columns,

@@ -15,10 +15,11 @@ from sqlmetrics.clicks.names import DAY, names_of
 from sqlmetrics.clicks.online import Online, cutoffs, online
 from sqlmetrics.clicks.report import steps, totals
 from sqlmetrics.clicks.result import ClickResult, long
-from sqlmetrics.clicks.tables import JUDGED, LEFT_OUT, MENDED, ClickTables
+from sqlmetrics.clicks.tables import JUDGED, LEFT_OUT, MENDED, NUMBERED, ClickTables
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.opened import opened, source_relation
+from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.rollup import UNKNOWN
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
@@ -226,6 +227,10 @@ def _tables(clicks: Clicks, engine: Database) -> ClickTables:
         for name in ("log", "impressions", "events", "requests")
         if (source := getattr(clicks, name)) is not None
     }
+    names = names_of(clicks)
+    if clicks.log is not None and clicks.log.columns.request is None:
+        numbered = Relation("table", NUMBERED)
+        return ClickTables(clicks, names, numbered, numbered, unnumbered=relation["log"])
     first = relation.get("log") or relation.get("impressions") or relation["events"]
     events = relation.get("events", first)
-    return ClickTables(clicks, names_of(clicks), first, events, relation.get("requests"))
+    return ClickTables(clicks, names, first, events, relation.get("requests"))

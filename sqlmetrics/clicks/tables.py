@@ -6,7 +6,9 @@
     events ──────> acted ─────────────────────┘
 
 Only what is small is kept in tables: requests that are left out, the impressions of requests in
-which something is amiss, and the events. The impressions themselves are read where they are.
+which something is amiss, and the events. The impressions themselves are read where they are;
+only a wide table without requests is copied once, with its rows numbered, so that an impression
+and what was done with it have one number.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.clicks.log import CLICK, PURCHASE, Clicks
-from sqlmetrics.clicks.names import Names
+from sqlmetrics.clicks.names import NUMBER, Names
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.stage import Column, Stage
 from sqlmetrics.template import literal, number
 
-BOTS, LEFT_OUT, MENDED, JUDGED = (
-    f"sqlmetrics_{name}" for name in ("bots", "left_out", "mended", "judged_events")
+NUMBERED, BOTS, LEFT_OUT, MENDED, JUDGED = (
+    f"sqlmetrics_{name}"
+    for name in ("numbered_log", "bots", "left_out", "mended", "judged_events")
 )
 """Tables that are kept while a log is worked on."""
 
@@ -48,8 +51,10 @@ class ClickTables:
         clicks: What was said of it.
         impressions: Where the impressions are.
         events: Where the events are; the same in a wide table.
-        requests: Where the requests are, if they are known.
         names: What the columns are called there.
+        requests: Where the requests are, if they are known.
+        unnumbered: A wide table without requests; impressions and events are then read from
+            its numbered copy.
     """
 
     clicks: Clicks
@@ -57,9 +62,14 @@ class ClickTables:
     impressions: Relation
     events: Relation
     requests: Relation | None = None
+    unnumbered: Relation | None = None
 
     def kept(self) -> Iterator[Kept]:
         """The tables to keep, each after those that it reads."""
+        if self.unnumbered:
+            order = [self.names.impressions[role] for role in ("item", "position")]
+            view = {"order": order, "request": NUMBER, "relation": self.unnumbered}
+            yield Kept(NUMBERED, (self._stage("numbered", "numbered", **view),))
         if self.bots:
             yield Kept(BOTS, (*self._acted(), self._stage("found_bots", "bots", most=self._most)))
         if self.leaves_out:
