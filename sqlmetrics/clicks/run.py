@@ -123,14 +123,23 @@ class Cleaned:
 
     def per_request(self, asked: Sequence[Online]) -> Iterator[Stage]:
         """The stages to one row a request."""
-        yield from self.tables.shown()
-        yield from self._seen()
-        yield self._stage("answers", "answers", judged=JUDGED, click=CLICK, purchase=PURCHASE)
+        yield from self.answered()
         yield from self.tables.all_requests()
         yield self._stage("per_request", "per_request", **self._request_view(asked))
 
+    def answered(self) -> Iterator[Stage]:
+        """The stages to the impressions that are left, and to `answers` on them."""
+        yield from self.tables.shown()
+        yield from self._seen()
+        yield self._stage("answers", "answers", judged=JUDGED, click=CLICK, purchase=PURCHASE)
+
+    @property
+    def left(self) -> str:
+        """The stage of the impressions that are left."""
+        return "seen" if self._unseen is not None else "shown"
+
     def _request_view(self, asked: Sequence[Online]) -> dict[str, object]:
-        source = "seen" if self._unseen is not None else "shown"
+        source = self.left
         facts = ["system", *self.tables.names.segments]
         keys = [f"{source}.request_id"]
         columns = [Column(f"{source}.request_id", "request_id")]
@@ -170,7 +179,6 @@ class Cleaned:
 
     def rankings(self) -> str:
         """What was shown, as rankings: a list a request, in the order of the positions."""
-        source = "seen" if self._unseen is not None else "shown"
         columns = [
             Column("request_id", "query_id"),
             Column("item_id", "item_id"),
@@ -182,7 +190,7 @@ class Cleaned:
         ]
         listed = ",\n    ".join(map(str, columns))
         return with_stages(
-            [*self.tables.shown(), *self._seen()], f"select\n    {listed}\nfrom {source}"
+            [*self.tables.shown(), *self._seen()], f"select\n    {listed}\nfrom {self.left}"
         )
 
     def labels(self) -> str:

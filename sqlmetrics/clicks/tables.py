@@ -24,8 +24,7 @@ from sqlmetrics.stage import Column, Stage
 from sqlmetrics.template import literal, number
 
 NUMBERED, BOTS, LEFT_OUT, MENDED, JUDGED = (
-    f"sqlmetrics_{name}"
-    for name in ("numbered_log", "bots", "left_out", "mended", "judged_events")
+    f"sqlmetrics_{name}" for name in ("numbered_log", "bots", "left_out", "mended", "judged_events")
 )
 """Tables that are kept while a log is worked on."""
 
