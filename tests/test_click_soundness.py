@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -24,6 +26,8 @@ from sqlmetrics.dialect import dialect
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.translation import Translation
+
+PAGE = (Path(__file__).parent.parent / "docs" / "online.md").read_text(encoding="utf-8")
 
 Lists = Mapping[str, Sequence[str]]
 """Request -> its items, in order."""
@@ -365,7 +369,7 @@ def test_likeness_prints() -> None:
     found = compared({"r1": "abcd", "r2": "abcd"}, {"r1": "acxd", "r2": "abcd"}, 4)
     assert repr(found).splitlines() == [
         "shown beside ranked: 2 requests with both",
-        f"overlap@4 0.8750, rbo {found.rbo:.4f}; 1 requests differ (50.0%)",
+        f"overlap@4 0.8750, rbo {found.rbo:.4f}; requests that differ: 1 (50.0%)",
         "",
         "reason    items  requests",
         "skipped   1      1         ranked, and not shown though the list goes on: filters, stock",
@@ -411,3 +415,12 @@ def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(ours) == 7
     for name in ("clickhouse", "postgres", "spark"):
         assert all(Translation(dialect(name)).text(text) for text in ours)
+
+
+def test_the_page_says_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    scope: dict[str, Any] = {}
+    for code, _, said in re.findall(
+        r"^```python\n(.*?)^```\n(\n```text\n(.*?)```)?", PAGE, re.DOTALL | re.MULTILINE
+    ):
+        exec(code, scope)
+        assert capsys.readouterr().out == said

@@ -109,7 +109,7 @@ class Likeness:
             [
                 ", ".join([both, *alone]),
                 f"overlap@{self.k} {self.overlap:.4f}, rbo {self.rbo:.4f}; "
-                f"{self.n_differ:,} requests differ ({self.share:.1%})",
+                f"requests that differ: {self.n_differ:,} ({self.share:.1%})",
                 "",
                 aligned(["reason", "items", "requests", ""], rows),
             ]
