@@ -38,6 +38,7 @@ class Dialect:
         drop: What they are dropped with.
         hides_kept: Whether a query that has CTEs does not find what was kept, but computes it
             again; subqueries do find it.
+        day: The day of a time, in UTC where a time has a zone.
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
     """
 
@@ -60,6 +61,7 @@ class Dialect:
     keep: str = "create temporary table"
     drop: str = "drop table"
     hides_kept: bool = False
+    day: str = "cast({column} as date)"
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
 
 
@@ -80,7 +82,13 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {
         one.name: one
         for one in (
-            Dialect("duckdb", "DuckDB", "duckdb", micros="epoch_us(cast({column} as timestamp))"),
+            Dialect(
+                "duckdb",
+                "DuckDB",
+                "duckdb",
+                micros="epoch_us({column})",
+                day="cast(make_timestamp(epoch_us({column})) as date)",
+            ),
             Dialect("athena", "Amazon Athena", "athena", keep=""),
             Dialect(
                 "bigquery",

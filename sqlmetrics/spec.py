@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, ValidationError
 
 from sqlmetrics.clicks.log import Clicks, lowered
 from sqlmetrics.clicks.online import online
@@ -68,7 +68,7 @@ class Spec(Model):
     items: Items | None = None
     clicks: Clicks | None = None
     online: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
-    metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(min_length=1)
+    metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
     preset: str = "house"
     conventions: Mapping[str, Any] = {}
     by: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
@@ -248,6 +248,9 @@ class Spec(Model):
 
     def _problems(self) -> list[str]:
         """All that pydantic cannot know: metrics, options, and how they go together."""
+        if not (self.metrics or self.online):
+            given = "is empty" if "metrics" in self.model_fields_set else "is missing"
+            return [f"metrics {given}; name at least one, like ndcg@10"]
         problems = [] if self.preset in PRESETS else [unknown("preset", self.preset, PRESETS)]
         try:
             problems += [p for name, value in self._given.items() for p in _option(name, value)]

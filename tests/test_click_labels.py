@@ -128,12 +128,12 @@ Judgment = tuple[int, int, int, Fraction, Fraction, Fraction]
 
 
 def impressions(
-    log: Sequence[Request], repeats: bool
+    log: Sequence[Request],
 ) -> Iterator[tuple[str | None, str, int, bool, bool]]:
     """Query, item, position, whether clicked, whether bought: each item of a request once."""
     for one in log:
         for place, item in enumerate(one.items, start=1):
-            if repeats or one.items.index(item) == place - 1:
+            if one.items.index(item) == place - 1:
                 yield one.query, item, place, item in one.clicked, item in one.bought
 
 
@@ -149,10 +149,9 @@ def reference(
     min_impressions: int = 1,
     cuts: Sequence[float] = (),
     quantiles: Sequence[float] = (),
-    repeats: bool = False,
 ) -> dict[tuple[str, str], Judgment]:
     """(query, item) -> its judgment, from the formulas, in fractions."""
-    rows = list(impressions(log, repeats))
+    rows = list(impressions(log))
     by_position, by_pair = defaultdict(list), defaultdict(list)
     for query, item, place, clicked, bought in rows:
         by_position[place].append(clicked)
@@ -295,11 +294,11 @@ def test_what_nobody_looked_at_is_no_impression() -> None:
         same(judgments(log, rate=rate), reference(log, rate=rate))
 
 
-def test_repeated_impressions_count_where_they_are_kept() -> None:
-    kept = judgments(LOG, rate="coec", cleaning={"deduplicate": False})
-    same(kept, reference(LOG, rate="coec", repeats=True))
-    assert kept["shoés", "a"][0] == 2
-    assert judgments(LOG, rate="coec")["shoés", "a"][0] == 1
+def test_an_item_that_is_shown_twice_in_a_request_counts_once() -> None:
+    for deduplicate in (True, False):
+        found = judgments(LOG, rate="coec", cleaning={"deduplicate": deduplicate})
+        same(found, reference(LOG, rate="coec"))
+        assert found["shoés", "a"][0] == 1
 
 
 TEXTS = st.sampled_from(["tv", "TV", "tv ", " tv", "té", "te", "", None])
@@ -332,13 +331,12 @@ STEPS = st.sampled_from(
 
 
 @settings(max_examples=50, deadline=None)
-@given(log=st.lists(requests(), max_size=8), options=OPTIONS, steps=STEPS, repeats=st.booleans())
+@given(log=st.lists(requests(), max_size=8), options=OPTIONS, steps=STEPS)
 def test_any_log_is_what_the_formulas_say(
-    log: list[Request], options: dict[str, Any], steps: dict[str, Any], repeats: bool
+    log: list[Request], options: dict[str, Any], steps: dict[str, Any]
 ) -> None:
-    cleaning = {"deduplicate": not repeats}
-    found = judgments(log, cleaning=cleaning, **options, **steps)
-    same(found, reference(log, **options, **steps, repeats=repeats))
+    found = judgments(log, **options, **steps)
+    same(found, reference(log, **options, **steps))
 
 
 def test_a_log_without_a_click_has_rates_of_0_and_none_over_expected_clicks() -> None:

@@ -66,7 +66,7 @@ def shown_in(events: Sequence[Row]) -> dict[str, dict[str, int]]:
             position = event["event_attributes"]["position"]["ordinal"]
             lists[event["query_id"]][item_of(event)] = position
     return {
-        request: {item: position - min(items.values()) + 1 for item, position in items.items()}
+        request: {item: position + (min(items.values()) == 0) for item, position in items.items()}
         for request, items in lists.items()
     }
 
@@ -147,6 +147,7 @@ def dcg(grades: Sequence[int]) -> float:
 
 
 def rows_of(result: ClickResult) -> list[dict[str, Any]]:
+    assert result.offline is not None
     rows: list[dict[str, Any]] = result.offline.per_query().to_pylist()
     return rows
 
@@ -329,7 +330,7 @@ def test_nothing_is_left_out_unasked() -> None:
     result = cleaned({"deduplicate": False}, [], [EVENTS[0]])
     assert steps_of(result) == {}
     assert result.rows["click"] == (3, 3)
-    assert steps_of(cleaned({}, [twice])) == {("impressions", "repeated"): 1}
+    assert steps_of(cleaned({"deduplicate": False}, [twice])) == {("impressions", "repeated"): 1}
 
 
 def test_the_highest_grade_of_a_request_wins() -> None:
@@ -526,6 +527,32 @@ def test_clicks_and_rankings_are_two_ways() -> None:
 def test_online_metrics_that_are_none(text: str) -> None:
     with pytest.raises(sm.SpecError, match="online metric"):
         sm.Spec(clicks={"log": {"file": "x.csv"}}, metrics=["ndcg@3", text])
+
+
+def test_what_an_online_metric_needs_is_told() -> None:
+    shown = pa.Table.from_pylist([{"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}])
+    log = {"log": {"data": shown, "columns": {"clicked": "clicked"}}}
+    needs = "zero_result_rate needs the requests.*; time_to_first_click needs times"
+    with pytest.raises(sm.SpecError, match=needs):
+        evaluate_clicks(sm.Spec(clicks=log, metrics=["zero_result_rate", "time_to_first_click"]))
+    assert online(evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"])))[0]["value"] == 1
+
+
+@pytest.mark.parametrize("first_position", [0, 1, "each"])
+def test_positions_start_at_1_whatever_the_log_says(first_position: Any) -> None:
+    first = first_position if first_position != "each" else 0
+    rows = [
+        {"request_id": f"r{start}", "item_id": str(i), "position": start + i, "clicked": i == 1}
+        for start in ((first,) if first_position != "each" else (0, 1))
+        for i in range(3)
+    ]
+    data = pa.Table.from_pylist([row | {"clicked": int(row["clicked"])} for row in rows])
+    log = {"data": data, "first_position": first_position, "columns": {"clicked": "clicked"}}
+    result = evaluate_clicks(sm.Spec(clicks={"log": log}, metrics=["first_click_rank", "mrr"]))
+    assert online(result)[0]["value"] == 2
+    assert {row["mrr"] for row in rows_of(result)} == {0.5}
+    starts = {row["position"] for row in rows if row["item_id"] == "0"}
+    assert result.findings == {f"lists that start at position {start}": 1 for start in starts}
 
 
 def test_every_online_metric_says_what_it_is() -> None:

@@ -87,6 +87,8 @@ def clicks(
     with engine_of(db, connection, profiles) as engine:
         result = evaluate_clicks(asked, engine, per_query=per_query)
     if per_query:
+        if result.offline is None:
+            raise SpecError("--per-query is of metrics of lists, like ndcg@10; none is asked for")
         emit_result(result.offline, per_query, output, out)
         return
     text = json.dumps(result.to_dicts(), default=str) if output == "json" else repr(result)

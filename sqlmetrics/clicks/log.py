@@ -143,8 +143,9 @@ class Cleaning(Model):
             that the user did or was shown is left out.
         min_dwell: Clicks with a shorter stay, in seconds, are accidental.
         attribution_window: Events later than this after the impression are no answer to it.
-        deduplicate: Whether a repeated event (request, item, action) counts once, the first,
-            and an item that was shown twice in a request once, where it stood highest.
+        deduplicate: Whether a repeated event (request, item, action) counts once, the first. An
+            item that was shown twice in a request always counts once, where it stood highest:
+            else its events would count twice.
         same_position: Of two items at one position: `first` keeps the one shown first, `drop`
             neither, `keep` both, ranked by their ids.
         unseen: Leave out what stands more than so many positions below the last click of a
@@ -298,6 +299,17 @@ class Clicks(Model):
         for place, columns in self._timed.items():
             if columns.time is None:
                 raise ValueError(f"labels.window and evaluation need {place}.columns.time")
+        return self
+
+    @model_validator(mode="after")
+    def _each_by_itself(self) -> Clicks:
+        if self.impressions and self.impressions.columns.request is None:
+            raise ValueError("impressions need a column of requests; only a log can be without")
+        if self.log and self.log.columns.request is None:
+            if self.requests is not None:
+                raise ValueError("a log without a column of requests has no table of requests")
+            if self.log.first_position == "each":
+                raise ValueError("first_position: each needs a column of requests")
         return self
 
     @property

@@ -11,6 +11,9 @@ from sqlmetrics.stage import Column
 from sqlmetrics.template import identifier, literal
 from sqlmetrics.translation import Translation
 
+NUMBER = "sqlmetrics_request"
+"""The request of a wide table that has none: the number of the row."""
+
 TEXTS = {
     "query": "query_text",
     "system": "system",
@@ -48,7 +51,7 @@ class Names:
     first_position: FirstPosition = 1
     where: Mapping[str, str] = field(default_factory=dict)
     micros: str = ""
-    day: str = "cast({column} as date)"
+    day: str = ""
     at: Translation = field(default_factory=Translation)
 
     @property
@@ -73,8 +76,7 @@ class Names:
 
     def impression_columns(self) -> Iterator[Column]:
         """An impression's columns, under their own names, beside its position."""
-        request = self.impressions.get("request", "row_number() over ()")
-        yield Column(f"cast({request} as varchar)", "request_id")
+        yield Column(f"cast({self.impressions['request']} as varchar)", "request_id")
         yield Column(f"cast({self.impressions['item']} as varchar)", "item_id")
         yield from self._texts(self.impressions)
         yield Column(self._micros(self.impressions), "shown_at")
@@ -97,12 +99,11 @@ class Names:
     def event_columns(self, actions: tuple[str, ...]) -> Mapping[str, tuple[list[Column], str]]:
         """Action, or all of them -> the columns of its events, and what its rows meet."""
         given = self.events
-        request, item = given.get("request", "row_number() over ()"), given["item"]
         user = f"cast({given['user']} as varchar)" if "user" in given else "cast(null as varchar)"
         dwell = f"cast({given['dwell']} as double)" if "dwell" in given else "cast(null as double)"
         columns = [
-            Column(f"cast({request} as varchar)", "request_id"),
-            Column(f"cast({item} as varchar)", "item_id"),
+            Column(f"cast({given['request']} as varchar)", "request_id"),
+            Column(f"cast({given['item']} as varchar)", "item_id"),
             Column(user, "user_id"),
             Column(dwell, "dwell"),
             Column(self._micros(given), "happened_at"),
@@ -127,7 +128,9 @@ class Names:
         return self.at.expression(self.micros or self.at.dialect.micros, given["time"])
 
     def _day(self, given: Mapping[str, str]) -> str:
-        return self.day.format(column=given["time"]) if "time" in given else "cast(null as date)"
+        if "time" not in given:
+            return "cast(null as date)"
+        return (self.day or self.at.dialect.day).format(column=given["time"])
 
 
 UBI_OBJECT = "event_attributes ->> '$.object.object_id'"
@@ -189,7 +192,7 @@ def _ubi() -> Names:
 
 
 def _wide(log: Log) -> Names:
-    columns = _given(log.columns)
+    columns = {"request": NUMBER} | _given(log.columns)
     done = {action: identifier(name) for action, name in log.columns.done.items()}
     return Names(
         impressions=columns,

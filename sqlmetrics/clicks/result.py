@@ -25,14 +25,15 @@ class ClickResult:
         steps: What the cleaning left out, step by step.
         rows: `impressions` or an action -> how many rows were logged, and how many are left.
         findings: What is odd about the log, and how often.
-        offline: The metrics of the lists that were shown, with answers as labels.
+        offline: The metrics of the lists that were shown, with answers as labels; None if no
+            such metric was asked for.
     """
 
     spec: Spec
     steps: tuple[Step, ...]
     rows: Mapping[str, tuple[int, int]]
     findings: Mapping[str, int]
-    offline: Result
+    offline: Result | None
     _online: tuple[dict[str, Any], ...]
 
     def online(self) -> pa.Table:
@@ -53,12 +54,17 @@ class ClickResult:
             "rows": {what: {"logged": n[0], "left": n[1]} for what, n in self.rows.items()},
             "findings": dict(self.findings),
             "online": list(self._online),
-            "offline": self.offline.to_dicts(),
+            "offline": self.offline.to_dicts() if self.offline else [],
         }
 
     def __repr__(self) -> str:
         odd = "\n".join(f"{what}: {n:,}" for what, n in self.findings.items())
-        parts = [self.cleaning(), odd, _table(self._online), repr(self.offline)]
+        parts = [
+            self.cleaning(),
+            odd,
+            _table(self._online),
+            repr(self.offline) if self.offline else "",
+        ]
         return "\n\n".join(part for part in parts if part)
 
 

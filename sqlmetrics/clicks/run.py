@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from sqlmetrics.api import run
+from sqlmetrics.clicks.keeping import table, view
 from sqlmetrics.clicks.labels import POOLED, labels, pooled
 from sqlmetrics.clicks.log import LABELS, RANKINGS, Clicks
 from sqlmetrics.clicks.names import names_of
 from sqlmetrics.clicks.online import Online, cutoffs, online
 from sqlmetrics.clicks.report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.result import ClickResult, long
-from sqlmetrics.clicks.tables import BOTS, JUDGED, LEFT_OUT, MENDED, ClickTables
+from sqlmetrics.clicks.tables import BOTS, JUDGED, LEFT_OUT, MENDED, NUMBERED, ClickTables
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.opened import opened, source_relation
+from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.result import with_dates
 from sqlmetrics.rollup import UNKNOWN
 from sqlmetrics.spec import Spec
@@ -47,10 +49,14 @@ def evaluate_clicks(
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     asked = [online(text) for text in spec.online]
     with database(connection) as engine, cleaned(spec.clicks, engine) as log:
+        log.tables.check(asked)
         counts, findings = log.counts(), log.findings()
         sums = long(log.online(asked, spec).to_pylist(), asked, spec) if asked else []
-        with log.views():
-            offline = run(spec, opened(spec, engine), engine, check=check, per_query=per_query)
+        offline = None
+        if spec.metrics:
+            with log.views():
+                tables = opened(spec, engine)
+                offline = run(spec, tables, engine, check=check, per_query=per_query)
     done = tuple(steps(counts))
     return ClickResult(spec, done, totals(counts), findings, offline, tuple(sums))
 
@@ -70,14 +76,14 @@ class Cleaned:
     def counts(self) -> dict[tuple[str, str | None], int]:
         """(`impressions` or an action, why it was left out or None) -> rows."""
         tables = self.tables
-        view = {
+        told = {
             "left_out": LEFT_OUT if tables.leaves_out else "",
-            "mended": MENDED if tables.mends else "",
+            "mended": MENDED,
             "judged": JUDGED,
             "why": _WHY_OUT if tables.leaves_out else _WHY,
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
-        rows = self.engine.rows(with_stages(tables.left(), print_template("clicks/totals", view)))
+        rows = self.engine.rows(with_stages(tables.left(), print_template("clicks/totals", told)))
         counts = {(what, why): n for what, why, n in rows if n}
         later = ("repeated", "same position", "below the last click")
         removed = sum(counts.get((IMPRESSIONS, why), 0) for why in later)
@@ -88,7 +94,7 @@ class Cleaned:
         """What is odd about the log, and how often; nothing is left out for it."""
         tables = self.tables
         each = tables.names.first_position == "each"
-        view = {
+        told = {
             "logged": "as_logged" if each else "logged",
             "position": "position"
             if each
@@ -97,7 +103,7 @@ class Cleaned:
             "request": tables.names.requests.get("request", ""),
             "relation": tables.requests,
         }
-        select = print_template("clicks/findings", view)
+        select = print_template("clicks/findings", told)
         rows = self.engine.rows(with_stages(tables.kept_impressions(), select))
         named = {
             f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
@@ -107,13 +113,13 @@ class Cleaned:
     @contextmanager
     def views(self) -> Iterator[None]:
         """With rankings and labels as an evaluation reads them."""
-        made = [(RANKINGS, self.rankings(), "view"), (LABELS, self.labels(), "view")]
-        if self.tables.clicks.labels.pools:
-            own = labels(self.tables, POOLED)
-            made[1:] = [(POOLED, pooled(self.tables), "table"), (LABELS, own, "view")]
-        with ExitStack() as stack:
-            for one in made:
-                stack.enter_context(_made(self.engine, *one))
+        with ExitStack() as made:
+            kept = ""
+            if self.tables.clicks.labels.pools:
+                kept = POOLED
+                made.enter_context(table(self.engine, POOLED, pooled(self.tables)))
+            made.enter_context(view(self.engine, RANKINGS, self.rankings()))
+            made.enter_context(view(self.engine, LABELS, labels(self.tables, kept)))
             yield
 
     def online(self, asked: Sequence[Online], spec: Spec) -> pa.Table:
@@ -130,7 +136,7 @@ class Cleaned:
             for name in spec.by
             if name in self.tables.names.segments
         ]
-        view = {
+        told = {
             "keys": [
                 Column("day" if daily else "cast('1970-01-01' as date)", "metric_date"),
                 Column(f"coalesce(system, {literal(spec.title)})", "system"),
@@ -139,15 +145,24 @@ class Cleaned:
             "columns": [column for one in asked for column in one.columns()],
             "order": ["metric_date", "system", "segment_name", "segment_value"],
         }
-        select = print_template("clicks/online", view)
+        select = print_template("clicks/online", told)
         return with_dates(self.engine.table(with_stages(self.per_request(asked), select)))
 
     def per_request(self, asked: Sequence[Online]) -> Iterator[Stage]:
         """The stages to one row a request."""
-        yield from self.tables.evaluated()
-        yield from self.tables.answers()
+        yield from self.answered()
         yield from self.tables.all_requests()
         yield Stage("per_request", "clicks/per_request", self._request_view(asked))
+
+    def answered(self) -> Iterator[Stage]:
+        """The stages to the impressions that are evaluated, and to `answers` on them."""
+        yield from self.tables.evaluated()
+        yield from self.tables.answers()
+
+    @property
+    def left(self) -> str:
+        """The stage of the impressions that are evaluated."""
+        return self.tables.evaluates
 
     def _request_view(self, asked: Sequence[Online]) -> dict[str, object]:
         source = self.tables.evaluates
@@ -240,18 +255,8 @@ def cleaned(clicks: Clicks, engine: Database) -> Iterator[Cleaned]:
     with ExitStack() as made:
         for kept in tables.kept():
             select = with_stages(kept.stages, f"select *\nfrom {kept.stages[-1].name}")
-            made.enter_context(_made(engine, kept.name, select, "table"))
+            made.enter_context(table(engine, kept.name, select))
         yield Cleaned(tables, engine)
-
-
-def _made(engine: Database, name: str, select: str, kind: str) -> AbstractContextManager[None]:
-    """A table or a view of a query, while the block lasts; no view where there are none."""
-    dialect = engine.translation.dialect
-    if kind == "view" and not engine.translation.changes:
-        return engine.made(f"create temporary view {name} as\n{select}", f"drop view {name}")
-    if not dialect.keep:
-        raise SpecError(f"{dialect.title} keeps no table for a while, as a click log needs it")
-    return engine.made(f"{dialect.keep} {name} as\n{select}", f"{dialect.drop} {name}")
 
 
 def _tables(clicks: Clicks, engine: Database) -> ClickTables:
@@ -260,8 +265,10 @@ def _tables(clicks: Clicks, engine: Database) -> ClickTables:
         for name in ("log", "impressions", "events", "requests")
         if (source := getattr(clicks, name)) is not None
     }
+    names = names_of(clicks, engine.translation)
+    if clicks.log is not None and clicks.log.columns.request is None:
+        numbered = Relation("table", NUMBERED)
+        return ClickTables(clicks, names, numbered, numbered, unnumbered=relation["log"])
     first = relation.get("log") or relation.get("impressions") or relation["events"]
     events = relation.get("events", first)
-    return ClickTables(
-        clicks, names_of(clicks, engine.translation), first, events, relation.get("requests")
-    )
+    return ClickTables(clicks, names, first, events, relation.get("requests"))

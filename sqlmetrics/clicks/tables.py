@@ -6,23 +6,27 @@
     events ──────> acted ─────────────────────┘
 
 Only what is small is kept in tables: requests that are left out, the impressions of requests in
-which something is amiss, and the events. The impressions themselves are read where they are.
+which something is amiss, and the events. The impressions themselves are read where they are;
+only a wide table without requests is copied once, with its rows numbered, so that an impression
+and what was done with it have one number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.clicks.log import CLICK, PURCHASE, Clicks
-from sqlmetrics.clicks.names import EVENT, Names
+from sqlmetrics.clicks.names import EVENT, NUMBER, Names
+from sqlmetrics.clicks.online import Online
+from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.stage import Column, Stage
 from sqlmetrics.template import literal, number
 
-BOTS, LEFT_OUT, MENDED, JUDGED = (
-    f"sqlmetrics_{name}" for name in ("bots", "left_out", "mended", "judged_events")
+NUMBERED, BOTS, LEFT_OUT, MENDED, JUDGED = (
+    f"sqlmetrics_{name}" for name in ("numbered_log", "bots", "left_out", "mended", "judged_events")
 )
 """Tables that are kept while a log is worked on."""
 
@@ -48,8 +52,10 @@ class ClickTables:
         clicks: What was said of it.
         impressions: Where the impressions are.
         events: Where the events are; the same in a wide table.
-        requests: Where the requests are, if they are known.
         names: What the columns are called there.
+        requests: Where the requests are, if they are known.
+        unnumbered: A wide table without requests; impressions and events are then read from
+            its numbered copy.
     """
 
     clicks: Clicks
@@ -57,17 +63,30 @@ class ClickTables:
     impressions: Relation
     events: Relation
     requests: Relation | None = None
+    unnumbered: Relation | None = None
 
     def kept(self) -> Iterator[Kept]:
         """The tables to keep, each after those that it reads."""
+        if self.unnumbered:
+            order = [self.names.impressions[role] for role in ("item", "position")]
+            view = {"order": order, "request": NUMBER, "relation": self.unnumbered}
+            yield Kept(NUMBERED, (self._stage("numbered", "numbered", **view),))
         if self.bots:
             yield Kept(BOTS, (*self._acted(), self._stage("found_bots", "bots", most=self._most)))
         if self.leaves_out:
             view = {"bots": BOTS if self.bots else ""}
             yield Kept(LEFT_OUT, (*self._logged(), self._stage("found", "left_out", **view)))
-        if self.mends:
-            yield Kept(MENDED, tuple(self._mended()))
+        yield Kept(MENDED, tuple(self._mended()))
         yield Kept(JUDGED, tuple(self._judged()))
+
+    def check(self, asked: Sequence[Online]) -> None:
+        """Raise SpecError if the log has not what online metrics need."""
+        has = {"requests": self.requests is not None, "time": self.names.has_times, "": True}
+        lacks = [one for one in asked if not has[one.metric.needs]]
+        if lacks:
+            needs = {"requests": "the requests, also those without a result", "time": "times"}
+            what = "; ".join(f"{one} needs {needs[one.metric.needs]}" for one in lacks)
+            raise SpecError(f"the log lacks what metrics need: {what}")
 
     def shown(self) -> Iterator[Stage]:
         """The impressions that are left."""
@@ -76,7 +95,7 @@ class ClickTables:
         view = {
             "columns": [Column(f"kept.{name}", name) for name in known],
             "names": known,
-            "mended": MENDED if self.mends else "",
+            "mended": MENDED,
         }
         yield self._stage("shown", "shown", **view)
 
@@ -138,12 +157,6 @@ class ClickTables:
         return self.bots or self.clicks.cleaning.test is not None
 
     @property
-    def mends(self) -> bool:
-        """Whether single impressions may be left out."""
-        cleaning = self.clicks.cleaning
-        return cleaning.deduplicate or self._moves_out
-
-    @property
     def _moves_out(self) -> bool:
         """Whether an item may be left out because another stands where it does."""
         return self.clicks.cleaning.same_position != "keep"
@@ -185,16 +198,10 @@ class ClickTables:
         yield self._stage("kept", "kept", left_out=LEFT_OUT if self.leaves_out else "")
 
     def _mended(self) -> Iterator[Stage]:
-        cleaning = self.clicks.cleaning
         yield from self.kept_impressions()
         yield self._stage("troubled", "troubled")
         yield self._stage("copies", "copies")
-        yield self._stage(
-            "mended",
-            "mended",
-            deduplicate=cleaning.deduplicate,
-            same_position=cleaning.same_position,
-        )
+        yield self._stage("mended", "mended", same_position=self.clicks.cleaning.same_position)
 
     def _acted(self) -> Iterator[Stage]:
         """What was done, one row an event."""

@@ -1,0 +1,300 @@
+"""Offline and online metrics side by side: rank correlation, lags, opposite directions."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from statistics import correlation, fmean
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sqlmetrics as sm
+from sqlmetrics.clicks.abreast import SHOWN, Beside
+from sqlmetrics.clicks.beside import beside
+from sqlmetrics.clicks.correlation import ranks, spearman
+from sqlmetrics.clicks.run import evaluate_clicks
+from sqlmetrics.errors import SpecError
+
+START = date(2026, 1, 1)
+
+
+def rows(metric: str, values: list[float | None], k: int = 0, **more: Any) -> list[dict[str, Any]]:
+    """Rows of the fact table, one a day from START."""
+    of = {"spec": "x", "system": "s", "segment_name": "all", "segment_value": "all"} | more
+    return [
+        of
+        | {
+            "metric_date": START + timedelta(days=i),
+            "metric": metric,
+            "k": k,
+            "value": value,
+            "numerator": value,
+            "denominator": 1.0,
+        }
+        for i, value in enumerate(values)
+    ]
+
+
+def pair(one: list[float | None], two: list[float | None], **more: int) -> Any:
+    (found,) = beside(rows("ndcg", one, 10), rows("ctr", two), **more).pairs
+    return found
+
+
+# rank correlation
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        ([1, 2, 3], [1, 2, 3], 1.0),
+        ([1, 2, 3], [9, 4, 1], -1.0),
+        # squares of the differences of ranks 0 1 1: 1 - 6 x 2 / (3 x 8)
+        ([1, 2, 3], [1, 3, 2], 0.5),
+        # 1 - 6 x (1 + 1 + 1 + 1) / (4 x 15)
+        ([1, 2, 3, 4], [2, 1, 4, 3], 0.6),
+        # ranks 1.5 1.5 3 and 1 2 3: 1.5 / sqrt(1.5 x 2)
+        ([5, 5, 7], [1, 2, 3], 0.75**0.5),
+        ([1, 1, 1], [1, 2, 3], None),
+        ([1], [2], None),
+        ([], [], None),
+    ],
+)
+def test_spearman(one: list[float], two: list[float], expected: float | None) -> None:
+    assert spearman(one, two) == (expected if expected is None else pytest.approx(expected))
+
+
+def test_ranks_share_ties() -> None:
+    assert ranks([3, 1, 3, 3, 2]) == [4, 1, 4, 4, 2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12))
+def test_spearman_is_pearson_s_of_ranks(values: list[tuple[int, int]]) -> None:
+    one, two = map(list, zip(*values, strict=True))
+    if len(set(one)) < 2 or len(set(two)) < 2:
+        assert spearman(one, two) is None
+        return
+    assert spearman(one, two) == pytest.approx(correlation(places(one), places(two)), abs=1e-12)
+
+
+def places(values: list[int]) -> list[float]:
+    """The mean of the places that a value has in the sorted list."""
+    return [fmean(i for i, x in enumerate(sorted(values)) if x == value) for value in values]
+
+
+# the table
+
+
+def test_both_families_stand_on_one_line() -> None:
+    found = beside(
+        rows("ndcg", [0.5, 0.6], 10) + rows("mrr", [0.1, None]),
+        rows("ctr", [0.2, 0.3], 5) + rows("abandonment", [0.4]),
+    )
+    first, second = found.lines
+    assert (first.metric_date, first.system, first.segment_name) == (START, "s", "all")
+    assert (first.offline, first.online) == (
+        {"ndcg@10": 0.5, "mrr": 0.1},
+        {"ctr@5": 0.2, "abandonment": 0.4},
+    )
+    assert (second.offline, second.online) == ({"ndcg@10": 0.6}, {"ctr@5": 0.3})
+    assert [(p.offline, p.online, p.n_days) for p in found.pairs] == [
+        ("ndcg@10", "ctr@5", 2),
+        ("ndcg@10", "abandonment", 1),
+        ("mrr", "ctr@5", 1),
+        ("mrr", "abandonment", 1),
+    ]
+
+
+def test_systems_and_segments_are_kept_apart() -> None:
+    of_us = {"segment_name": "country", "segment_value": "us"}
+    offline = rows("ndcg", [1, 2, 3]) + rows("ndcg", [3, 2, 1], **of_us)
+    online = rows("ctr", [1, 2, 3]) + rows("ctr", [1, 2, 3], **of_us)
+    other = rows("ctr", [1, 2, 3], system="t")
+    found = beside(offline, online + other, least_days=3)
+    assert [(p.system, p.segment_value, p.correlation) for p in found.pairs] == [
+        ("s", "all", 1.0),
+        ("s", "us", -1.0),
+    ]
+    assert [line.place for line in found.lines[::3]] == [
+        ("s", "all", "all"),
+        ("t", "all", "all"),
+        ("s", "country", "us"),
+    ]
+    assert found.lines[3].offline == {}
+
+
+def test_days_may_be_texts_and_times() -> None:
+    offline = [row | {"metric_date": "2026-01-01"} for row in rows("ndcg", [1])]
+    online = [row | {"metric_date": datetime(2026, 1, 1, 12)} for row in rows("ctr", [1])]
+    (line,) = beside(offline, online).lines
+    assert (line.metric_date, line.offline, line.online) == (START, {"ndcg": 1.0}, {"ctr": 1.0})
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(SpecError, match="online: ctr has two values for 2026-01-01, system 's'"):
+        beside(rows("ndcg", [1]), rows("ctr", [1]) + rows("ctr", [2]))
+    with pytest.raises(SpecError, match=r"no day.*offline has 2026-01-01, system 's'.*'t'"):
+        beside(rows("ndcg", [1]), rows("ctr", [1], system="t"))
+    with pytest.raises(SpecError, match="offline has nothing"):
+        beside([], rows("ctr", [1]))
+    with pytest.raises(SpecError, match="given 7 and 2"):
+        beside(rows("ndcg", [1]), rows("ctr", [1]), least_days=2)
+
+
+# lags
+
+WAVE = [1.0, 5.0, 2.0, 8.0, 3.0, 9.0, 4.0, 7.0, 0.0, 6.0]
+
+
+@pytest.mark.parametrize("lag", [-3, -1, 0, 2])
+def test_the_lag_of_a_copy_is_found(lag: int) -> None:
+    """The online metric on a day is what the offline one was `lag` days before."""
+    after = {day + lag: value for day, value in enumerate(WAVE)}
+    found = pair([*WAVE, *[None] * 3], [after.get(day) for day in range(13)])
+    assert (found.lag, found.lagged) == (lag, 1.0)
+    assert found.lagged_days == len(WAVE) + min(lag, 0)
+    assert (found.correlation == 1.0) == (lag == 0)
+
+
+def test_lags_are_days_also_where_days_are_missing() -> None:
+    offline = [None if day == 4 else value for day, value in enumerate(WAVE)]
+    found = pair(offline, [None, None, *WAVE])
+    assert (found.lag, found.lagged, found.lagged_days) == (2, 1.0, 9)
+
+
+def test_of_equal_correlations_the_smallest_lag_counts() -> None:
+    rising = [float(day) for day in range(12)]
+    assert (pair(rising, rising).lag, pair(rising, rising).lagged) == (0, 1.0)
+
+
+def test_few_days_are_no_correlation() -> None:
+    few = pair([1, 2, 3, 4], [1, 2, 3, 4])
+    assert (few.n_days, few.correlation, few.lag, few.lagged, few.lagged_days) == (
+        *(4, None, None),
+        *(None, 0),
+    )
+    assert pair([1, 2, 3, 4], [1, 2, 3, 4], least_days=3).correlation == 1.0
+    assert pair([1, 2, 3, 4, 5], [1] * 5).correlation is None
+
+
+def test_lags_can_be_fewer() -> None:
+    assert pair([*WAVE, None], [None, *WAVE], lags=0).lag == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=6, max_size=14))
+def test_the_best_lag_is_the_best(values: list[tuple[int, int]]) -> None:
+    one, two = (list(map(float, side)) for side in zip(*values, strict=True))
+    by_lag = {}
+    for lag in range(-7, 8):
+        both = [(one[d], two[d + lag]) for d in range(len(one)) if 0 <= d + lag < len(two)]
+        rho = spearman(*zip(*both, strict=True)) if len(both) >= 5 else None
+        by_lag |= {} if rho is None else {lag: rho}
+    found = pair(one, two)
+    assert found.correlation == by_lag.get(0)
+    assert found.lagged == (pytest.approx(max(by_lag.values())) if by_lag else None)
+    if by_lag:
+        assert by_lag[found.lag] == pytest.approx(max(by_lag.values()))
+
+
+# opposite directions
+
+
+def test_days_on_which_one_rises_and_the_other_does_not() -> None:
+    found = beside(rows("ndcg", [1, 2, 3, 2, 2]), rows("ctr", [1, 2, 1, 1, 1]))
+    assert [(o.until.day, o.offline_change, o.online_change) for o in found.by_day] == [
+        (3, 1.0, -1.0),
+        (4, -1.0, 0.0),
+    ]
+    assert found.by_day[0].since == START + timedelta(days=1)
+
+
+def test_days_that_are_missing_are_stepped_over() -> None:
+    (one,) = beside(rows("ndcg", [1, None, 3]), rows("ctr", [3, 2, 1])).by_day
+    assert (one.since.day, one.until.day, one.online_change) == (1, 3, -2.0)
+
+
+def test_halves() -> None:
+    # 1.5 -> 4.5, the 9 in the middle is in neither; 5 -> 2
+    (one,) = beside(rows("ndcg", [1, 2, 9, 4, 5]), rows("ctr", [6, 4, 0, 3, 1])).by_half
+    assert (one.offline_change, one.online_change) == (3.0, -3.0)
+    assert (one.since, one.until) == (START, START + timedelta(days=4))
+    assert beside(rows("ndcg", [1, 2]), rows("ctr", [1, 2])).by_half == ()
+    assert beside(rows("ndcg", [1]), rows("ctr", [2])).by_half == ()
+
+
+def test_what_is_left_of_rounding_is_no_change() -> None:
+    assert beside(rows("ndcg", [0.3, 0.1 + 0.2]), rows("ctr", [1, 1])).by_day == ()
+
+
+# what is printed
+
+
+def test_it_prints() -> None:
+    found = beside(rows("ndcg", [1, 2, 3, 4, 5], 10), rows("ctr", [1, 2, 3, 5, 4]))
+    text = repr(found)
+    assert text.splitlines()[:2] == [
+        "day         system  segment  ndcg@10     ctr",
+        "2026-01-01  s       all       1.0000  1.0000",
+    ]
+    assert "s       all      ndcg@10  ctr        5   +0.9000         0   +0.9000      5" in text, (
+        text
+    )
+    assert "not the same way, day to day  system  segment  offline" in text
+    assert "2026-01-04 to 2026-01-05      s       all      ndcg@10 +1.0000  ctr -1.0000" in text
+    assert "first half" not in text
+
+
+def test_a_long_list_is_cut() -> None:
+    zigzag = [float(day % 2) for day in range(30)]
+    found = beside(rows("ndcg", zigzag), rows("ctr", [1 - value for value in zigzag]))
+    assert len(found.by_day) == 29
+    assert f"... {29 - SHOWN} more" in repr(found)
+
+
+def test_to_dicts() -> None:
+    told = beside(rows("ndcg", [1, 2]), rows("ctr", [2, 1])).to_dicts()
+    assert list(told) == ["lines", "pairs", "by_day", "by_half"]
+    assert told["lines"][0]["offline"] == {"ndcg": 1.0}
+    assert told["by_day"][0]["online_change"] == -1.0
+
+
+# from a log
+
+
+def test_of_a_log() -> None:
+    """A request a day; on the last its only click is at 6."""
+    log = [
+        {
+            "request_id": f"r{day}",
+            "item_id": f"i{position}",
+            "position": position,
+            "time": datetime(2026, 1, day, 10),
+            "clicked": int(position == day or position < 7 - day),
+        }
+        for day in range(1, 7)
+        for position in range(1, 7)
+    ]
+    spec = sm.Spec(
+        clicks={
+            "log": {
+                "data": pa.Table.from_pylist(log),
+                "columns": {"time": "time", "clicked": "clicked"},
+            },
+            "daily": True,
+        },
+        metrics=["rr", "ctr"],
+        name="shop",
+    )
+    result = evaluate_clicks(spec)
+    found: Beside = beside(result.offline.to_dicts(), result.online().to_pylist())
+    assert [line.metric_date.day for line in found.lines] == [1, 2, 3, 4, 5, 6]
+    (one,) = found.pairs
+    offline = [line.offline[one.offline] for line in found.lines]
+    online = [line.online["ctr"] for line in found.lines]
+    assert online == [5 / 6, 4 / 6, 3 / 6, 3 / 6, 2 / 6, 1 / 6]
+    assert offline == [1, 1, 1, 1, 1, 1 / 6]
+    assert one.correlation == spearman(offline, online)
