@@ -73,7 +73,7 @@ def _object(model: type[BaseModel], made: Node, models: Mapping[str, Node]) -> N
         has_default = isinstance(field.default, str | int) and field.default != ""
         told = {"default": field.default} if has_default else {}
         properties[name] = {"description": _meaning(model, name)} | _plain(own) | told
-    required = {"required": made["required"]} if "required" in made else {}
+    required = {"required": made["required"]} if "required" in made and model is not Spec else {}
     node = {"type": "object", "additionalProperties": False, "properties": properties}
     return node | required | _rules(model)
 
@@ -82,9 +82,10 @@ def _plain(node: Node) -> Node:
     """Without titles and defaults; a type or nothing as a list of types."""
     node = {key: value for key, value in node.items() if key not in ("title", "default")}
     types = [one.get("type") for one in node.get("anyOf", ())]
-    if types[1:] != ["null"] or len(node["anyOf"][0]) > 1:
+    if types[1:] != ["null"] or "type" not in node["anyOf"][0]:
         return node
-    return {key: value for key, value in node.items() if key != "anyOf"} | {"type": types}
+    own: Node = {key: value for key, value in node.items() if key != "anyOf"}
+    return {**own, **node["anyOf"][0], "type": types}
 
 
 def _inner(annotation: Any) -> type[BaseModel] | None:
@@ -100,9 +101,11 @@ def _rules(model: type[BaseModel]) -> Node:
         return {"oneOf": [{"required": [key]} for key in ("relation", "sql", "file")]}
     if model is RankingColumns:
         return {"not": {"required": ["score", "rank"]}}
-    if model is Spec and "grade" in RankingColumns.model_fields:
+    if model is Spec:
         columns = {"required": ["columns"], "properties": {"columns": {"required": ["grade"]}}}
-        return {"oneOf": [{"required": ["labels"]}, {"properties": {"rankings": columns}}]}
+        graded = {"required": ["rankings"], "properties": {"rankings": columns}}
+        forms = [{"required": ["clicks"]}, {"required": ["rankings", "labels"]}, graded]
+        return {"oneOf": forms, "anyOf": [{"required": [key]} for key in ("metrics", "online")]}
     return {}
 
 
@@ -132,6 +135,7 @@ def _conventions() -> Node:
 _SPECIAL: Mapping[str, Callable[[], Node]] = {
     "metrics": _metrics,
     "by": _by,
+    "online": _by,
     "preset": _preset,
     "conventions": _conventions,
 }

@@ -12,9 +12,9 @@ SCHEMA = "sqlmetrics.schema.json"
 """The schema's name beside a spec: the example's first line names it."""
 
 
-def example() -> str:
-    """The text of the example spec."""
-    return (folder() / "spec" / "example.yml").read_text(encoding="utf-8")
+def example(name: str = "example") -> str:
+    """The text of an example spec: `example`, or `clicks` for a click log."""
+    return (folder() / "spec" / f"{name}.yml").read_text(encoding="utf-8")
 
 
 def schema() -> str:
@@ -22,13 +22,14 @@ def schema() -> str:
     return (Path(__file__).parent / "spec.schema.json").read_text(encoding="utf-8")
 
 
-def write(path: Path, *, force: bool = False) -> str:
+def write(path: Path, *, force: bool = False, clicks: bool = False) -> str:
     """Write the example spec, and the schema beside it; say what was made and what is next.
 
     Args:
         path: Where the spec goes; its folder must be there.
         force: Whether to write over files that are there. A schema that is there is
             otherwise left as it is, a spec that is there is an error.
+        clicks: Whether it is of a click log.
 
     Raises:
         SpecError: If the spec is there already, or cannot be written.
@@ -38,7 +39,7 @@ def write(path: Path, *, force: bool = False) -> str:
     beside = path.parent / SCHEMA
     has_schema = beside.exists() and not force
     try:
-        _write(path, example(), "w" if force else "x")
+        _write(path, example("clicks" if clicks else "example"), "w" if force else "x")
         if not has_schema:
             _write(beside, schema(), "w")
     except FileExistsError:

@@ -31,6 +31,10 @@ INSTEAD = {
 """Keys that stand in the place of another one: its line, and theirs."""
 
 
+OF_CLICKS = ("clicks", "online")
+"""Keys that are explained in the example of a click log."""
+
+
 def uncommented(text: str) -> str:
     """The example with all that can be left out."""
     return "\n".join(OPTIONAL.sub(r"\1", line) for line in text.splitlines())
@@ -63,7 +67,7 @@ def given(text: str) -> set[str]:
     """The paths of all keys of a YAML text."""
 
     def walk(node: object, path: str = "") -> set[str]:
-        if not isinstance(node, dict) or path in ("conventions", "labels.grades"):
+        if not isinstance(node, dict) or path in ("conventions", "labels.grades", "clicks.labels.grades"):
             return set()
         here = {f"{path}.{key}".strip("."): value for key, value in node.items()}
         return set(here).union(*(walk(value, name) for name, value in here.items()))
@@ -111,9 +115,23 @@ def test_grades_may_stand_in_the_rankings(tmp_path: Path) -> None:
 
 def test_every_key_of_a_spec_has_an_example() -> None:
     shown = given(uncommented(EXAMPLE)) | set(INSTEAD) | {"rankings.columns.grade"}
-    assert shown == set(paths())
+    assert shown == {path for path in paths() if path.partition(".")[0] not in OF_CLICKS}
     for key in (*INSTEAD, "rankings.columns.grade"):
         assert re.search(rf"# .*\b{key.rsplit('.', 1)[-1]}: ", EXAMPLE), key
+
+
+def test_the_example_of_a_click_log_is_a_spec(tmp_path: Path) -> None:
+    text = starter.example("clicks")
+    assert read(text, tmp_path).online[0] == "ctr@5"
+    whole = uncommented(text)
+    assert read(whole, tmp_path).clicks is not None
+    shown = {path for path in given(whole) if path.startswith("clicks.")}
+    known = {path for path in paths() if path.startswith("clicks.")}
+    assert shown <= known
+    for table in ("impressions", "events", "requests", "cleaning"):
+        mine = {path for path in known if path.startswith(f"clicks.{table}.")}
+        places = {f"clicks.{table}.{place}" for place in ("relation", "sql", "where")}
+        assert mine - shown <= places, table
 
 
 def test_every_key_of_the_example_has_a_comment_above() -> None:

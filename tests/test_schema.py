@@ -184,7 +184,8 @@ def takes(node: dict[str, Any]) -> str:
     if "properties" in node or "additionalProperties" in node:
         return "keys" if "properties" in node else "text: number"
     kind = node["type"] if isinstance(node["type"], str) else node["type"][0]
-    return {"string": "text", "array": "a list", "boolean": "true or false"}[kind]
+    words = {"string": "text", "array": "a list", "boolean": "true or false"}
+    return (words | {"integer": "a whole number", "number": "a number"})[kind]
 
 
 def table() -> str:

@@ -40,16 +40,17 @@ def explain(name: str, preset: str | None) -> None:
 @click.command()
 @click.argument("file", default="sqlmetrics.yml")
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--clicks", is_flag=True, help="A spec of a click log.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of spec files instead.")
 @error_options
-def init(file: str, force: bool, schema: bool) -> None:
+def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
     """Write an example spec to FILE, with every key explained."""
     from sqlmetrics import starter
 
     if schema:
         click.echo(starter.schema(), nl=False)
         return
-    click.echo(starter.write(Path(file), force=force))
+    click.echo(starter.write(Path(file), force=force, clicks=clicks))
 
 
 @click.command()

@@ -10,10 +10,19 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 
 from sqlmetrics.clicks.days import Days
 from sqlmetrics.clicks.online import is_online
+from sqlmetrics.clicks.source import (
+    CLICK,
+    PURCHASE,
+    Events,
+    ImpressionColumns,
+    Impressions,
+    Log,
+    RequestColumns,
+    Requests,
+)
 from sqlmetrics.errors import SpecError
-from sqlmetrics.source import Model, Source, condition
+from sqlmetrics.source import Model, condition
 
-CLICK, PURCHASE = "click", "purchase"
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -30,105 +39,6 @@ def seconds(value: object) -> object:
         return float(number) * UNITS[unit]
     except (KeyError, ValueError):
         raise ValueError("is a duration like 30m: a number and s, m, h or d") from None
-
-
-class ImpressionColumns(Model):
-    """The columns of the impressions: one row an item that was shown.
-
-    Attributes:
-        request: One search: the list that was shown at once. None if every row is one by
-            itself, which only a wide table can be.
-        query: What was asked; equal texts are pooled.
-    """
-
-    request: str | None = "request_id"
-    query: str | None = None
-    item: str = "item_id"
-    position: str = "position"
-    system: str | None = None
-    user: str | None = None
-    time: str | None = None
-    segments: tuple[str, ...] = ()
-
-
-class EventColumns(Model):
-    """The columns of the events: one row something done with an item of a request."""
-
-    request: str = "request_id"
-    item: str = "item_id"
-    action: str = "action"
-    dwell: str | None = None
-    user: str | None = None
-    time: str | None = None
-
-
-class LogColumns(ImpressionColumns):
-    """The columns of a wide table: an impression, and what was done with it.
-
-    Attributes:
-        clicked: 1 where it was clicked.
-        actions: Action -> the column that is 1 where it was done, like {purchase: is_bought}.
-    """
-
-    clicked: str | None = None
-    actions: Mapping[str, str] = {}
-    dwell: str | None = None
-
-    @property
-    def done(self) -> Mapping[str, str]:
-        """Action -> its column."""
-        clicked = {CLICK: self.clicked} if self.clicked else {}
-        return clicked | dict(self.actions)
-
-
-class RequestColumns(Model):
-    """The columns of the requests: one row a search, also those without a result.
-
-    Attributes:
-        results: How many results it had; without it, a request without impressions had none.
-    """
-
-    request: str = "request_id"
-    query: str | None = None
-    system: str | None = None
-    user: str | None = None
-    time: str | None = None
-    results: str | None = None
-    segments: tuple[str, ...] = ()
-
-
-FirstPosition = Literal[0, 1, "each"]
-
-
-class Impressions(Source):
-    """Rows (request, item, position [, query, system, user, time, segments]).
-
-    Attributes:
-        first_position: The position of the first item: 0, 1, or `each` where some lists start at
-            0 and some at 1.
-    """
-
-    columns: ImpressionColumns = ImpressionColumns()
-    first_position: FirstPosition = 1
-
-
-class Events(Source):
-    """Rows (request, item, action [, dwell, user, time])."""
-
-    columns: EventColumns = EventColumns()
-
-
-class Log(Source):
-    """One wide table: impressions with what was done with them."""
-
-    columns: LogColumns = LogColumns()
-    first_position: FirstPosition = 1
-
-
-class Requests(Source):
-    """Rows (request [, query, system, user, time, results, segments])."""
-
-    columns: RequestColumns = RequestColumns()
 
 
 Seconds = Annotated[float, BeforeValidator(seconds)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from sqlmetrics.clicks.log import CLICK, Clicks, Events, FirstPosition, Impressions, Log
+from sqlmetrics.clicks.log import Clicks
+from sqlmetrics.clicks.source import CLICK, Events, FirstPosition, Impressions, Log
 from sqlmetrics.source import Model
 from sqlmetrics.stage import Column
 from sqlmetrics.template import identifier, literal

@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.clicks.log import CLICK, PURCHASE, Clicks
+from sqlmetrics.clicks.log import Clicks
 from sqlmetrics.clicks.names import EVENT, NUMBER, Names
 from sqlmetrics.clicks.online import Online
+from sqlmetrics.clicks.source import CLICK, PURCHASE
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.stage import Column, Stage
