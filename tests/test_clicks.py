@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
@@ -165,6 +166,51 @@ def test_one_command_from_the_two_files(shared: Path) -> None:
     assert "ubi_events   0.6450" in done.output
     told = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-o", "json"])
     assert json.loads(told.output)["rows"]["click"] == {"logged": 287, "left": 168}
+
+
+SPEC = """
+clicks:
+  impressions:
+    file: impressions.parquet
+    columns: {query: query, system: system, user: user_id, time: shown_at, segments: [country]}
+  events: {file: events.parquet, columns: {dwell: dwell, user: user_id, time: happened_at}}
+  cleaning: {min_dwell: 5s, attribution_window: 30m, max_events_per_user_hour: 200}
+  labels: {grades: {click: 1, purchase: 3}}
+metrics: [ndcg@5, ctr@3]
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--show", "depth"], "covers 80%: "),
+        (["--show", "soundness"], "no sample ratio mismatch"),
+        (["--show", "days"], "2026-01-11  old"),
+        (["--per-query"], "ndcg@5"),
+        (["-m", "ctr", "--by", "country"], "new     country  DE"),
+        (["-m", "ctr", "--per-query"], "--per-query is of metrics of lists"),
+        (["--show", "judgments"], "judgments are of labels of pool query_item"),
+        (["--ubi", "a", "b"], "give a spec, or the two files of --ubi"),
+    ],
+)
+def test_the_command_shows(tmp_path: Path, arguments: list[str], told: str) -> None:
+    simulate(tmp_path, requests=1_000, seed=2)
+    (tmp_path / "log.yml").write_text(SPEC)
+    done = sqlmetrics("clicks", str(tmp_path / "log.yml"), *arguments)
+    assert told in done.stdout + done.stderr
+
+
+def test_pooled_judgments_are_exported(tmp_path: Path) -> None:
+    simulate(tmp_path, requests=500, seed=2)
+    pooled = "labels: {pool: query_item, rate: coec, prior: 1}"
+    text = SPEC.replace("labels: {grades: {click: 1, purchase: 3}}", pooled)
+    (tmp_path / "log.yml").write_text(text)
+    done = sqlmetrics("clicks", str(tmp_path / "log.yml"), "--show", "judgments")
+    head, *rows = done.stdout.splitlines()
+    assert head == (
+        "query_text,item_id,n_impressions,n_clicks,n_purchases,expected_clicks,rate,grade"
+    )
+    assert len(rows) > 500
 
 
 # -- cleaning ---------------------------------------------------------------------------

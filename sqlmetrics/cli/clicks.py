@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sqlmetrics.cli.common import connection_options, emit_result, engine_of, error_options, writing
 from sqlmetrics.errors import SpecError
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec import Spec
 
 USUAL = (
     "ndcg@10",
@@ -26,6 +29,7 @@ USUAL = (
 
 GRADES = {"click": 1, "add_to_cart": 2, "purchase": 3}
 FORMATS = ("table", "json")
+SHOWN = ("depth", "days", "soundness", "judgments")
 
 
 @click.command()
@@ -39,6 +43,12 @@ FORMATS = ("table", "json")
 @click.option("-m", "--metric", "metrics", multiple=True, help="Like ndcg@10 or ctr@5.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by it; query_text is one.")
 @click.option("--per-query", is_flag=True, help="One row a request instead of the summary.")
+@click.option(
+    "--show",
+    type=click.Choice(SHOWN),
+    help="Instead: how deep people look, offline beside online metrics by day, whether the "
+    "comparison of systems is sound, or the labels that all requests of a query share.",
+)
 @click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
 @connection_options
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
@@ -51,6 +61,7 @@ def clicks(
     metrics: tuple[str, ...],
     by: tuple[str, ...],
     per_query: bool,
+    show: str | None,
     db: str | None,
     connection: str | None,
     profiles: str | None,
@@ -66,33 +77,79 @@ def clicks(
     sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10 -m ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.clicks.run import evaluate_clicks
+    asked = _asked(spec, ubi, metrics, by)
+    with engine_of(db, connection, profiles) as engine:
+        result = _shown(asked, engine, show) if show else _evaluated(asked, engine, per_query)
+    if per_query and not show:
+        emit_result(result, per_query, output, out)
+        return
+    told = result.to_dicts() if hasattr(result, "to_dicts") else result.to_pylist()
+    text = json.dumps(told, default=str) if output == "json" else _text(result)
+    if out is None:
+        click.echo(text)
+    else:
+        writing(out, lambda: Path(out).write_text(text + "\n", encoding="utf-8"))
+
+
+def _asked(
+    spec: str | None, ubi: tuple[str, str] | None, metrics: tuple[str, ...], by: tuple[str, ...]
+) -> Spec:
+    """The spec that is meant."""
     from sqlmetrics.spec import Spec
 
     if (spec is None) == (ubi is None):
         raise SpecError("give a spec, or the two files of --ubi")
     changed: dict[str, Any] = {"metrics": metrics} if metrics else {}
     changed |= {"by": by} if by else {}
-    if ubi:
-        log = {
-            "format": "ubi",
-            "requests": {"file": ubi[0]},
-            "events": {"file": ubi[1]},
-            "labels": {"grades": GRADES},
-        }
-        asked = Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **changed})
-    else:
+    if ubi is None:
         asked = Spec.read(spec or "")
-        asked = asked.having(online=(), **changed) if metrics else asked.having(**changed)
-    with engine_of(db, connection, profiles) as engine:
-        result = evaluate_clicks(asked, engine, per_query=per_query)
-    if per_query:
-        if result.offline is None:
-            raise SpecError("--per-query is of metrics of lists, like ndcg@10; none is asked for")
-        emit_result(result.offline, per_query, output, out)
-        return
-    text = json.dumps(result.to_dicts(), default=str) if output == "json" else repr(result)
-    if out is None:
-        click.echo(text)
-    else:
-        writing(out, lambda: Path(out).write_text(text + "\n", encoding="utf-8"))
+        return asked.having(**({"online": ()} if metrics else {}), **changed)
+    log = {
+        "format": "ubi",
+        "requests": {"file": ubi[0]},
+        "events": {"file": ubi[1]},
+        "labels": {"grades": GRADES},
+    }
+    return Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **changed})
+
+
+def _evaluated(asked: Spec, engine: Any, per_query: bool) -> Any:
+    """The whole report, or what its per-query table is taken from."""
+    from sqlmetrics.clicks.run import evaluate_clicks
+
+    result = evaluate_clicks(asked, engine, per_query=per_query)
+    if not per_query:
+        return result
+    if result.offline is None:
+        raise SpecError("--per-query is of metrics of lists, like ndcg@10; none is asked for")
+    return result.offline
+
+
+def _shown(asked: Spec, engine: Any, show: str) -> Any:
+    """One of SHOWN."""
+    from sqlmetrics.clicks.beside import beside
+    from sqlmetrics.clicks.depth import depth
+    from sqlmetrics.clicks.run import cleaned, evaluate_clicks
+    from sqlmetrics.clicks.soundness import soundness
+    from sqlmetrics.engines.translated import database
+
+    if asked.clicks is None:
+        raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
+    if show == "days":
+        daily = asked.clicks.model_copy(update={"daily": True})
+        result = evaluate_clicks(asked.having(clicks=daily, rankings=None, labels=None), engine)
+        return beside(
+            result.offline.to_dicts() if result.offline else [], result.online().to_pylist()
+        )
+    with database(engine) as opened, cleaned(asked.clicks, opened) as log:
+        if show == "judgments":
+            return log.judgments()
+        return (
+            depth(log, title=asked.title) if show == "depth" else soundness(log, title=asked.title)
+        )
+
+
+def _text(result: Any) -> str:
+    from sqlmetrics import report
+
+    return repr(result) if hasattr(result, "to_dicts") else report.csv(result).rstrip("\n")
