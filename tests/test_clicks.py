@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
@@ -196,8 +195,8 @@ metrics: [ndcg@5, ctr@3]
 def test_the_command_shows(tmp_path: Path, arguments: list[str], told: str) -> None:
     simulate(tmp_path, requests=1_000, seed=2)
     (tmp_path / "log.yml").write_text(SPEC)
-    done = sqlmetrics("clicks", str(tmp_path / "log.yml"), *arguments)
-    assert told in done.stdout + done.stderr
+    done = CliRunner().invoke(cli, ["clicks", str(tmp_path / "log.yml"), *arguments])
+    assert told in done.output + str(done.exception or "")
 
 
 def test_pooled_judgments_are_exported(tmp_path: Path) -> None:
@@ -205,8 +204,8 @@ def test_pooled_judgments_are_exported(tmp_path: Path) -> None:
     pooled = "labels: {pool: query_item, rate: coec, prior: 1}"
     text = SPEC.replace("labels: {grades: {click: 1, purchase: 3}}", pooled)
     (tmp_path / "log.yml").write_text(text)
-    done = sqlmetrics("clicks", str(tmp_path / "log.yml"), "--show", "judgments")
-    head, *rows = done.stdout.splitlines()
+    done = CliRunner().invoke(cli, ["clicks", str(tmp_path / "log.yml"), "--show", "judgments"])
+    head, *rows = done.output.splitlines()
     assert head == (
         "query_text,item_id,n_impressions,n_clicks,n_purchases,expected_clicks,rate,grade"
     )
