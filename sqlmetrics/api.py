@@ -237,6 +237,11 @@ def compile(
         SpecError: If the dialect or the plan is unknown or the spec cannot be compiled.
     """
     translation = Translation(named(dialect))
+    if spec.clicks is not None:
+        from sqlmetrics.clicks.script import script
+
+        texts = (translation.text(one).rstrip() for one in script(spec, translation))
+        return "\n\n".join(f"{one};" for one in texts) + "\n"
     tables = tables_of(spec, translation)
     offer = None
     if plan == FASTEST:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -27,11 +27,11 @@ class Written:
     """What a run wrote.
 
     Attributes:
-        result: The numbers.
+        result: The numbers; None if all of them are online metrics.
         rows: Table -> rows that now stand for the spec.
     """
 
-    result: Result
+    result: Result | None
     rows: dict[str, int]
 
 
@@ -51,14 +51,26 @@ def write(spec: Spec, engine: DuckDB, *, check: bool = True) -> Written:
         SqlmetricsError: As `evaluate` does, and if a table cannot be written.
     """
     tables = targets(spec)
-    result = run(spec, opened(spec, engine), engine, check=check)
-    rows = {"facts": _facts(result), "per_query": _per_query(result)}
+    result, facts = _evaluated(spec, engine, check=check)
+    rows = {"facts": _facts(facts)} | ({"per_query": _per_query(result)} if result else {})
+    tables = {table: name for table, name in tables.items() if table in rows}
     for table in tables:
         engine.register(NEW[table], rows[table])
     with engine.transaction():
-        for statement in statements(spec):
+        for statement in statements(spec, tables):
             engine.execute(statement)
     return Written(result, {name: rows[table].num_rows for table, name in tables.items()})
+
+
+def _evaluated(spec: Spec, engine: DuckDB, *, check: bool) -> tuple[Result | None, pa.Table]:
+    """The result of lists, and all rows of the fact table."""
+    if spec.clicks is None:
+        result = run(spec, opened(spec, engine), engine, check=check)
+        return result, result.summary()
+    from sqlmetrics.clicks.run import evaluate_clicks
+
+    clicks = evaluate_clicks(spec, engine, check=check)
+    return clicks.offline, clicks.facts()
 
 
 def targets(spec: Spec) -> dict[str, str]:
@@ -73,9 +85,14 @@ def targets(spec: Spec) -> dict[str, str]:
     return {"facts": spec.output.relation} | per_query
 
 
-def statements(spec: Spec) -> Iterator[str]:
-    """The statements that replace a spec's rows, inside one transaction."""
-    for table, name in targets(spec).items():
+def statements(spec: Spec, tables: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The statements that replace a spec's rows, inside one transaction.
+
+    Args:
+        spec: What is asked.
+        tables: What is written, of its `targets`; all of them if not given.
+    """
+    for table, name in (tables or targets(spec)).items():
         yield print_template(f"jobs/{table}", {"table": name})
         if table == "per_query":
             for measure in (one for one in spec.measures if not one.metric.pooled):
@@ -85,9 +102,8 @@ def statements(spec: Spec) -> Iterator[str]:
         yield f"insert into {relation(name)} by name select * from {NEW[table]}"
 
 
-def _facts(result: Result) -> pa.Table:
+def _facts(summary: pa.Table) -> pa.Table:
     """The summary, with what a job adds: no interval yet, the run, and when."""
-    summary = result.summary()
     rows = summary.num_rows
     now = datetime.now(UTC).replace(tzinfo=None)
     added = {

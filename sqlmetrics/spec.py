@@ -218,6 +218,8 @@ class Spec(Model):
         }
         if "baseline" in measure.metric.needs:
             decided["baseline"] = self.baseline
+        if self.clicks:
+            decided["clicks"] = self.clicks.definition
         text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

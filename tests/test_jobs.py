@@ -136,7 +136,7 @@ def test_a_run_that_fails_anywhere_changes_nothing(
     the_spec = sm.Spec.read(folder / path)
     texts = list(jobs.statements(the_spec))
     broken = [*texts[:failing], "select * from nowhere", *texts[failing:]]
-    monkeypatch.setattr(jobs, "statements", lambda _: iter(broken))
+    monkeypatch.setattr(jobs, "statements", lambda *_: iter(broken))
     database = str(folder / "shop.duckdb")
     with (
         open_database(database, writing=True) as connection,

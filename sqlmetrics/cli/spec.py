@@ -106,6 +106,7 @@ def verify(
 @error_options
 def run(spec: str, db: str, dry_run: bool, skip_input_checks: bool) -> None:
     """Evaluate SPEC and write its output tables, all of them or none."""
+    from sqlmetrics.api import compile as compiled
     from sqlmetrics.engines.duckdb import DuckDB, open_database
     from sqlmetrics.jobs import statements, targets, write
     from sqlmetrics.plan import plan
@@ -115,7 +116,7 @@ def run(spec: str, db: str, dry_run: bool, skip_input_checks: bool) -> None:
     the_spec = Spec.read(spec)
     targets(the_spec)
     if dry_run:
-        click.echo(script([plan(the_spec)]))
+        click.echo(compiled(the_spec) if the_spec.clicks else script([plan(the_spec)]))
         click.echo("".join(f"{text};\n\n" for text in statements(the_spec)), nl=False)
         return
     with open_database(db, writing=True) as connection, DuckDB(connection) as engine:

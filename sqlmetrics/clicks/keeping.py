@@ -6,22 +6,36 @@ from contextlib import AbstractContextManager
 
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import SpecError
+from sqlmetrics.translation import Translation
 
 
-def table(engine: Database, name: str, select: str) -> AbstractContextManager[None]:
-    """A table of a query's rows, while the block lasts.
+def made(at: Translation, name: str, select: str, *, is_view: bool = False) -> str:
+    """The statement that makes a table of a query's rows, for as long as a connection lasts.
+
+    Args:
+        at: The dialect.
+        name: Its name.
+        select: The query.
+        is_view: Whether a view will do; not every database has such views.
 
     Raises:
         SpecError: If the database has no such tables.
     """
-    dialect = engine.translation.dialect
-    if not dialect.keep:
-        raise SpecError(f"{dialect.title} keeps no table for a while, as a click log needs it")
-    return engine.made(f"{dialect.keep} {name} as\n{select}", f"{dialect.drop} {name}")
+    if is_view and not at.changes:
+        return f"create temporary view {name} as\n{select}"
+    if not at.dialect.keep:
+        raise SpecError(f"{at.dialect.title} keeps no table for a while, as a click log needs it")
+    return f"{at.dialect.keep} {name} as\n{select}"
+
+
+def table(engine: Database, name: str, select: str) -> AbstractContextManager[None]:
+    """A table of a query's rows, while the block lasts."""
+    create = made(engine.translation, name, select)
+    return engine.made(create, f"{engine.translation.dialect.drop} {name}")
 
 
 def view(engine: Database, name: str, select: str) -> AbstractContextManager[None]:
     """A view of a query, while the block lasts; a table where not every database has views."""
-    if engine.translation.changes:
-        return table(engine, name, select)
-    return engine.made(f"create temporary view {name} as\n{select}", f"drop view {name}")
+    create = made(engine.translation, name, select, is_view=True)
+    own = engine.translation.dialect.drop if engine.translation.changes else "drop view"
+    return engine.made(create, f"{own} {name}")

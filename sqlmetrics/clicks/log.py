@@ -21,7 +21,7 @@ from sqlmetrics.clicks.source import (
     Requests,
 )
 from sqlmetrics.errors import SpecError
-from sqlmetrics.source import Model, condition
+from sqlmetrics.source import Model, Source, condition
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -234,6 +234,17 @@ class Clicks(Model):
             return {}
         requests = {"requests": self.requests.columns} if self.requests else {}
         return {self._place: self.columns, **requests}
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """Its tables, as far as they are given."""
+        names = ("log", "impressions", "events", "requests")
+        return {name: source for name in names if (source := getattr(self, name)) is not None}
+
+    @property
+    def definition(self) -> str:
+        """What of it decides numbers, the data apart: how it is cleaned, what is a label."""
+        return self.model_dump_json(include={"format", "cleaning", "labels", "evaluation"})
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,20 @@ from sqlmetrics.result import Result
 from sqlmetrics.spec import Spec
 
 Rows = Sequence[Mapping[str, Any]]
+
+SCHEMA = pa.schema(
+    {
+        "spec": pa.string(),
+        "metric_date": pa.date32(),
+        **dict.fromkeys(("system", "segment_name", "segment_value", "metric"), pa.string()),
+        "k": pa.int64(),
+        **dict.fromkeys(("value", "numerator", "denominator"), pa.float64()),
+        **dict.fromkeys(("n_queries", "n_skipped", "n_missing"), pa.int64()),
+        "sum_sq": pa.float64(),
+        "definition_hash": pa.string(),
+    }
+)
+"""The columns of the fact table."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,9 +54,16 @@ class ClickResult:
     def online(self) -> pa.Table:
         """One row an online metric, day, system and segment: the fact table's columns.
 
-        value = numerator / denominator, NULL where the denominator is 0.
+        value = numerator / denominator, NULL where the denominator is 0; n_queries are the
+        requests. There is no sum of squares.
         """
-        return pa.Table.from_pylist(list(self._online))
+        return pa.Table.from_pylist(list(self._online), SCHEMA)
+
+    def facts(self) -> pa.Table:
+        """The rows of the fact table: online metrics, and those of the lists."""
+        return pa.concat_tables(
+            [self.online(), *([self.offline.summary().cast(SCHEMA)] if self.offline else [])]
+        )
 
     def cleaning(self) -> str:
         """The report of the cleaning as a table."""
@@ -84,11 +106,21 @@ def long(
             "value": _ratio(row[f"{one.column}_numerator"], row[f"{one.column}_denominator"]),
             "numerator": row[f"{one.column}_numerator"],
             "denominator": row[f"{one.column}_denominator"],
-            "n_requests": row["n_requests"],
+            "n_queries": row["n_requests"],
+            "n_skipped": 0,
+            "n_missing": 0,
+            "sum_sq": None,
+            "definition_hash": definition_hash(spec, str(one)),
         }
         for row in rows
         for one in asked
     ]
+
+
+def definition_hash(spec: Spec, metric: str) -> str:
+    """A short hash of all that decides an online metric's numbers, the data apart."""
+    text = f"{metric} {spec.clicks.definition if spec.clicks else ''}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:
@@ -109,7 +141,7 @@ def _table(rows: Rows) -> str:
         value = "-" if row["value"] is None else f"{row['value']:.4f}"
         line = lines.setdefault(tuple(str(row[name]) for name in PLACES), {})
         line |= {name: str(row[name]) for name in places} | {_name(row): value}
-        line["requests"] = f"{row['n_requests']:,}"
+        line["requests"] = f"{row['n_queries']:,}"
     heads = {name: PLACES[name] for name in places} | {n: n for n in (*names, "requests")}
     cells = [heads, *lines.values()]
     widths = {name: max(len(one[name]) for one in cells) for name in heads}

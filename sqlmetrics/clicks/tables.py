@@ -18,13 +18,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.names import EVENT, NUMBER, Names
+from sqlmetrics.clicks.names import EVENT, NUMBER, Names, names_of
 from sqlmetrics.clicks.online import Online
 from sqlmetrics.clicks.source import CLICK, PURCHASE
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import Relation
+from sqlmetrics.sql import with_stages
 from sqlmetrics.stage import Column, Stage
 from sqlmetrics.template import literal, number
+from sqlmetrics.translation import Translation
 
 NUMBERED, BOTS, LEFT_OUT, MENDED, JUDGED = (
     f"sqlmetrics_{name}" for name in ("numbered_log", "bots", "left_out", "mended", "judged_events")
@@ -43,6 +45,11 @@ class Kept:
 
     name: str
     stages: tuple[Stage, ...]
+
+    @property
+    def text(self) -> str:
+        """Its rows as a query."""
+        return with_stages(self.stages, f"select *\nfrom {self.stages[-1].name}")
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,11 @@ class ClickTables:
     def evaluates(self) -> str:
         """The last stage of the impressions that are evaluated."""
         return "evaluated" if self.clicks.evaluation is not None else self.last
+
+    def answered(self) -> Iterator[Stage]:
+        """The impressions that are evaluated, and `answers` on them."""
+        yield from self.evaluated()
+        yield from self.answers()
 
     def answers(self) -> Iterator[Stage]:
         """What was done with an impression."""
@@ -252,3 +264,20 @@ class ClickTables:
     @staticmethod
     def _stage(name: str, template: str, **view: object) -> Stage:
         return Stage(name, f"clicks/{template}", view)
+
+
+def tables_of(clicks: Clicks, relations: Mapping[str, Relation], at: Translation) -> ClickTables:
+    """The tables of a log.
+
+    Args:
+        clicks: What was said of it.
+        relations: Where each of its sources is.
+        at: The dialect of the database.
+    """
+    names = names_of(clicks, at)
+    if clicks.log is not None and clicks.log.columns.request is None:
+        numbered = Relation("table", NUMBERED)
+        return ClickTables(clicks, names, numbered, numbered, unnumbered=relations["log"])
+    first = relations.get("log") or relations.get("impressions") or relations["events"]
+    events = relations.get("events", first)
+    return ClickTables(clicks, names, first, events, relations.get("requests"))
