@@ -370,6 +370,15 @@ def test_cleaning_leaves_out_what_it_says_and_nothing_else(case: str) -> None:
     assert {why for _, why in left_out} <= set(REASONS)
 
 
+def test_progress_is_told() -> None:
+    told: list[tuple[int, ...]] = []
+    shown = pa.Table.from_pylist([{"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}])
+    log = {"log": {"data": shown, "columns": {"clicked": "clicked"}}}
+    spec = sm.Spec(clicks=log, metrics=["ctr", "mrr"])
+    evaluate_clicks(spec, progress=lambda *step: told.append(step))
+    assert told == [(step, 5, 0) for step in range(1, 6)]
+
+
 def test_nothing_is_left_out_unasked() -> None:
     twice = {"request_id": "r1", "item_id": "b", "position": 2}
     result = cleaned({"deduplicate": False}, [], [EVENTS[0]])
@@ -556,6 +565,19 @@ def near(value: Any) -> Any:
             "must rise",
         ),
         ({"format": "ubi2", "events": {"file": "x"}}, "must be"),
+        (
+            {"log": {"file": "x"}, "cleaning": {"min_dwell": 5}},
+            "min_dwell needs log.columns.dwell",
+        ),
+        (
+            {
+                "impressions": {"file": "x", "columns": {"time": "t"}},
+                "events": {"file": "x"},
+                "cleaning": {"attribution_window": "1h", "max_events_per_user_hour": 9},
+            },
+            "attribution_window needs events.columns.time; max_events_per_user_hour needs "
+            "events.columns.user and events.columns.time",
+        ),
     ],
 )
 def test_wrong_logs_are_refused(given: Row, problem: str) -> None:

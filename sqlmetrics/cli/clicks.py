@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import connection_options, emit_result, engine_of, error_options, writing
+from sqlmetrics.cli.common import (
+    connection_options,
+    emit_result,
+    engine_of,
+    error_options,
+    progress_bar,
+    writing,
+)
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -117,7 +124,8 @@ def _evaluated(asked: Spec, engine: Any, per_query: bool) -> Any:
     """The whole report, or what its per-query table is taken from."""
     from sqlmetrics.clicks.run import evaluate_clicks
 
-    result = evaluate_clicks(asked, engine, per_query=per_query)
+    with progress_bar("steps of the log") as told:
+        result = evaluate_clicks(asked, engine, per_query=per_query, progress=told)
     if not per_query:
         return result
     if result.offline is None:

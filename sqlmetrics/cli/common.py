@@ -93,14 +93,19 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
         TimeRemainingColumn,
     )
 
-    rows = TextColumn("{task.fields[rows]:,} rows")
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), rows)
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rows]}"),
+    )
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     with Progress(*columns, *times, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, visible=False, rows=0)
+        task = bar.add_task(what, visible=False, rows="")
 
-        def told(done: int, total: int, rows: int) -> None:
-            bar.update(task, completed=done, total=total, rows=rows, visible=True)
+        def told(done: int, total: int, n_rows: int) -> None:
+            many = f"{n_rows:,} rows" if n_rows else ""
+            bar.update(task, completed=done, total=total, rows=many, visible=True)
 
         yield told
 

@@ -141,6 +141,14 @@ class ClickLabels(Model):
         return self.pool == "query_item"
 
 
+NEEDS = {
+    "min_dwell": ("dwell",),
+    "attribution_window": ("time",),
+    "max_events_per_user_hour": ("user", "time"),
+}
+"""Option of the cleaning -> the columns of the events that it looks at."""
+
+
 class Clicks(Model):
     """A click log: impressions and events, one wide table, or User Behavior Insights.
 
@@ -190,6 +198,24 @@ class Clicks(Model):
         if self.labels.rate == "purchase_rate" and not bought:
             raise ValueError(f"rate purchase_rate needs {self._place}.columns.actions.{PURCHASE}")
         return self
+
+    @model_validator(mode="after")
+    def _can_be_cleaned(self) -> Clicks:
+        if self.format == "ubi":
+            return self
+        lacks = []
+        for name, roles in NEEDS.items():
+            table = "log" if self.log else "events"
+            missing = [role for role in roles if not self._has(table, role)]
+            if getattr(self.cleaning, name) is not None and missing:
+                columns = " and ".join(f"{table}.columns.{role}" for role in missing)
+                lacks.append(f"{name} needs {columns}")
+        if lacks:
+            raise ValueError(f"cleaning: {'; '.join(lacks)}")
+        return self
+
+    def _has(self, table: str, role: str) -> bool:
+        return getattr(getattr(self, table).columns, role) is not None
 
     @model_validator(mode="after")
     def _days_apart(self) -> Clicks:

@@ -21,6 +21,7 @@ from sqlmetrics.clicks.sums import sums
 from sqlmetrics.clicks.tables import JUDGED, LEFT_OUT, MENDED, ClickTables, tables_of
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import SpecError
+from sqlmetrics.execution import Progress
 from sqlmetrics.inputs.opened import opened, source_relation
 from sqlmetrics.result import with_dates
 from sqlmetrics.spec import Spec
@@ -29,7 +30,12 @@ from sqlmetrics.stage import Stage
 
 
 def evaluate_clicks(
-    spec: Spec, connection: Any = None, *, check: bool = True, per_query: bool = True
+    spec: Spec,
+    connection: Any = None,
+    *,
+    check: bool = True,
+    per_query: bool = True,
+    progress: Progress | None = None,
 ) -> ClickResult:
     """Clean a click log, and compute its online metrics and those of its labels.
 
@@ -38,25 +44,33 @@ def evaluate_clicks(
         connection: Where its relations are; see `evaluate`.
         check: Whether to look for mistakes in what is left of the log.
         per_query: Whether to fetch the table of one row a request.
+        progress: Is told after each step how many of how many are done, and 0.
 
     Raises:
-        SpecError: If the spec has no clicks.
+        SpecError: If the spec has no clicks, or the log has not what a metric needs.
         InputError: If the log cannot be read.
     """
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     asked = [online(text) for text in spec.online]
-    with database(connection) as engine, cleaned(spec.clicks, engine) as log:
+    with database(connection) as engine, cleaned(spec.clicks, engine, progress) as log:
         log.tables.check(asked)
         counts, findings = log.counts(), log.findings()
-        sums = long(log.online(asked, spec).to_pylist(), asked, spec) if asked else []
+        log.tell(COUNTED)
+        rows = long(log.online(asked, spec).to_pylist(), asked, spec) if asked else []
+        log.tell(ADDED_UP)
         offline = None
         if spec.metrics:
             with log.views():
                 tables = opened(spec, engine)
                 offline = run(spec, tables, engine, check=check, per_query=per_query)
+        log.tell(EVALUATED)
     done = tuple(steps(counts))
-    return ClickResult(spec, done, totals(counts), findings, offline, tuple(sums))
+    return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows))
+
+
+COUNTED, ADDED_UP, EVALUATED = 1, 2, 3
+"""Steps after the tables of a log were made."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +80,18 @@ class Cleaned:
     Attributes:
         tables: Its stages.
         engine: Where they are.
+        progress: Is told after each step.
     """
 
     tables: ClickTables
     engine: Database
+    progress: Progress | None = None
+
+    def tell(self, step: int) -> None:
+        """Tell that a step is done; they are counted from the first after the tables."""
+        if self.progress:
+            made = len(list(self.tables.kept()))
+            self.progress(made + step, made + EVALUATED, 0)
 
     def counts(self) -> dict[tuple[str, str | None], int]:
         """(`impressions` or an action, why it was left out or None) -> rows."""
@@ -164,13 +186,17 @@ _WHY_OUT = f"coalesce(left_out.reason, {_INCOMPLETE})"
 
 
 @contextmanager
-def cleaned(clicks: Clicks, engine: Database) -> Iterator[Cleaned]:
+def cleaned(
+    clicks: Clicks, engine: Database, progress: Progress | None = None
+) -> Iterator[Cleaned]:
     """A log, cleaned, while the block lasts."""
-    tables = _tables(clicks, engine)
+    log = Cleaned(_tables(clicks, engine), engine, progress)
+    there = list(log.tables.kept())
     with ExitStack() as made:
-        for kept in tables.kept():
+        for done, kept in enumerate(there, 1):
             made.enter_context(table(engine, kept.name, kept.text))
-        yield Cleaned(tables, engine)
+            log.tell(done - len(there))
+        yield log
 
 
 def _tables(clicks: Clicks, engine: Database) -> ClickTables:
