@@ -276,6 +276,9 @@ class Spec(Model):
         problems = ["a segment column cannot be called all"] if "all" in folded else []
         if len(set(folded)) < len(folded):
             problems.append(f"by names a column twice: {', '.join(self.by)}")
+        if self.clicks:
+            known = self.clicks.segments
+            problems += [f"by: {unknown('segment', n, known)}" for n in self.by if n not in known]
         if (self.labels is None) != (self.rankings.columns.grade is not None):
             problems.append(
                 "give labels, or the column of grades that the rankings have; one of both"

@@ -590,6 +590,26 @@ def test_clicks_and_rankings_are_two_ways() -> None:
         sm.Spec(clicks={"log": {"file": "x.csv"}}, rankings={"file": "y"}, metrics=["ctr"])
 
 
+def test_by_names_segments_of_the_log() -> None:
+    log = {"log": {"file": "x", "columns": {"segments": ["order", "country"]}}}
+    with pytest.raises(sm.SpecError, match="by: unknown segment 'county'; did you mean 'country'"):
+        sm.Spec(clicks=log, metrics=["ctr"], by=["county"])
+    row = {"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}
+    data = pa.Table.from_pylist([row | {"order": None, "country": "o'x"}])
+    columns = {"clicked": "clicked", "segments": ["order", "country"]}
+    spec = sm.Spec(
+        clicks={"log": {"data": data, "columns": columns}},
+        metrics=["ctr", "mrr"],
+        by=["order", "country"],
+    )
+    result = evaluate_clicks(spec)
+    wanted = [("all", "all"), ("country", "o'x"), ("order", "(unknown)")]
+    assert [(row["segment_name"], row["segment_value"]) for row in online(result)] == wanted
+    assert result.offline is not None
+    there = {(row["segment_name"], row["segment_value"]) for row in result.offline.to_dicts()}
+    assert there == set(wanted)
+
+
 @pytest.mark.parametrize("text", ["abandonment@3", "ctr@0", "ctr@x"])
 def test_online_metrics_that_are_none(text: str) -> None:
     with pytest.raises(sm.SpecError, match="online metric"):

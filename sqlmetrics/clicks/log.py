@@ -141,6 +141,9 @@ class ClickLabels(Model):
         return self.pool == "query_item"
 
 
+QUERY_TEXT = "query_text"
+"""The column of the rankings that has what was asked."""
+
 NEEDS = {
     "min_dwell": ("dwell",),
     "attribution_window": ("time",),
@@ -260,6 +263,11 @@ class Clicks(Model):
             return {}
         requests = {"requests": self.requests.columns} if self.requests else {}
         return {self._place: self.columns, **requests}
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """What `by` can name."""
+        return (*(self.columns.segments if self.columns else ()), QUERY_TEXT)
 
     @property
     def sources(self) -> Mapping[str, Source]:

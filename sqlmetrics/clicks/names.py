@@ -36,7 +36,7 @@ class Names:
         events: Of the events: `action` and what else is known; in a wide table without action.
         done: Of a wide table: action -> the column that says that it was done.
         requests: Of the requests.
-        segments: Columns of impressions (and requests) that are segments.
+        segments: Columns of impressions (and requests) that are segments, as SQL.
         first_position: The position of the first item, or `each`.
         where: Table -> what its rows meet, of `impressions`, `events` and `requests`.
         micros: How a time is read as microseconds.
@@ -83,7 +83,7 @@ class Names:
         yield Column(self._micros(self.impressions), "shown_at")
         yield Column(self._day(self.impressions), "metric_date")
         for name in self.segments:
-            yield Column(f"cast({identifier(name)} as varchar)", name)
+            yield Column(f"cast({name} as varchar)", name)
 
     def request_columns(self) -> Iterator[Column]:
         """A request's columns, of the first of its rows."""
@@ -95,7 +95,7 @@ class Names:
         results = self.requests.get("results", "0")
         yield Column(f"max(cast({results} as bigint))", "n_results")
         for name in self.segments:
-            yield Column(f"min(cast({identifier(name)} as varchar))", name)
+            yield Column(f"min(cast({name} as varchar))", name)
 
     def event_columns(self, actions: tuple[str, ...]) -> Mapping[str, tuple[list[Column], str]]:
         """Action, or all of them -> the columns of its events, and what its rows meet."""
@@ -170,7 +170,7 @@ def _named(clicks: Clicks) -> Names:
         impressions=_given(impressions.columns),
         events=_given(events.columns),
         requests=_given(clicks.requests.columns) if clicks.requests else {},
-        segments=impressions.columns.segments,
+        segments=tuple(map(identifier, impressions.columns.segments)),
         first_position=impressions.first_position,
     )
 
@@ -199,7 +199,7 @@ def _wide(log: Log) -> Names:
         impressions=columns,
         events=columns,
         done=done or {CLICK: "clicked"},
-        segments=log.columns.segments,
+        segments=tuple(map(identifier, log.columns.segments)),
         first_position=log.first_position,
     )
 

@@ -10,7 +10,7 @@ from sqlmetrics.rollup import UNKNOWN
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import literal
+from sqlmetrics.template import identifier, literal
 
 CLICKED = "coalesce(answers.is_clicked, 0)"
 COUNTS = {
@@ -26,9 +26,9 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
     daily = tables.clicks.daily
     keys = ["day", "system"] if daily else ["system"]
     segments = [{"name": "all", "value": "'all'", "grouped": keys}]
-    for name in (name for name in spec.by if name in tables.names.segments):
-        value = f"coalesce({name}, {literal(UNKNOWN)})"
-        segments.append({"name": name, "value": value, "grouped": [*keys, name]})
+    for name in (name for name in spec.by if identifier(name) in tables.names.segments):
+        value = f"coalesce({identifier(name)}, {literal(UNKNOWN)})"
+        segments.append({"name": name, "value": value, "grouped": [*keys, identifier(name)]})
     view = {
         "keys": [
             Column("day" if daily else "cast('1970-01-01' as date)", "metric_date"),
