@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -588,6 +589,48 @@ def test_wrong_logs_are_refused(given: Row, problem: str) -> None:
 def test_clicks_and_rankings_are_two_ways() -> None:
     with pytest.raises(sm.SpecError, match="take the place of rankings and labels"):
         sm.Spec(clicks={"log": {"file": "x.csv"}}, rankings={"file": "y"}, metrics=["ctr"])
+
+
+def test_columns_that_are_not_there_are_told() -> None:
+    row = {"request_id": "r", "item_id": "a", "position": 1, "click": 1}
+    log = {"data": pa.Table.from_pylist([row]), "columns": {"clicked": "clik", "user": "user_id"}}
+    spec = sm.Spec(clicks={"log": log}, metrics=["ctr"])
+    with pytest.raises(sm.InputError) as caught:
+        evaluate_clicks(spec)
+    told = str(caught.value)
+    assert "log: unknown column 'clik'; did you mean 'click'?" in told
+    assert "(wanted as user)" in told
+
+
+def test_specs_of_logs_are_validated_and_verified(tmp_path: Path) -> None:
+    simulate(tmp_path, requests=300, seed=2)
+    (tmp_path / "log.yml").write_text(SPEC)
+    for command, told in (("validate", "fits its tables: 2 metrics"), ("verify", "ndcg@5")):
+        done = CliRunner().invoke(cli, [command, str(tmp_path / "log.yml")])
+        assert done.exit_code == 0, done.output
+        assert told in done.output
+    compiled = CliRunner().invoke(cli, ["compile", str(tmp_path / "log.yml")]).output
+    assert compiled == sm.compile(sm.Spec.read(tmp_path / "log.yml"))
+    with duckdb.connect() as connection:
+        answers = [
+            connection.execute(one).fetchall() for one in connection.extract_statements(compiled)
+        ]
+    result = evaluate_clicks(sm.Spec.read(tmp_path / "log.yml"))
+    assert result.offline is not None
+    ndcg = {row["system"]: row["value"] for row in result.offline.to_dicts()}
+    assert {row[2]: row[7] for row in answers[-1]} == pytest.approx(ndcg, rel=1e-12)
+
+
+def test_a_run_writes_both_families(tmp_path: Path) -> None:
+    simulate(tmp_path, requests=300, seed=2)
+    (tmp_path / "log.yml").write_text(f"{SPEC}output: {{relation: facts}}\n")
+    for _ in range(2):
+        file = str(tmp_path / "metrics.duckdb")
+        done = CliRunner().invoke(cli, ["run", str(tmp_path / "log.yml"), "--db", file])
+        assert done.exit_code == 0, done.output
+    with duckdb.connect(file) as connection:
+        rows = connection.execute("select metric, k, count(*) from facts group by all").fetchall()
+    assert sorted(rows) == [("ctr", 3, 2), ("ndcg", 5, 2)]
 
 
 def test_by_names_segments_of_the_log() -> None:

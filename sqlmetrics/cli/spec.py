@@ -49,15 +49,21 @@ def compile_spec(
 def validate(spec: str, db: str | None, connection: str | None, profiles: str | None) -> None:
     """Tell whether SPEC fits its tables: relations, columns, types. Nothing is computed."""
     from sqlmetrics.checks import validate as check_spec
+    from sqlmetrics.clicks.run import ready
     from sqlmetrics.engines.translated import database
     from sqlmetrics.inputs.opened import opened
     from sqlmetrics.plan import plan
     from sqlmetrics.spec import Spec
 
     the_spec = Spec.read(spec)
-    with database(engine_of(db, connection, profiles)) as engine:
-        check_spec(plan(the_spec, opened(the_spec, engine)), engine)
-    click.echo(f"{spec} fits its tables: {len(the_spec.measures)} metrics", err=True)
+    with (
+        database(engine_of(db, connection, profiles)) as engine,
+        ready(the_spec, engine, dry=True),
+    ):
+        if the_spec.metrics:
+            check_spec(plan(the_spec, opened(the_spec, engine)), engine)
+    many = len(the_spec.measures) + len(the_spec.online)
+    click.echo(f"{spec} fits its tables: {many} metrics", err=True)
 
 
 @click.command()
@@ -78,6 +84,7 @@ def verify(
     All queries up to 10,000, else a sample of 10,000 that is always the same. The exit
     code is 1 if any number differs by more than the tolerance.
     """
+    from sqlmetrics.clicks.run import ready
     from sqlmetrics.engines.translated import database
     from sqlmetrics.grid import aligned
     from sqlmetrics.spec import Spec
@@ -85,7 +92,7 @@ def verify(
     from sqlmetrics.verify import verify as compare
 
     the_spec = Spec.read(spec)
-    with database(engine_of(db, connection, profiles)) as engine:
+    with database(engine_of(db, connection, profiles)) as engine, ready(the_spec, engine):
         part, queries = sampled(the_spec, engine)
         _, agreements = compare(part, engine)
     rows = [

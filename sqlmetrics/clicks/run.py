@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.api import run
+from sqlmetrics.clicks import columns
 from sqlmetrics.clicks.keeping import table, view
 from sqlmetrics.clicks.labels import POOLED, labels, pooled
 from sqlmetrics.clicks.lists import rankings
@@ -187,16 +188,28 @@ _WHY_OUT = f"coalesce(left_out.reason, {_INCOMPLETE})"
 
 @contextmanager
 def cleaned(
-    clicks: Clicks, engine: Database, progress: Progress | None = None
+    clicks: Clicks, engine: Database, progress: Progress | None = None, *, dry: bool = False
 ) -> Iterator[Cleaned]:
-    """A log, cleaned, while the block lasts."""
+    """A log, cleaned, while the block lasts; or with no row of it, if dry."""
+    limit = "\nlimit 0" if dry else ""
     log = Cleaned(_tables(clicks, engine), engine, progress)
     there = list(log.tables.kept())
     with ExitStack() as made:
         for done, kept in enumerate(there, 1):
-            made.enter_context(table(engine, kept.name, kept.text))
+            made.enter_context(table(engine, kept.name, kept.text + limit))
             log.tell(done - len(there))
         yield log
+
+
+@contextmanager
+def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
+    """What a spec's evaluation reads, while the block lasts: of a click log, it is made first."""
+    if spec.clicks is None:
+        yield
+        return
+    with cleaned(spec.clicks, engine, dry=dry) as log, log.views():
+        log.tables.check([online(text) for text in spec.online])
+        yield
 
 
 def _tables(clicks: Clicks, engine: Database) -> ClickTables:
@@ -204,4 +217,5 @@ def _tables(clicks: Clicks, engine: Database) -> ClickTables:
         name: source_relation(source, f"clicks_{name}", engine)
         for name, source in clicks.sources.items()
     }
+    columns.check(clicks, relations, engine)
     return tables_of(clicks, relations, engine.translation)

@@ -1,0 +1,63 @@
+"""Whether the tables of a click log have the columns that are wanted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlmetrics.clicks.log import Clicks
+from sqlmetrics.clicks.source import Log
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.inputs.relation import Relation
+from sqlmetrics.problem import Problem
+from sqlmetrics.source import Source
+from sqlmetrics.sql import source_text
+
+UBI = {
+    "requests": ("query_id", "client_id", "user_query", "timestamp"),
+    "events": (
+        *("query_id", "client_id", "user_query", "timestamp"),
+        *("action_name", "event_attributes"),
+    ),
+}
+"""The columns of User Behavior Insights that are read."""
+
+
+def check(clicks: Clicks, relations: Mapping[str, Relation], engine: Database) -> None:
+    """Raise InputError if a table cannot be read, or lacks a column.
+
+    Args:
+        clicks: What was said of the log.
+        relations: Where each of its sources is.
+        engine: Their database.
+    """
+    problems: list[Problem] = []
+    for table, source in clicks.sources.items():
+        there = _columns(table, relations[table], engine)
+        folded = {name.casefold() for name in there}
+        for role, name in _wanted(clicks, table, source):
+            if name.casefold() not in folded:
+                what = f"{unknown('column', name, there)} (wanted as {role})"
+                problems.append(Problem(table, what, 1))
+    if problems:
+        raise InputError(problems)
+
+
+def _columns(table: str, relation: Relation, engine: Database) -> Mapping[str, str]:
+    try:
+        return engine.columns(source_text(relation))
+    except InputError as error:
+        raise InputError(f"{table}: {relation.place!r} {error}") from None
+
+
+def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, str]]:
+    """Roles and the columns that have them."""
+    if clicks.format == "ubi":
+        yield from ((name, name) for name in UBI[table])
+        return
+    columns = source.columns.model_dump(exclude={"clicked", "actions"})
+    segments = columns.pop("segments", ())
+    yield from ((role, name) for role, name in columns.items() if name is not None)
+    yield from ((f"segment {name}", name) for name in segments)
+    if isinstance(source, Log):
+        yield from source.columns.done.items()
