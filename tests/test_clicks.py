@@ -524,14 +524,24 @@ def small_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
     cleaning = {"min_dwell": 5, "attribution_window": "30m", "max_events_per_user_hour": 200}
     clicks["cleaning"] = {**cleaning, "test": "is_test = 1", "unseen": 4, "same_position": "drop"}
-    return {**clicks, "labels": {"grades": GRADES}, "daily": True}
+    return {**clicks, "daily": True}
 
 
 ASKED = ["ndcg@5", "ctr@3", "abandonment", "zero_result_rate", "time_to_first_click", "purchases"]
 
 
-def test_a_log_is_the_same_on_every_engine(engine: Any, small_log: dict[str, Any]) -> None:
-    spec = sm.Spec(name="log", clicks=small_log, metrics=ASKED, by=["country"])
+LABELLED: Mapping[str, Any] = {
+    "of a request": {"grades": GRADES},
+    "of a query": {"pool": "query_item", "rate": "coec", "prior": 2, "quantiles": [0.5, 0.9]},
+}
+
+
+@pytest.mark.parametrize("labels", LABELLED)
+def test_a_log_is_the_same_on_every_engine(
+    engine: Any, small_log: dict[str, Any], labels: str
+) -> None:
+    log = {**small_log, "labels": LABELLED[labels]}
+    spec = sm.Spec(name="log", clicks=log, metrics=ASKED, by=["country"])
     if not dialect(engine.dialect).keep:
         with pytest.raises(sm.SpecError, match="keeps no table for a while"):
             evaluate_clicks(spec, engine)
