@@ -98,8 +98,8 @@ def evaluate(
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the
             database but the summary.
-        plan: The physical plan: `window` or `lists`; the fastest if none is named. The
-            numbers are the same.
+        plan: The physical plan: `window`, or on DuckDB `lists`, `counts` or `ranks`; the
+            fastest if none is named. The numbers are the same.
         memory: How much memory DuckDB may take, like `4GB`. What does not fit is done in
             buckets of queries.
         checkpoint: A folder where buckets are kept that are done, so that a run that was
@@ -229,8 +229,8 @@ def compile(
         spec: What is asked. Its sources must be relations, queries or files.
         dialect: A name of `sqlmetrics list dialects`.
         per_query: Whether to give the per-query table instead of the summary.
-        plan: A physical plan: `window`, the portable one; `lists`, for DuckDB; `fastest`
-            looks at the first rows, and says in a comment what was measured.
+        plan: A physical plan: `window`, the portable one; `lists` or `counts`, for DuckDB;
+            `fastest` looks at the first rows, and says in a comment what was measured.
         connection: For `fastest`: where the tables are; default: a new DuckDB in memory.
 
     Raises:

@@ -20,7 +20,7 @@ db_option = click.option(
 @click.option(
     "--plan",
     metavar="NAME",
-    help="How lists are ranked: window, lists, or fastest, which looks at the first rows.",
+    help="How lists are ranked: window, lists, counts; fastest looks at the first rows.",
 )
 @db_option
 @error_options
