@@ -84,10 +84,10 @@ def _unreadable(role: str, kind: str = "number") -> RowCheck:
 
 
 def _outside(role: str, condition: str, problem: str, remedy: str) -> RowCheck:
-    return RowCheck(role, "{number} is not null and " + condition, problem, remedy)
+    return RowCheck(role, "{number} is not null\n    and " + condition, problem, remedy)
 
 
-_NAN = "not isfinite({number}) and not isinf({number})"
+_NAN = "not isfinite({number})\n    and not isinf({number})"
 _FINITE = "not isfinite({number})"  # no range test: Parquet's statistics leave NaN out
 
 _TREC = "no known suffix: read as TREC"

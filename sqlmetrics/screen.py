@@ -6,7 +6,7 @@ its list, ranks that may have gaps. Only DuckDB has what it needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError
 from sqlmetrics.memory import parts
 from sqlmetrics.plan import Plan
-from sqlmetrics.rules import row_checks
+from sqlmetrics.rules import RowCheck, row_checks
 from sqlmetrics.sql import print_template, source_text
 from sqlmetrics.stage import Column
 from sqlmetrics.template import identifier, literal
@@ -25,8 +25,10 @@ BYTES = 24
 """What a row takes while its list is looked through."""
 
 WHOLE = ("BIGINT", "INTEGER")
-TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
+"""Types of whole numbers."""
 
+TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
+"""Types of columns -> what their values are."""
 
 MANY = 1000
 """With more lists than this, an exact look takes all."""
@@ -86,14 +88,12 @@ def suspects(plan: Plan, engine: Database) -> str:
     columns = plan.shape.columns["rankings"]
     if not is_possible(plan, "rankings") or not there.keys() >= columns.keys():
         return ""
-    casts = (
-        one.wanted and one.wanted != TYPES.get(there[one.role])
-        for one in row_checks(plan, "rankings")
-    )
+    rules = row_checks(plan, "rankings")
+    casts = any(rule.wanted and not _is_kept(rule, there) for rule in rules)
     narrows = "score" in there and plan.spec.options["score_precision"] != "double"
-    if any(casts) or narrows or there.get("rank", WHOLE[0]) not in WHOLE:
+    if casts or narrows or there.get("rank", WHOLE[0]) not in WHOLE:
         return ""
-    return _bad(plan, engine, "rankings")
+    return _bad(plan, "rankings", there)
 
 
 def _types(plan: Plan, engine: Database, table: str) -> dict[str, str]:
@@ -105,20 +105,22 @@ def _types(plan: Plan, engine: Database, table: str) -> dict[str, str]:
     return {role: there[name] for role, name in asked.items() if name in there}
 
 
-def _bad(plan: Plan, engine: Database, table: str) -> str:
+def _is_kept(rule: RowCheck, there: Mapping[str, str]) -> bool:
+    """Whether the type of a column keeps a rule by itself."""
+    return rule.wanted != "" and rule.wanted == TYPES.get(there[rule.role])
+
+
+def _bad(plan: Plan, table: str, there: Mapping[str, str]) -> str:
     """What rows of a table meet that break a rule which the type of a column does not keep."""
-    there = _types(plan, engine, table)
-    return "\nor ".join(
-        rule.text(plan.shape.columns[table][rule.role])
-        for rule in row_checks(plan, table)
-        if not rule.wanted or rule.wanted != TYPES.get(there[rule.role])
-    )
+    columns = plan.shape.columns[table]
+    rules = (rule for rule in row_checks(plan, table) if not _is_kept(rule, there))
+    return "\nor ".join(rule.text(columns[rule.role]) for rule in rules)
 
 
 def screen(plan: Plan, engine: Database, table: str) -> Screen:
     """Look through a table, in as many parts as fit into memory."""
     there = parts(plan, engine, BYTES, table)
-    bad = _bad(plan, engine, table)
+    bad = _bad(plan, table, _types(plan, engine, table))
     found = (engine.rows(_text(plan, table, bad, one))[0] for one in there)
     screens = (
         Screen(rows, n_bad, n_gaps, tuple(map(tuple, alike or ())))

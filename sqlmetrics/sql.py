@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import indent
+from textwrap import indent, wrap
 from typing import Any
 
 from sqlmetrics.conventions import OPTIONS
@@ -157,8 +157,13 @@ def _header(plan: Plan) -> str:
         for name, value in spec.options.items()
         if OPTIONS[name].scope == "spec" or name in used
     ]
-    physical = "" if plan.physical == PORTABLE else _wrapped("plan: ", [str(plan.physical)])
+    physical = "" if plan.physical == PORTABLE else _commented(f"plan: {plan.physical}")
     return metrics + physical + _wrapped(f"conventions ({spec.preset}): ", options)
+
+
+def _commented(text: str) -> str:
+    """A sentence, on comment lines of at most 88 columns."""
+    return "\n".join(wrap(text, 88, initial_indent="-- ", subsequent_indent="--     ")) + "\n"
 
 
 def _wrapped(title: str, words: Sequence[str]) -> str:

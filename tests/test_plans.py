@@ -94,7 +94,7 @@ def test_all_plans_give_the_reference(
         patch.object(physical, "SHORTEST", 1),
     ):
         result = world.having(plan=plan).evaluated(database)
-    assert f"--     {plan} (" in result.sql
+    assert f"-- plan: {plan} (" in result.sql
     assert "listed as " in result.sql
     assert casts or "screened as (" in result.sql
     window = world.having(plan=WINDOW).evaluated(database)
@@ -169,6 +169,17 @@ def test_mistakes_that_are_found_on_the_way_are_told_alike(
         window = _told(rankings, labels, number, plan=WINDOW, **order)
         assert _told(rankings, labels, number, plan=plan, **order) == window
         assert bool(window) == (by in seen_by)
+
+
+def test_where_the_window_is_taken_after_all_nothing_is_missed(tmp_path: Path) -> None:
+    """Equal scores show only after the labels were looked at: the rankings are then too."""
+    rankings, labels = some_files(tmp_path)
+    rows = "select 'q' || i // 10 as query_id, i % 9 as item_id, 1 as score from range(600) as n(i)"
+    with duckdb.connect() as connection:
+        connection.execute(f"copy ({rows}) to '{rankings}'")
+    told = _told(rankings, labels, 1)
+    assert "items that stand more than once under the same query: 60" in told
+    assert told == _told(rankings, labels, 1, plan=WINDOW)
 
 
 def _told(rankings: Path, labels: Path, number: int, **given: str | None) -> str:
