@@ -13,10 +13,10 @@ from sqlmetrics.shape import Shape
 
 WINDOW, LISTS, COUNTS, RANKS = "window", "lists", "counts", "ranks"
 PLANS = {
-    WINDOW: "a window over every row; portable",
-    LISTS: "the place of a labelled item's score among the sorted scores of its list; DuckDB",
-    COUNTS: "how many scores of its list are better than that of a labelled item; DuckDB",
-    RANKS: "the ranks that are given, which the input checks look at on the way; DuckDB",
+    WINDOW: "a window over every row, portable",
+    LISTS: "the place of a labelled item's score among the sorted scores of its list, on DuckDB",
+    COUNTS: "how many scores of its list are better than that of a labelled item, on DuckDB",
+    RANKS: "the ranks that are given, which the input checks look at on the way, on DuckDB",
 }
 """The physical plans, and what they do."""
 
@@ -56,7 +56,7 @@ class Offer:
 
     def __str__(self) -> str:
         return (
-            f"lists of up to {self.longest:,} items, {self.tied:.0%} of them with equal scores; "
+            f"lists of up to {self.longest:,} items, {self.tied:.0%} of them with equal scores, "
             f"{self.labels:.3g} labels above or below 0 a query"
         )
 
