@@ -23,15 +23,20 @@ def made(at: Translation, name: str, select: str, *, is_view: bool = False) -> s
     """
     if is_view and not at.changes:
         return f"create temporary view {name} as\n{select}"
+    check_keeps(at)
+    return f"{at.dialect.keep} {name} as\n{select}"
+
+
+def check_keeps(at: Translation) -> None:
+    """Raise an error if a database has no tables that are there for a while."""
     if not at.dialect.keep:
         raise SpecError(f"{at.dialect.title} keeps no table for a while, as a click log needs it")
-    return f"{at.dialect.keep} {name} as\n{select}"
 
 
 def table(engine: Database, name: str, select: str) -> AbstractContextManager[None]:
     """A table of a query's rows, while the block lasts."""
     create = made(engine.translation, name, select)
-    return engine.made(create, f"{engine.translation.dialect.drop} {name}")
+    return engine.chained(create, f"{engine.translation.dialect.drop} {name}")
 
 
 def view(engine: Database, name: str, select: str) -> AbstractContextManager[None]:

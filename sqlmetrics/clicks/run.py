@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sqlmetrics.api import run
 from sqlmetrics.clicks import columns
-from sqlmetrics.clicks.keeping import table, view
+from sqlmetrics.clicks.keeping import check_keeps, table, view
 from sqlmetrics.clicks.labels import POOLED, labels, pooled
 from sqlmetrics.clicks.lists import rankings
 from sqlmetrics.clicks.log import LABELS, RANKINGS, Clicks
@@ -213,6 +213,7 @@ def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
 
 
 def _tables(clicks: Clicks, engine: Database) -> ClickTables:
+    check_keeps(engine.translation)
     relations = {
         name: source_relation(source, f"clicks_{name}", engine)
         for name, source in clicks.sources.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -255,6 +255,10 @@ class DuckDB:
                 self.execute(drop)
             raise
         self.execute(drop)
+
+    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
+        """A table that is kept for as long as the block lasts, made of others that are."""
+        return self.made(create, drop)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -64,6 +64,9 @@ class Engine(Protocol):
     def made(self, create: str, drop: str) -> AbstractContextManager[None]:
         """What a statement makes, for as long as the block lasts."""
 
+    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
+        """A table that is kept for as long as the block lasts, made of others that are."""
+
     def transaction(self) -> AbstractContextManager[None]:
         """All that the block does, or nothing of it; see `transactional`."""
 

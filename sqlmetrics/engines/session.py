@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import chain, count
 from typing import Any, ClassVar, Self
 
@@ -245,6 +245,15 @@ class Session(ABC):
     def made(self, create: str, drop: str) -> Iterator[None]:
         """What a statement makes, for as long as the block lasts."""
         self.execute(create)
+        with self._dropped(drop):
+            yield
+
+    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
+        """A table that is kept for as long as the block lasts, made of others that are."""
+        return self.made(create, drop)
+
+    @contextmanager
+    def _dropped(self, drop: str) -> Iterator[None]:
         try:
             yield
         except BaseException:

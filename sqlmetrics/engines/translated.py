@@ -73,6 +73,10 @@ class Translated:
         """What a statement makes, for as long as the block lasts."""
         return self._engine.made(self.translation.text(create), self.translation.text(drop))
 
+    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
+        """A table that is kept for as long as the block lasts, made of others that are."""
+        return self._engine.chained(self.translation.text(create), self.translation.text(drop))
+
 
 Database = DuckDB | Translated
 """A database that is given DuckDB's text."""
