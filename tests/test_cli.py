@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -167,12 +168,23 @@ def test_list(folder: Path, what: str) -> None:
     assert all(row[1] in out for row in rows)
 
 
+PLANTED_CLICKS = {
+    "bot": "bot",
+    "early": "before the impression",
+    "hurried": "short stay",
+    "late": "after the window",
+    "orphan": "no impression",
+}
+
+
 def test_demo_makes_what_it_says(folder: Path) -> None:
     out = sqlmetrics("demo", folder=folder).stdout
     made = folder / "sqlmetrics_demo"
     assert {path.name for path in made.iterdir()} == {
+        "clicks.yml",
         "evaluate.sql",
         "labels.parquet",
+        "log",
         "metrics.parquet",
         "per_query.parquet",
         "rankings.parquet",
@@ -181,6 +193,11 @@ def test_demo_makes_what_it_says(folder: Path) -> None:
     assert "the largest difference is " in out
     worst = float(out.split("the largest difference is ")[1].split(".\n")[0])
     assert worst < 1e-12
+    cleaned = out.split("left out as")[1].split("system")[0]
+    planted = sqlmetrics("simulate", "log", "--requests", "2000", "--days", "3", folder=folder)
+    for reason, why in PLANTED_CLICKS.items():  # others are of several actions
+        events = re.search(rf"^{reason} +([\d,]+)$", planted.stdout, re.MULTILINE)
+        assert events and re.search(rf"click +{why} +{events[1]}\n", cleaned)
     again = sqlmetrics("demo", folder=folder).stdout  # over its own files
     assert again.splitlines()[:5] == out.splitlines()[:5]
     following = [line for line in out.splitlines() if line.startswith("  sqlmetrics compile")]
