@@ -197,7 +197,8 @@ def test_demo_makes_what_it_says(folder: Path) -> None:
     planted = sqlmetrics("simulate", "log", "--requests", "2000", "--days", "3", folder=folder)
     for reason, why in PLANTED_CLICKS.items():  # others are of several actions
         events = re.search(rf"^{reason} +([\d,]+)$", planted.stdout, re.MULTILINE)
-        assert events and re.search(rf"click +{why} +{events[1]}\n", cleaned)
+        assert events
+        assert re.search(rf"click +{why} +{events[1]}\n", cleaned)
     again = sqlmetrics("demo", folder=folder).stdout  # over its own files
     assert again.splitlines()[:5] == out.splitlines()[:5]
     following = [line for line in out.splitlines() if line.startswith("  sqlmetrics compile")]
