@@ -106,7 +106,7 @@ class Spec(Model):
         _placed(spec, ("rankings", "labels", "queries", "items"), path)
         if isinstance(spec.get("clicks"), dict):
             spec["clicks"] = dict(spec["clicks"])
-            _placed(spec["clicks"], ("impressions", "events", "log", "requests"), path)
+            _placed(spec["clicks"], ("impressions", "events", "log", "requests", "ranked"), path)
         return cls(**spec)
 
     def having(self, **changed: object) -> Spec:

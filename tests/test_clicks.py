@@ -174,6 +174,7 @@ clicks:
     file: impressions.parquet
     columns: {query: query, system: system, user: user_id, time: shown_at, segments: [country]}
   events: {file: events.parquet, columns: {dwell: dwell, user: user_id, time: happened_at}}
+  ranked: {file: impressions.parquet, columns: {rank: position}}
   cleaning: {min_dwell: 5s, attribution_window: 30m, max_events_per_user_hour: 200}
   labels: {grades: {click: 1, purchase: 3}}
 metrics: [ndcg@5, ctr@3]
@@ -185,6 +186,7 @@ metrics: [ndcg@5, ctr@3]
     [
         (["--show", "depth"], "covers 80%: "),
         (["--show", "soundness"], "no sample ratio mismatch"),
+        (["--show", "soundness"], "overlap@10 1.0000, rbo 1.0000; requests that differ: 0 (0.0%)"),
         (["--show", "days"], "2026-01-11  old"),
         (["--per-query"], "ndcg@5"),
         (["-m", "ctr", "--by", "country"], "new     country  DE"),

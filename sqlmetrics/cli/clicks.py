@@ -152,9 +152,9 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
     with database(engine) as opened, cleaned(asked.clicks, opened) as log:
         if show == "judgments":
             return log.judgments()
-        return (
-            depth(log, title=asked.title) if show == "depth" else soundness(log, title=asked.title)
-        )
+        if show == "depth":
+            return depth(log, title=asked.title)
+        return soundness(log, title=asked.title, ranked=asked.clicks.ranked)
 
 
 def _text(result: Any) -> str:

@@ -11,11 +11,12 @@ import pyarrow as pa
 from sqlmetrics.api import run
 from sqlmetrics.clicks.keeping import table
 from sqlmetrics.clicks.run import Cleaned
+from sqlmetrics.clicks.source import Ranked
 from sqlmetrics.errors import SpecError
 from sqlmetrics.grid import aligned
 from sqlmetrics.inputs.opened import opened, source_relation
 from sqlmetrics.result import Result
-from sqlmetrics.source import RankingColumns, Rankings
+from sqlmetrics.source import Rankings
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage
@@ -139,7 +140,7 @@ def likeness(
     """
     if k < 1:
         raise SpecError(f"k must be 1 or more, given {k}")
-    source = ranked if isinstance(ranked, Rankings) else _rankings(ranked)
+    source = ranked if isinstance(ranked, Rankings) else Ranked(**ranked)
     engine = log.engine
     with table(engine, LISTS, _lists(log, source)):
         names = {"lists": LISTS, "ranked": RANKED, "shown": SHOWN}
@@ -163,11 +164,6 @@ def likeness(
         reasons=tuple(_counted(counts)),
         requests=_requests(result) if per_request else None,
     )
-
-
-def _rankings(given: Mapping[str, Any]) -> Rankings:
-    columns = {"query": "request_id"} | dict(given.get("columns", {}))
-    return Rankings(**{**given, "columns": RankingColumns(**columns)})
 
 
 def _lists(log: Cleaned, source: Rankings) -> str:

@@ -17,6 +17,7 @@ from sqlmetrics.clicks.source import (
     ImpressionColumns,
     Impressions,
     Log,
+    Ranked,
     RequestColumns,
     Requests,
 )
@@ -164,6 +165,7 @@ class Clicks(Model):
         requests: All searches, where those without a result shall count.
         cleaning: What is left out.
         labels: What becomes a label.
+        ranked: What the ranker gave, to be compared with what was shown; see `soundness`.
         evaluation: The days of the requests that are evaluated; None for all. A request is of
             the day on which it began.
         daily: Whether each day is evaluated by itself.
@@ -174,6 +176,7 @@ class Clicks(Model):
     events: Events | None = None
     log: Log | None = None
     requests: Requests | None = None
+    ranked: Ranked | None = None
     cleaning: Cleaning = Cleaning()
     labels: ClickLabels = ClickLabels()
     evaluation: Days | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from sqlmetrics.source import Model, Source
+from sqlmetrics.source import Model, RankingColumns, Rankings, Source
 
 CLICK, PURCHASE = "click", "purchase"
 
@@ -142,3 +142,15 @@ class Requests(Source):
     """Rows (request [, query, system, user, time, results, segments])."""
 
     columns: RequestColumns = RequestColumns()
+
+
+class RankedColumns(RankingColumns):
+    """Columns of ranked lists; the query is the request they are of."""
+
+    query: str = "request_id"
+
+
+class Ranked(Rankings):
+    """Rows (request, item, rank or score): what the ranker gave, before rules and filters."""
+
+    columns: RankedColumns = RankedColumns()
