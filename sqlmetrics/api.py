@@ -273,9 +273,7 @@ def _evaluated(
     spec: Spec, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
 ) -> Result:
     the_plan = planned(spec, tables)
-    with _carried_out(
-        the_plan, tables, engine, check=check, per_query=per_query, how=how
-    ) as script:
+    with carried_out(the_plan, tables, engine, check=check, per_query=per_query, how=how) as script:
         summary = engine.table(script.summary)
         rows = engine.table(script.per_query) if per_query else None
         notes = checks.notes(script, engine)
@@ -293,7 +291,7 @@ def _evaluated(
 
 
 @contextmanager
-def _carried_out(
+def carried_out(
     plan: Plan, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
 ) -> Iterator[sql.Script]:
     """The script of an evaluation while what it keeps is there; its input is checked."""

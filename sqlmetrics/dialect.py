@@ -38,6 +38,9 @@ class Dialect:
         drop: What they are dropped with.
         hides_kept: Whether a query that has CTEs does not find what was kept, but computes it
             again; subqueries do find it.
+        types: DuckDB's word for a type -> that of a column in a table that stays, where it is
+            not what the grammar says.
+        moment: A time, of a text of it.
         day: The day of a time, in UTC where a time has a zone.
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
     """
@@ -61,6 +64,8 @@ class Dialect:
     keep: str = "create temporary table"
     drop: str = "drop table"
     hides_kept: bool = False
+    types: Mapping[str, str] = MappingProxyType({})
+    moment: str = "cast({column} as timestamp)"
     day: str = "cast({column} as date)"
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
 
@@ -72,6 +77,8 @@ _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 """ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
 
 _MYSQL_MICROS = "timestampdiff(microsecond, '1970-01-01', {column})"
+
+_MYSQL_TEXT = "varchar(512) character set utf8mb4 collate "
 
 _SQLITE_MICROS = (
     "(strftime('%s', {column}) * 1000000 + "
@@ -129,6 +136,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="CHAR",
                 collation="utf8mb4_nopad_bin",
                 has_nan=False,
+                types={"varchar": f"{_MYSQL_TEXT}utf8mb4_nopad_bin", "timestamp": "datetime(6)"},
+                moment="cast({column} as datetime(6))",
                 micros=_MYSQL_MICROS,
             ),
             Dialect(
@@ -147,6 +156,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="CHAR",
                 collation="utf8mb4_0900_bin",
                 has_nan=False,
+                types={"varchar": f"{_MYSQL_TEXT}utf8mb4_0900_bin", "timestamp": "datetime(6)"},
+                moment="cast({column} as datetime(6))",
                 keep="create table",  # a temporary one cannot be read twice in one query
                 micros=_MYSQL_MICROS,
             ),
@@ -195,6 +206,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="TEXT",
                 collation="binary",
                 has_nan=False,
+                types={"timestamp": "timestamp"},
+                moment="{column}",
                 micros=_SQLITE_MICROS,
                 has_float32=False,
                 casts_texts=True,

@@ -76,7 +76,18 @@ class Shape:
             has_label = f"{identifier(self.columns['labels']['grade'])} is not null"
             labels = there["labels"]
             there["labels"] = f"({labels}) and {has_label}" if labels else has_label
-        return {table: self.bucket.of(table, condition) for table, condition in there.items()}
+        return {
+            table: self.bucket.of(table, self._on_days(table, condition))
+            for table, condition in there.items()
+        }
+
+    def _on_days(self, table: str, condition: str) -> str:
+        """A condition of a table's rows, for the days that are looked at."""
+        day = self.columns.get(table, {}).get("date")
+        if self.at.ends is None or day is None:
+            return condition
+        within = self.at.ends.of(f"cast({identifier(day)} as date)")
+        return " and ".join([f"({condition})"] * bool(condition) + within)
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:

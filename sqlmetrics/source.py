@@ -155,10 +155,24 @@ class Output(Model):
     Attributes:
         relation: The fact table.
         per_query: The table of one row a query; none if it is not given.
+        runs: The table of one row a run; by default the fact table's name with `_runs`.
+        views: Whether there are views beside the fact table: wide, latest, daily change, all
+            days together.
     """
 
     relation: str
     per_query: str | None = None
+    runs: str | None = None
+    views: bool = True
+
+    def named(self, suffix: str) -> str:
+        """The name of something that stands beside the fact table.
+
+        >>> Output(relation='bi."Ranking metrics"').named("runs")
+        'bi."Ranking metrics_runs"'
+        """
+        own = self.relation
+        return f'{own[:-1]}_{suffix}"' if own.endswith('"') else f"{own}_{suffix}"
 
 
 class Items(Source):

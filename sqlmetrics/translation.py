@@ -6,6 +6,7 @@ import re
 
 from sqlmetrics.dialect import DUCKDB, Dialect
 from sqlmetrics.errors import SpecError
+from sqlmetrics.template import parts, relation
 
 MARK = "sqlmetrics_yours_"
 
@@ -58,6 +59,34 @@ class Translation:
 
         own = parse_one(column, read="duckdb").sql(self.dialect.grammar)
         return self._hide(template.format(column=own))
+
+    def name(self, dotted: str) -> str:
+        """A table's or column's dotted name, quoted as the dialect does it."""
+        if not self.changes:
+            return relation(dotted)
+        from sqlglot import exp
+
+        fits = self.dialect.folds != "upper"
+        names = (exp.to_identifier(part, quoted=fits or None) for part in parts(dotted))
+        return ".".join(name.sql(self.dialect.grammar) for name in names)
+
+    def type(self, kind: str) -> str:
+        """A column's type in a table that is made, of DuckDB's word for it."""
+        word, *rest = kind.split(" ", 1)
+        if not self.changes:
+            return kind
+        from sqlglot import exp
+
+        own = exp.DataType.build(word, dialect="duckdb").sql(self.dialect.grammar).lower()
+        return " ".join([self.dialect.types.get(word, own), *rest])
+
+    def value(self, expression: str) -> str:
+        """An expression without columns, as the compiler prints it, in the dialect."""
+        if not self.changes:
+            return expression
+        from sqlglot import parse_one
+
+        return parse_one(expression, read="duckdb").sql(self.dialect.grammar)
 
     def _hide(self, text: str) -> str:
         mark = f"{MARK}{len(self._hidden)}_"

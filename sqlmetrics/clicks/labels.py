@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlmetrics.clicks.days import Days
 from sqlmetrics.clicks.log import ClickLabels
 from sqlmetrics.clicks.tables import JUDGED, ClickTables
+from sqlmetrics.days import Days
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage

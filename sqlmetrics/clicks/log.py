@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from sqlmetrics.clicks.days import Days
 from sqlmetrics.clicks.online import is_online
 from sqlmetrics.clicks.source import (
     CLICK,
@@ -21,6 +20,7 @@ from sqlmetrics.clicks.source import (
     RequestColumns,
     Requests,
 )
+from sqlmetrics.days import Days
 from sqlmetrics.errors import SpecError
 from sqlmetrics.source import Model, Source, condition
 

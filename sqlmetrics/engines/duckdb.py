@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import duckdb
@@ -32,6 +33,9 @@ SETTINGS = {
 UNWANTED = "partitioned_execution"
 """An optimizer of DuckDB 2.0: it cuts a grouping of a sorted file into ranges, and then reads
 the whole file again for each of them if the file is filtered, as our buckets are."""
+
+
+_WRITING = RLock()
 
 
 class DuckDB:
@@ -259,6 +263,12 @@ class DuckDB:
     def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
         """A table that is kept for as long as the block lasts, made of others that are."""
         return self.made(create, drop)
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (no other process can write)
+        """As the only one of this process that writes: of others the file keeps out all."""
+        with _WRITING:
+            yield
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

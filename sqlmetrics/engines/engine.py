@@ -67,6 +67,9 @@ class Engine(Protocol):
     def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
         """A table that is kept for as long as the block lasts, made of others that are."""
 
+    def alone(self, name: str) -> AbstractContextManager[None]:
+        """As the only one that writes what is named so; others wait until the block ends."""
+
     def transaction(self) -> AbstractContextManager[None]:
         """All that the block does, or nothing of it; see `transactional`."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
 from typing import Any, ClassVar
 
@@ -18,6 +20,7 @@ from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.kind import decimal, kind_of
 from sqlmetrics.engines.place import Place
+from sqlmetrics.errors import EngineError
 
 _KINDS = {
     FIELD_TYPE.DATE: "DATE",
@@ -37,6 +40,9 @@ _KINDS = {
 
 ROW_BYTES = 60_000
 """What the varchars of a row may take together; the server's limit is 65,535."""
+
+PATIENCE = 3_600
+"""How many seconds a run waits for another one that writes the same tables."""
 
 ESCAPES = (("\\", r"\\"), ("\t", r"\t"), ("\n", r"\n"), ("\r", r"\r"), ("\0", r"\0"))
 
@@ -143,6 +149,18 @@ class MySQL(DbApi):
 
     def _set(self, name: str, value: str) -> None:
         self.execute(f"set session {name} = {value if value.isdigit() else self._literal(value)}")
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """As the only one that writes what is named so: a user lock, which ends with us."""
+        key = self._literal(hashlib.sha256(name.encode()).hexdigest()[:48])
+        ((got,),) = self.rows(f"select get_lock({key}, {PATIENCE})")
+        if not got:
+            raise EngineError(f"another run wrote to {name} for {PATIENCE} seconds; try again")
+        try:
+            yield
+        finally:
+            self._quietly(self.rows, f"select release_lock({key})")
 
     def _cursor(self) -> Any:
         return self._connection.cursor(Cursor)

@@ -81,6 +81,16 @@ class Postgres(DbApi):
         self._undo.callback(self._quietly, setattr, self._connection, "autocommit", False)
 
     @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """As the only one that writes what is named so: an advisory lock, which ends with us."""
+        key = f"hashtextextended({self._literal(name)}, 0)"
+        self.rows(f"select 1 from pg_advisory_lock({key})")
+        try:
+            yield
+        finally:
+            self._quietly(self.rows, f"select pg_advisory_unlock({key})")
+
+    @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that the block does, or nothing of it; a savepoint in a user's transaction."""
         with self._failing("commit"), self._connection.transaction():

@@ -46,6 +46,7 @@ class Session(ABC):
     CODES: ClassVar[Mapping[str, str]] = SQLSTATE
     TEMPORARY: ClassVar[str] = "temporary "
     DROP: ClassVar[str] = "drop table"
+    TRANSACTION: ClassVar[tuple[str, str, str]] = TRANSACTION
 
     def __init__(self, connection: Any, *, own: bool = False) -> None:
         self._connection = connection
@@ -262,12 +263,17 @@ class Session(ABC):
         self.execute(drop)
 
     @contextmanager
+    def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (an engine that locks needs it)
+        """As the only one that writes what is named so; others wait."""
+        yield
+
+    @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that the block does, or nothing of it, where the engine has transactions."""
         if not self.transactional:
             yield
             return
-        begin, commit, rollback = SAVEPOINT if self._in_transaction() else TRANSACTION
+        begin, commit, rollback = SAVEPOINT if self._in_transaction() else self.TRANSACTION
         self.execute(begin)
         try:
             yield

@@ -6,8 +6,8 @@ import hashlib
 import math
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -33,6 +33,9 @@ _AFFINITY = (
 )
 """What a declared type holds -> the kind; the first that fits, as SQLite itself reads it."""
 
+PATIENCE = 3_600_000
+"""How many milliseconds a run waits for another one that writes the same file."""
+
 _REASONS = (
     ("no such table|no such column|no such schema|unknown database", ABSENT),
     ("readonly database|not authorized|permission denied", DENIED),
@@ -48,6 +51,7 @@ class SQLite(DbApi):
     holds_nan = False  # it stores NaN as NULL
     errors = (sqlite3.Error, sqlite3.Warning)
     TEMPORARY = "temp "
+    TRANSACTION = ("begin immediate", "commit", "rollback")
     TYPES: ClassVar = {
         "BIGINT": "integer",
         "BLOB": "blob",
@@ -64,6 +68,16 @@ class SQLite(DbApi):
         with place.opening():
             connection = sqlite3.connect(place.path or ":memory:", **place.options)
         return cls(connection, own=True)
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (it locks the whole file)
+        """Waiting for others that write; `begin immediate` keeps them out then."""
+        ((before,),) = self.rows("pragma busy_timeout")
+        self._run(f"pragma busy_timeout = {PATIENCE}")
+        try:
+            yield
+        finally:
+            self._run(f"pragma busy_timeout = {before}")
 
     @property
     def version(self) -> str:

@@ -27,6 +27,7 @@ class Translated:
         self.find = engine.find
         self.free_name = engine.free_name
         self.register = engine.register
+        self.alone = engine.alone
         self.transaction = engine.transaction
         self.scratch = engine.scratch
         self.load = engine.load

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from sqlmetrics.days import Ends
 from sqlmetrics.translation import Translation
 
 
@@ -52,6 +53,7 @@ class Tables:
         queries: What is known of queries.
         items: What is known of items.
         translation: The dialect of the database that they are in.
+        ends: Of the days that are looked at, where a table has days; None for all.
     """
 
     rankings: Relation
@@ -59,6 +61,7 @@ class Tables:
     queries: Relation | None = None
     items: Relation | None = None
     translation: Translation = field(default_factory=Translation)
+    ends: Ends | None = None
 
     def shown(self, relation: Relation) -> Relation:
         """A table as the compiler prints it: a query of the user's is hidden from translation."""

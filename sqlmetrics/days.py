@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from pydantic import model_validator
 
 from sqlmetrics.source import Model
+from sqlmetrics.template import literal
 
 
 class Days(Model):
@@ -50,6 +52,35 @@ class Days(Model):
         """
         ends = {">=": self.start, "<": self.end}
         return [f"{time} {sign} {_micros(day)}" for sign, day in ends.items() if day]
+
+    @property
+    def ends(self) -> Ends:
+        """As SQL."""
+        return Ends(
+            *(day and f"cast({literal(day.isoformat())} as date)" for day in (self.start, self.end))
+        )
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of days as SQL: dates, or what a client puts in their place.
+
+    Attributes:
+        start: The first day; None if there is none.
+        end: The day after the last one; None if there is none.
+    """
+
+    start: str | None
+    end: str | None
+
+    def of(self, day: str) -> list[str]:
+        """What an expression meets that is one of the days.
+
+        >>> Days(end="2026-01-15").ends.of("metric_date")
+        ["metric_date < cast('2026-01-15' as date)"]
+        """
+        ends = {">=": self.start, "<": self.end}
+        return [f"{day} {sign} {end}" for sign, end in ends.items() if end]
 
 
 def _micros(day: date) -> int:

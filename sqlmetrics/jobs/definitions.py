@@ -1,0 +1,56 @@
+"""A table holds one definition of a metric: days of another one are not put beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlmetrics.clicks.online import online
+from sqlmetrics.clicks.result import definition_hash
+from sqlmetrics.days import Ends
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.tables import targets
+from sqlmetrics.spec import Spec
+from sqlmetrics.template import literal, relation
+
+
+def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:
+    """Metric, cutoff (0 for none) and definition_hash of all that a spec asks for."""
+    for measure in spec.measures:
+        yield measure.name, measure.k or 0, spec.definition_hash(measure)
+    for one in map(online, spec.online):
+        yield one.metric.name, one.k or 0, definition_hash(spec, str(one))
+
+
+def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
+    """Look whether days that stay were computed by another definition.
+
+    Args:
+        spec: What is asked now.
+        ends: Of the days that are replaced.
+        engine: Where the fact table is.
+
+    Raises:
+        SpecError: If they were; each metric is named, with the days that it has.
+    """
+    within = ends.of("metric_date")
+    if not within:
+        return
+    rows = engine.rows(
+        "select metric, k, definition_hash, min(metric_date), max(metric_date)\n"
+        f"from {relation(targets(spec)['facts'])}\n"
+        f"where spec = {literal(spec.title)} and not ({' and '.join(within)})\n"
+        "group by metric, k, definition_hash"
+    )
+    now = {(metric, k): text for metric, k, text in hashes(spec)}
+    other = [
+        f"{f'{metric}@{k}' if k else metric} (from {first} to {last})"
+        for metric, k, text, first, last in sorted(rows)
+        if now.get((metric, int(k)), text) != text
+    ]
+    if other:
+        raise SpecError(
+            f"the table {targets(spec)['facts']} holds other days by another definition of "
+            f"{', '.join(other)}: conventions or parameters have changed since; "
+            "--full-refresh computes all days anew"
+        )

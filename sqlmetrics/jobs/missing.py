@@ -1,0 +1,100 @@
+"""Which days a job has still to do: those that the data has and the fact table has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
+
+from sqlmetrics.clicks.run import cleaned
+from sqlmetrics.days import Days
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.inputs.opened import opened
+from sqlmetrics.jobs.tables import targets
+from sqlmetrics.plan import plan
+from sqlmetrics.spec import Spec
+from sqlmetrics.sql import with_stages
+from sqlmetrics.template import literal, relation
+
+
+def open_days(
+    spec: Spec,
+    engine: Database,
+    days: Days | None = None,
+    *,
+    backfill: bool = False,
+    lookback: int = 0,
+) -> list[Days]:
+    """The ranges of days that are to be computed.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where the data and the fact table are.
+        days: Which days are looked at; by default all.
+        backfill: Whether those are wanted that the data has and the fact table has not.
+        lookback: How many of the last days are wanted, for data that came late: up to the
+            end of `days`, by default to the last day of the data.
+
+    Raises:
+        SpecError: If the spec's data has no dates.
+    """
+    there = data_days(spec, engine)
+    if days:
+        there = {day for day in there if _is_in(day, days)}
+    wanted = there - done_days(spec, engine) if backfill else set()
+    if lookback and (there or (days and days.end)):
+        end = days.end if days and days.end else max(there) + timedelta(1)
+        wanted |= {end - timedelta(back) for back in range(1, lookback + 1)}
+    return list(ranges(wanted))
+
+
+def data_days(spec: Spec, engine: Database) -> set[date]:
+    """The days that the rankings, or what is left of a click log, have."""
+    if spec.clicks is not None:
+        with engine, cleaned(spec.clicks, engine) as log:
+            stages = list(log.answered())
+            rows = engine.rows(with_stages(stages, f"select distinct metric_date from {log.left}"))
+    elif spec.rankings.columns.date is None:
+        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
+    else:
+        with engine:
+            rankings = plan(spec, opened(spec, engine)).inputs[0]
+            rows = engine.rows(with_stages([rankings], "select distinct metric_date from rankings"))
+    return {_day(day) for (day,) in rows if day is not None}
+
+
+def done_days(spec: Spec, engine: Database) -> set[date]:
+    """The days that the fact table has of a spec."""
+    facts = targets(spec)["facts"]
+    with engine:
+        if engine.find(facts) is None:
+            return set()
+        where = f"where spec = {literal(spec.title)}"
+        rows = engine.rows(f"select distinct metric_date from {relation(facts)} {where}")
+    return {_day(day) for (day,) in rows}
+
+
+def ranges(days: Iterable[date]) -> Iterator[Days]:
+    """Days that follow one another as ranges, in their order.
+
+    >>> [str(one) for one in ranges([date(2026, 1, 3), date(2026, 1, 1), date(2026, 1, 2)])]
+    ['from 2026-01-01 and before 2026-01-04']
+    """
+    start: date | None = None
+    last = date.min
+    for day in sorted(set(days)):
+        if start is not None and day - last > timedelta(1):
+            yield Days(start=start, end=last + timedelta(1))
+            start = None
+        start = start or day
+        last = day
+    if start is not None:
+        yield Days(start=start, end=last + timedelta(1))
+
+
+def _is_in(day: date, days: Days) -> bool:
+    return (days.start or date.min) <= day < (days.end or date.max)
+
+
+def _day(value: object) -> date:
+    return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])

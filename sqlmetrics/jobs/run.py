@@ -1,0 +1,283 @@
+"""A run of a job: a spec's numbers of some days take the place of the old ones, or nothing does."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+
+from pydantic import ValidationError
+
+import sqlmetrics
+from sqlmetrics.api import carried_out
+from sqlmetrics.clicks.keeping import table
+from sqlmetrics.clicks.log import Clicks
+from sqlmetrics.clicks.online import online
+from sqlmetrics.clicks.run import cleaned
+from sqlmetrics.clicks.sums import sums
+from sqlmetrics.days import Days
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.errors import SpecError, SqlmetricsError
+from sqlmetrics.execution import USUALLY, Execution
+from sqlmetrics.inputs.opened import opened
+from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
+from sqlmetrics.jobs.tables import prepared, targets
+from sqlmetrics.plan import plan as planned
+from sqlmetrics.rollup import NO_DATE
+from sqlmetrics.spec import Spec
+from sqlmetrics.template import literal, relation
+
+WRITERS = ("duckdb", "postgres", "sqlite", "mariadb", "mysql")
+"""Dialects whose databases replace rows in one transaction, under a lock."""
+
+MESSAGE = 500
+"""As many characters of an error go into the run log."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a run wrote.
+
+    Attributes:
+        run_id: The run.
+        days: Which days were replaced; None for all that the spec had.
+        rows: Table -> the rows that now stand for these days.
+    """
+
+    run_id: str
+    days: Days | None
+    rows: dict[str, int]
+
+
+def write(
+    spec: Spec,
+    engine: Database,
+    days: Days | None = None,
+    *,
+    full_refresh: bool = False,
+    check: bool = True,
+    how: Execution = USUALLY,
+) -> Written:
+    """Evaluate a spec, and put its numbers in place of those of the same days.
+
+    All tables change in one transaction, under a lock where two writers could meet: a run
+    that fails leaves them as they were, and says so in the run log. Rows of other specs and
+    days are not touched. The per-query table gains columns for new metrics.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: A database that may be written to.
+        days: Which days; by default those that the data has, from the first to the last.
+            Rankings without dates are all of the first of them, by default of 1970-01-01.
+        full_refresh: Whether all days of the spec go, also those that the data has no more.
+        check: Whether to look for bad input first.
+        how: How the evaluation is carried out.
+
+    Raises:
+        SpecError: If the spec has no output, or the days and the spec do not go together, or
+            the table holds other days by another definition of a metric.
+        SqlmetricsError: As `evaluate` does, and if a table cannot be written.
+    """
+    targets(spec)
+    if engine.translation.dialect.name not in WRITERS:
+        raise SpecError(
+            f"run writes to DuckDB, PostgreSQL, SQLite, MariaDB and MySQL; for "
+            f"{engine.name} print the statements: sqlmetrics compile SPEC --job FOLDER"
+        )
+    if days and full_refresh:
+        raise SpecError("a full refresh replaces all days; leave out start and end")
+    with engine:
+        job = _Job(spec, engine, _of_dates(spec, days), full_refresh, datetime.now(UTC))
+        try:
+            return job.done(check=check, how=how)
+        except SqlmetricsError as error:
+            job.log_failure(error)
+            raise
+
+
+def _of_dates(spec: Spec, days: Days | None) -> Days | None:
+    """The days; for rankings without dates the one that they are of."""
+    if spec.rankings.columns.date or (spec.clicks and days):
+        return days
+    first = days.start if days else date.fromisoformat(NO_DATE)
+    if first is None or (days and days.end not in (None, first + timedelta(1))):
+        raise SpecError(
+            f"the rankings have no column of dates, so they are of one day; given the days {days}; "
+            "name the column as rankings.columns.date, or give the day as the start alone"
+        )
+    return Days(start=first, end=first + timedelta(1))
+
+
+def _click_log(kind: type[Clicks], given: Mapping[str, object]) -> Clicks:
+    """A click log of some days.
+
+    Raises:
+        SpecError: If labels would be learned from these days.
+    """
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        told = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
+        raise SpecError(f"clicks, on the days of this run: {told}") from None
+
+
+@dataclass
+class _Job:
+    spec: Spec
+    engine: Database
+    days: Days | None
+    full_refresh: bool
+    started: datetime
+
+    def __post_init__(self) -> None:
+        self.run_id = str(uuid.uuid4())
+        self._begun = time.monotonic()
+
+    def done(self, *, check: bool, how: Execution) -> Written:
+        """Evaluate, lock, replace."""
+        with _evaluated(self._asked, self.engine, self.days, check=check, how=how) as per_query:
+            days = self._replaced_days()
+            job = self._replacement(days)
+            with self.engine.alone(targets(self.spec)["facts"]):
+                for statement in prepared(self.spec, self.engine):
+                    self.engine.execute(statement)
+                with self.engine.transaction():
+                    if not self.full_refresh:
+                        check_definitions(self.spec, job.ends, self.engine)
+                    for statement in job.statements(per_query):
+                        self.engine.execute(statement)
+                    rows = self._counts(job)
+                    self.engine.execute(self._logged(job, days, rows, "replaced", ""))
+        return Written(self.run_id, days, rows)
+
+    def log_failure(self, error: SqlmetricsError) -> None:
+        """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
+        with suppress(SqlmetricsError):
+            for statement in prepared(self.spec, self.engine):
+                self.engine.execute(statement)
+            job = self._replacement(self.days)
+            message = " ".join(str(error).split())[:MESSAGE]
+            self.engine.execute(self._logged(job, self.days, {}, "failed", message))
+
+    @cached_property
+    def _asked(self) -> Spec:
+        """The spec; of a click log it says itself which days are evaluated, each for itself."""
+        clicks = self.spec.clicks
+        if clicks is None or self.days is None:
+            return self.spec
+        own = {name: getattr(clicks, name) for name in type(clicks).model_fields}
+        ranged = _click_log(type(clicks), own | {"daily": True, "evaluation": self.days})
+        return self.spec.having(clicks=ranged, rankings=None, labels=None)
+
+    @property
+    def _is_dated(self) -> bool:
+        """Whether the evaluation says of which day a row is."""
+        return self._asked.rankings.columns.date is not None
+
+    def _replacement(self, days: Days | None) -> Replacement:
+        at = self.engine.translation
+        now = self.started.replace(tzinfo=None).isoformat(" ")
+        first = days.start if days and days.start else date.fromisoformat(NO_DATE)
+        return Replacement(
+            self.spec,
+            at,
+            literal(self.run_id),
+            at.expression(at.dialect.moment, literal(now)),
+            days.ends if days else ALL_DAYS,
+            "" if self._is_dated else f"cast('{first.isoformat()}' as date)",
+        )
+
+    def _replaced_days(self) -> Days | None:
+        """The days that are replaced: those given, else those that there are."""
+        if self.full_refresh:
+            return None
+        if self.days:
+            return self.days
+        tables = [NEW_FACTS] * bool(self.spec.metrics) + [NEW_ONLINE] * bool(self.spec.online)
+        ends = [
+            self.engine.rows(f"select min(metric_date), max(metric_date) from {name}")[0]
+            for name in tables
+        ]
+        there = [_day(day) for pair in ends for day in pair if day is not None]
+        if not there:
+            return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced
+        return Days(start=min(there), end=max(there) + timedelta(1))
+
+    def _counts(self, job: Replacement) -> dict[str, int]:
+        """Table -> its rows of the replaced days."""
+        names = {key: name for key, name in targets(self.spec).items() if key != "runs"}
+        where = " and ".join(job.of("metric_date"))
+        return {
+            key: int(self.engine.rows(f"select count(*) from {relation(name)} where {where}")[0][0])
+            for key, name in names.items()
+        }
+
+    def _logged(
+        self,
+        job: Replacement,
+        days: Days | None,
+        rows: Mapping[str, int],
+        outcome: str,
+        message: str,
+    ) -> str:
+        seconds = time.monotonic() - self._begun
+        ends = days.ends if days else ALL_DAYS
+        return job.logged(
+            {
+                "seconds": f"{seconds:.3f}e0",
+                "range_start": ends.start or "cast(null as date)",
+                "range_end": ends.end or "cast(null as date)",
+                "facts": str(rows.get("facts", "cast(null as bigint)")),
+                "per_query": str(rows.get("per_query", "cast(null as bigint)")),
+                "engine": literal(f"{self.engine.name} {self.engine.version}"),
+                "version": literal(sqlmetrics.__version__),
+                "outcome": literal(outcome),
+                "message": literal(message) if message else "cast(null as varchar)",
+            }
+        )
+
+
+@contextmanager
+def _evaluated(
+    spec: Spec, engine: Database, days: Days | None, *, check: bool, how: Execution
+) -> Iterator[str]:
+    """The query of the per-query table, while it and the new rows are there."""
+    if spec.clicks is None:
+        with _lists(spec, engine, days, check=check, how=how) as per_query:
+            yield per_query
+        return
+    asked = [online(text) for text in spec.online]
+    with ExitStack() as made:
+        log = made.enter_context(cleaned(spec.clicks, engine))
+        log.tables.check(asked)
+        if asked:
+            made.enter_context(table(engine, NEW_ONLINE, sums(log.tables, asked, spec)))
+        if not spec.metrics:
+            yield ""
+            return
+        made.enter_context(log.views())
+        yield made.enter_context(_lists(spec, engine, None, check=check, how=how))
+
+
+@contextmanager
+def _lists(
+    spec: Spec, engine: Database, days: Days | None, *, check: bool, how: Execution
+) -> Iterator[str]:
+    dated = spec.rankings.columns.date is not None
+    tables = replace(opened(spec, engine), ends=days.ends if days and dated else None)
+    the_plan = planned(spec, tables)
+    with (
+        how.limited(engine),
+        carried_out(the_plan, tables, engine, check=check, per_query=True, how=how) as script,
+        table(engine, NEW_FACTS, script.summary),
+    ):
+        yield script.per_query
+
+
+def _day(value: object) -> date:
+    return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])

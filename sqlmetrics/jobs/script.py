@@ -1,0 +1,112 @@
+"""The statements that put a spec's numbers in place of those of the same days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlmetrics.clicks.online import online
+from sqlmetrics.days import Ends
+from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.tables import FACTS, PER_QUERY, targets
+from sqlmetrics.spec import Spec
+from sqlmetrics.sql import print_template
+from sqlmetrics.template import finished, identifier, literal
+from sqlmetrics.translation import Translation
+
+NEW_FACTS, NEW_ONLINE = "sqlmetrics_new_facts", "sqlmetrics_new_online"
+"""What is computed before the tables are locked: the summary, and sums of online metrics."""
+
+ALL_DAYS = Ends(None, None)
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The rows of a spec and some days, replaced.
+
+    Attributes:
+        spec: What was asked.
+        at: The dialect.
+        run_id: An SQL text that names the run.
+        now: An SQL time: when it was.
+        ends: Of the days; none for all that the spec has.
+        day: An SQL date for rows that have none; empty if they have.
+    """
+
+    spec: Spec
+    at: Translation
+    run_id: str
+    now: str
+    ends: Ends = ALL_DAYS
+    day: str = ""
+
+    def statements(self, per_query: str) -> Iterator[str]:
+        """Delete and insert, table by table; they belong into one transaction.
+
+        Args:
+            per_query: The query of the per-query table; empty if there is none.
+        """
+        names = targets(self.spec)
+        yield self._delete(names["facts"])
+        if self.spec.metrics:
+            yield self._insert(names["facts"], FACTS, self._facts())
+        if self.spec.online:
+            yield self._insert(names["facts"], FACTS, self._online())
+        if per_query and "per_query" in names:
+            yield self._delete(names["per_query"])
+            yield self._insert(names["per_query"], self._per_query_columns, self._rows(per_query))
+
+    def logged(self, values: Mapping[str, str]) -> str:
+        """The statement that adds a row to the run log, of SQL values."""
+        told = {"run_id": self.run_id, "spec": literal(self.spec.title), "started_at": self.now}
+        select = ",\n    ".join({**told, **values}.values())
+        return self._insert(targets(self.spec)["runs"], {**told, **values}, f"select\n    {select}")
+
+    def of(self, day: str) -> list[str]:
+        """What rows meet that are replaced."""
+        return [f"spec = {literal(self.spec.title)}", *self.ends.of(day)]
+
+    def _delete(self, table: str) -> str:
+        where = "\n    and ".join(map(self.at.value, self.of("metric_date")))
+        return finished(f"delete from {self.at.name(table)}\nwhere\n    {where}")
+
+    def _insert(self, table: str, columns: Mapping[str, str], select: str) -> str:
+        names = ",\n    ".join(map(self.at.name, map(_quoted, columns)))
+        head = f"insert into {self.at.name(table)} (\n    {names}\n)\n"
+        return head + self.at.text(finished(select)).rstrip()
+
+    def _facts(self) -> str:
+        """The summary, with what a job adds."""
+        return print_template("jobs/facts", self._view | {"table": NEW_FACTS})
+
+    def _online(self) -> str:
+        """The sums of online metrics, one row a metric."""
+        asked = {"metrics": [online(text) for text in self.spec.online]}
+        return print_template("jobs/online", self._view | asked | {"table": NEW_ONLINE})
+
+    @property
+    def _view(self) -> dict[str, object]:
+        return {
+            "spec": self.spec.title,
+            "hashes": {(metric, k): text for metric, k, text in hashes(self.spec)},
+            "metric_date": self.day or "metric_date",
+            "run_id": self.run_id,
+            "now": self.now,
+        }
+
+    @property
+    def _per_query_columns(self) -> dict[str, str]:
+        metrics = {one.column: "" for one in self.spec.measures if not one.metric.pooled}
+        return {**PER_QUERY, **metrics}
+
+    def _rows(self, per_query: str) -> str:
+        told = {"spec": literal(self.spec.title), "metric_date": self.day or "metric_date"}
+        view = {
+            "columns": [told.get(name, identifier(name)) for name in self._per_query_columns],
+            "rows": per_query,
+        }
+        return print_template("jobs/per_query", view)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if "." in name else name

@@ -1,0 +1,98 @@
+"""The tables that a job writes: their columns, and how each dialect makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.spec import Spec
+from sqlmetrics.template import relation
+from sqlmetrics.translation import Translation
+
+FACTS: Mapping[str, str] = {
+    "spec": "varchar not null",
+    "metric_date": "date not null",
+    "system": "varchar not null",
+    "segment_name": "varchar not null",
+    "segment_value": "varchar not null",
+    "metric": "varchar not null",
+    "k": "integer not null",
+    "value": "double",
+    "numerator": "double",
+    "denominator": "double",
+    "n_queries": "bigint not null",
+    "n_skipped": "bigint not null",
+    "n_missing": "bigint not null",
+    "sum_sq": "double",
+    "ci_low": "double",
+    "ci_high": "double",
+    "definition_hash": "varchar not null",
+    "run_id": "varchar not null",
+    "computed_at": "timestamp not null",
+}
+"""The fact table: one row a spec, day, system, segment, metric and cutoff."""
+
+PER_QUERY: Mapping[str, str] = {
+    "spec": "varchar not null",
+    "metric_date": "date not null",
+    "system": "varchar not null",
+    "query_id": "varchar not null",
+}
+"""The per-query table, before its metrics: one row a spec, day, system and query."""
+
+RUNS: Mapping[str, str] = {
+    "run_id": "varchar not null",
+    "spec": "varchar not null",
+    "started_at": "timestamp not null",
+    "seconds": "double",
+    "range_start": "date",
+    "range_end": "date",
+    "facts": "bigint",
+    "per_query": "bigint",
+    "engine": "varchar",
+    "version": "varchar",
+    "outcome": "varchar not null",
+    "message": "varchar",
+}
+"""The run log: one row a run, also of those that failed."""
+
+
+def targets(spec: Spec) -> dict[str, str]:
+    """What a spec writes to: `facts`, `runs`, and `per_query` if it is asked for.
+
+    Raises:
+        SpecError: If the spec has no output.
+    """
+    output = spec.output
+    if output is None:
+        raise SpecError("the spec has no output; add: output: {relation: ranking_metrics}")
+    per_query = {"per_query": output.per_query} if output.per_query and spec.metrics else {}
+    return {"facts": output.relation, **per_query, "runs": output.runs or output.named("runs")}
+
+
+def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
+    """Table -> its columns with their types, in DuckDB's words."""
+    metrics = {one.column: "double" for one in spec.measures if not one.metric.pooled}
+    return {"facts": FACTS, "per_query": {**PER_QUERY, **metrics}, "runs": RUNS}
+
+
+def create(at: Translation, name: str, columns: Mapping[str, str]) -> str:
+    """The statement that makes a table, unless it is there."""
+    typed = (f"    {at.name(column)} {at.type(kind)}" for column, kind in columns.items())
+    return f"create table if not exists {at.name(name)} (\n" + ",\n".join(typed) + "\n)"
+
+
+def prepared(spec: Spec, engine: Database) -> Iterator[str]:
+    """The statements that make a spec's tables, and give them the columns they lack."""
+    at = engine.translation
+    wanted = columns(spec)
+    for table, name in targets(spec).items():
+        if engine.find(name) is None:
+            yield create(at, name, wanted[table])
+            continue
+        there = {column.casefold() for column in engine.columns(relation(name))}
+        for column, kind in wanted[table].items():
+            if column.casefold() not in there:
+                added = f"{at.name(column)} {at.type(kind.removesuffix(' not null'))}"
+                yield f"alter table {at.name(name)} add column {added}"
