@@ -56,9 +56,7 @@ class Days(Model):
     @property
     def ends(self) -> Ends:
         """As SQL."""
-        return Ends(
-            *(day and f"cast({literal(day.isoformat())} as date)" for day in (self.start, self.end))
-        )
+        return Ends(*(_date(day) for day in (self.start, self.end)))
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,10 @@ class Ends:
         """
         ends = {">=": self.start, "<": self.end}
         return [f"{day} {sign} {end}" for sign, end in ends.items() if end]
+
+
+def _date(day: date | None) -> str | None:
+    return f"cast({literal(day.isoformat())} as date)" if day else None
 
 
 def _micros(day: date) -> int:

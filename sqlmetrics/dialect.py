@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sqlmetrics.errors import SpecError, unknown
@@ -64,7 +64,7 @@ class Dialect:
     keep: str = "create temporary table"
     drop: str = "drop table"
     hides_kept: bool = False
-    types: Mapping[str, str] = MappingProxyType({})
+    types: Mapping[str, str] = field(default_factory=dict)
     moment: str = "cast({column} as timestamp)"
     day: str = "cast({column} as date)"
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"

@@ -103,30 +103,3 @@ def verify(
     click.echo(f"{queries:,} queries compared with the reference", err=True)
     if any(not one.largest <= tolerance for one in agreements):
         sys.exit(1)
-
-
-@click.command()
-@click.argument("spec")
-@click.option("--db", required=True, metavar="FILE", help="The DuckDB file to read and write.")
-@click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
-@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
-@error_options
-def run(spec: str, db: str, dry_run: bool, skip_input_checks: bool) -> None:
-    """Evaluate SPEC and write its output tables, all of them or none."""
-    from sqlmetrics.api import compile as compiled
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
-    from sqlmetrics.jobs import statements, targets, write
-    from sqlmetrics.plan import plan
-    from sqlmetrics.spec import Spec
-    from sqlmetrics.sql import script
-
-    the_spec = Spec.read(spec)
-    targets(the_spec)
-    if dry_run:
-        click.echo(compiled(the_spec) if the_spec.clicks else script([plan(the_spec)]))
-        click.echo("".join(f"{text};\n\n" for text in statements(the_spec)), nl=False)
-        return
-    with open_database(db, writing=True) as connection, DuckDB(connection) as engine:
-        written = write(the_spec, engine, check=not skip_input_checks)
-    for table, rows in written.rows.items():
-        click.echo(f"{table}: {rows:,} rows of {the_spec.title}", err=True)

@@ -33,14 +33,18 @@ def check_keeps(at: Translation) -> None:
         raise SpecError(f"{at.dialect.title} keeps no table for a while, as a click log needs it")
 
 
+def dropped(at: Translation, name: str, *, is_view: bool = False) -> str:
+    """The statement that drops what `made` made."""
+    return f"{at.dialect.drop if at.changes or not is_view else 'drop view'} {name}"
+
+
 def table(engine: Database, name: str, select: str) -> AbstractContextManager[None]:
     """A table of a query's rows, while the block lasts."""
-    create = made(engine.translation, name, select)
-    return engine.chained(create, f"{engine.translation.dialect.drop} {name}")
+    at = engine.translation
+    return engine.chained(made(at, name, select), dropped(at, name))
 
 
 def view(engine: Database, name: str, select: str) -> AbstractContextManager[None]:
     """A view of a query, while the block lasts; a table where not every database has views."""
-    create = made(engine.translation, name, select, is_view=True)
-    own = engine.translation.dialect.drop if engine.translation.changes else "drop view"
-    return engine.made(create, f"{own} {name}")
+    at = engine.translation
+    return engine.made(made(at, name, select, is_view=True), dropped(at, name, is_view=True))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqlmetrics import sql
-from sqlmetrics.clicks.keeping import made
+from sqlmetrics.clicks.keeping import dropped, made
 from sqlmetrics.clicks.labels import POOLED, labels, pooled
 from sqlmetrics.clicks.lists import rankings
 from sqlmetrics.clicks.log import LABELS, RANKINGS
 from sqlmetrics.clicks.online import online
 from sqlmetrics.clicks.sums import sums
 from sqlmetrics.clicks.tables import ClickTables, tables_of
+from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import shown
 from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.plan import plan
@@ -26,28 +27,39 @@ def script(spec: Spec, at: Translation) -> Iterator[str]:
     Raises:
         SpecError: If the dialect lacks what the log needs, or no text can name its source.
     """
+    tables = log_tables(spec, at)
+    asked = [online(text) for text in spec.online]
+    tables.check(asked)
+    yield from (create for create, _ in kept(tables, at))
+    if asked:
+        yield sums(tables, asked, spec)
+    if spec.metrics:
+        yield from (create for create, _ in lists(tables, at))
+        yield sql.query(plan(spec, evaluated_tables(spec, at)))
+
+
+def log_tables(spec: Spec, at: Translation) -> ClickTables:
+    """The tables of a spec's log, as far as its text tells where they are."""
     if spec.clicks is None:
-        return
+        raise SpecError("the spec has no clicks")
     relations = {
         name: shown(relation_of(source, f"clicks_{name}"), at)
         for name, source in spec.clicks.sources.items()
     }
-    tables = tables_of(spec.clicks, relations, at)
-    asked = [online(text) for text in spec.online]
-    tables.check(asked)
-    for kept in tables.kept():
-        yield made(at, kept.name, kept.text)
-    if asked:
-        yield sums(tables, asked, spec)
-    if spec.metrics:
-        yield from _evaluation(spec, tables, at)
+    return tables_of(spec.clicks, relations, at)
 
 
-def _evaluation(spec: Spec, tables: ClickTables, at: Translation) -> Iterator[str]:
-    """The metrics of lists, by labels of what was done."""
+def kept(tables: ClickTables, at: Translation) -> Iterator[tuple[str, str]]:
+    """What is cleaned once and kept: the statements that make each table, and that drop it."""
+    for table in tables.kept():
+        yield made(at, table.name, table.text), dropped(at, table.name)
+
+
+def lists(tables: ClickTables, at: Translation) -> Iterator[tuple[str, str]]:
+    """Rankings and labels as an evaluation reads them, likewise."""
     pools = tables.clicks.labels.pools
     if pools:
-        yield made(at, POOLED, pooled(tables))
-    yield made(at, RANKINGS, rankings(tables), is_view=True)
-    yield made(at, LABELS, labels(tables, POOLED if pools else ""), is_view=True)
-    yield sql.query(plan(spec, evaluated_tables(spec, at)))
+        yield made(at, POOLED, pooled(tables)), dropped(at, POOLED)
+    texts = {RANKINGS: rankings(tables), LABELS: labels(tables, POOLED if pools else "")}
+    for name, text in texts.items():
+        yield made(at, name, text, is_view=True), dropped(at, name, is_view=True)

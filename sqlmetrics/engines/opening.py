@@ -117,7 +117,7 @@ def open_engine(connection: Any = None, *, profiles: Path | None = None) -> Engi
         EngineError: If its driver is missing or the database cannot be opened.
     """
     if connection is None or isinstance(connection, str):
-        where = _place(connection, profiles) if connection else Place("duckdb")
+        where = _place(connection or "", profiles) if connection or profiles else Place("duckdb")
         if where.scheme not in SCHEMES:
             raise SpecError(unknown("kind of connection", where.scheme, SCHEMES))
         known = SCHEMES[where.scheme]

@@ -10,12 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
-from pydantic import ValidationError
-
 import sqlmetrics
 from sqlmetrics.api import carried_out
 from sqlmetrics.clicks.keeping import table
-from sqlmetrics.clicks.log import Clicks
 from sqlmetrics.clicks.online import online
 from sqlmetrics.clicks.run import cleaned
 from sqlmetrics.clicks.sums import sums
@@ -24,6 +21,7 @@ from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.execution import USUALLY, Execution
 from sqlmetrics.inputs.opened import opened
+from sqlmetrics.jobs.asked import days_of, on_days
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import prepared, targets
@@ -92,38 +90,12 @@ def write(
     if days and full_refresh:
         raise SpecError("a full refresh replaces all days; leave out start and end")
     with engine:
-        job = _Job(spec, engine, _of_dates(spec, days), full_refresh, datetime.now(UTC))
+        job = _Job(spec, engine, days_of(spec, days), full_refresh, datetime.now(UTC))
         try:
             return job.done(check=check, how=how)
         except SqlmetricsError as error:
             job.log_failure(error)
             raise
-
-
-def _of_dates(spec: Spec, days: Days | None) -> Days | None:
-    """The days; for rankings without dates the one that they are of."""
-    if spec.rankings.columns.date or (spec.clicks and days):
-        return days
-    first = days.start if days else date.fromisoformat(NO_DATE)
-    if first is None or (days and days.end not in (None, first + timedelta(1))):
-        raise SpecError(
-            f"the rankings have no column of dates, so they are of one day; given the days {days}; "
-            "name the column as rankings.columns.date, or give the day as the start alone"
-        )
-    return Days(start=first, end=first + timedelta(1))
-
-
-def _click_log(kind: type[Clicks], given: Mapping[str, object]) -> Clicks:
-    """A click log of some days.
-
-    Raises:
-        SpecError: If labels would be learned from these days.
-    """
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        told = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
-        raise SpecError(f"clicks, on the days of this run: {told}") from None
 
 
 @dataclass
@@ -166,13 +138,7 @@ class _Job:
 
     @cached_property
     def _asked(self) -> Spec:
-        """The spec; of a click log it says itself which days are evaluated, each for itself."""
-        clicks = self.spec.clicks
-        if clicks is None or self.days is None:
-            return self.spec
-        own = {name: getattr(clicks, name) for name in type(clicks).model_fields}
-        ranged = _click_log(type(clicks), own | {"daily": True, "evaluation": self.days})
-        return self.spec.having(clicks=ranged, rankings=None, labels=None)
+        return on_days(self.spec, self.days)
 
     @property
     def _is_dated(self) -> bool:

@@ -1,0 +1,161 @@
+"""`sqlmetrics run`: a spec's numbers of some days into its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from sqlmetrics.cli.common import connection_options, error_options
+from sqlmetrics.errors import SpecError
+
+if TYPE_CHECKING:
+    from sqlmetrics.days import Days
+    from sqlmetrics.engines.translated import Database
+    from sqlmetrics.spec import Spec
+
+
+@click.command()
+@click.argument("spec")
+@click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
+@click.option("--end", metavar="DATE", help="The day after the last one.")
+@click.option("--full-refresh", is_flag=True, help="All days of SPEC go; what there is comes.")
+@click.option("--backfill", is_flag=True, help="The days that the data has and the table not.")
+@click.option(
+    "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
+)
+@click.option("--db", metavar="FILE", help="The DuckDB file to read and write.")
+@connection_options
+@click.option("--target", metavar="NAME", help="The output of profiles.yml to read and write.")
+@click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
+@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@error_options
+def run(
+    *,
+    spec: str,
+    start: str | None,
+    end: str | None,
+    full_refresh: bool,
+    backfill: bool,
+    lookback: int | None,
+    db: str | None,
+    connection: str | None,
+    profiles: str | None,
+    target: str | None,
+    dry_run: bool,
+    skip_input_checks: bool,
+) -> None:
+    """Evaluate SPEC, and replace its days in its output tables: all of them, or nothing.
+
+    Days are those from --start until before --end, by default all that the data has. Other
+    days and other specs are not touched, so a run can be repeated at any time.
+
+    \b
+    sqlmetrics run search.yml --db shop.duckdb --start 2026-01-01 --end 2026-02-01
+    sqlmetrics run search.yml --target prod --backfill --lookback 3
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.run import write
+    from sqlmetrics.jobs.tables import targets
+    from sqlmetrics.spec import Spec
+
+    the_spec = Spec.read(spec)
+    targets(the_spec)
+    days = _days(start, end)
+    if full_refresh and (days or backfill or lookback):
+        raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
+    if dry_run:
+        _print(the_spec, days, _dialect(db, connection or target, profiles))
+        return
+    with _writing(db, connection, target, profiles) as engine:
+        for part in _parts(the_spec, engine, days, backfill=backfill, lookback=lookback or 0):
+            written = write(
+                the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
+            )
+            named = targets(the_spec)
+            for table, rows in written.rows.items():
+                what = f"{rows:,} rows of {the_spec.title}" + _told(written.days)
+                click.echo(f"{named[table]}: {what}", err=True)
+
+
+def _days(start: str | None, end: str | None) -> Days | None:
+    from pydantic import ValidationError
+
+    from sqlmetrics.days import Days
+
+    if not (start or end):
+        return None
+    try:
+        return Days.model_validate({"start": start, "end": end})
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        if wrong["loc"]:
+            place = wrong["loc"][0]
+            raise SpecError(
+                f"--{place} is a date like 2026-01-31, given {wrong['input']!r}"
+            ) from None
+        raise SpecError(wrong["msg"].removeprefix("Value error, ")) from None
+
+
+def _parts(
+    spec: Spec, engine: Database, days: Days | None, *, backfill: bool, lookback: int
+) -> Sequence[Days | None]:
+    """The ranges of days, each of which is replaced for itself."""
+    from sqlmetrics.jobs.missing import open_days
+
+    if not (backfill or lookback):
+        return [days]
+    found = open_days(spec, engine, days, backfill=backfill, lookback=lookback)
+    if not found:
+        click.echo(f"no day of {spec.title} is missing", err=True)
+    return found
+
+
+def _writing(
+    db: str | None, connection: str | None, target: str | None, profiles: str | None
+) -> Database:
+    """The database to be read and written.
+
+    Raises:
+        SpecError: If none is given, or several are.
+    """
+    from pathlib import Path
+
+    from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.engines.profiles import FILE
+    from sqlmetrics.engines.translated import database
+
+    given = [one for one in (db, connection, target) if one is not None]
+    if len(given) > 1:
+        raise SpecError("give one of --db, --connection and --target")
+    if db is not None:
+        return DuckDB(open_database(db, writing=True), own=True)
+    file = Path(profiles) if profiles else Path(FILE)
+    if given or file.exists():
+        return database(given[0] if given else None, profiles=profiles if connection else file)
+    raise SpecError(f"say where: --db FILE, --connection URL, or --target of a {FILE}")
+
+
+def _told(days: Days | None) -> str:
+    return f", {days}" if days else ""
+
+
+def _print(spec: Spec, days: Days | None, dialect: str) -> None:
+    """The statements of the run that was not made."""
+    from sqlmetrics.dialect import dialect as named
+    from sqlmetrics.jobs.asked import days_of
+    from sqlmetrics.jobs.text import job_text
+    from sqlmetrics.translation import Translation
+
+    at = Translation(named(dialect))
+    script = job_text(spec, at, days_of(spec, days), "'dry run'", "current_timestamp")
+    click.echo(str(script), nl=False)
+
+
+def _dialect(db: str | None, connection: str | None, profiles: str | None) -> str:
+    """The dialect of the database that would be written to."""
+    if db is not None or connection is None:
+        return "duckdb"
+    from sqlmetrics.engines.translated import database
+
+    return database(connection, profiles=profiles).translation.dialect.name

@@ -1,0 +1,153 @@
+"""A job as text: the statements of a run, one after the other, for whoever executes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import sqlmetrics
+from sqlmetrics import sql
+from sqlmetrics.clicks import script as log
+from sqlmetrics.clicks.keeping import dropped, made
+from sqlmetrics.clicks.online import online
+from sqlmetrics.clicks.sums import sums
+from sqlmetrics.days import Days
+from sqlmetrics.jobs.asked import on_days
+from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
+from sqlmetrics.jobs.tables import columns, create, targets
+from sqlmetrics.plan import plan, tables_of
+from sqlmetrics.spec import Spec
+from sqlmetrics.template import literal, relation
+from sqlmetrics.translation import Translation
+
+BEGIN = {"sqlite": "begin immediate", "mariadb": "start transaction", "mysql": "start transaction"}
+LOCK = {
+    "postgres": "select pg_advisory_xact_lock(hashtextextended({name}, 0))",
+    "mariadb": "select get_lock({name}, 3600)",
+    "mysql": "select get_lock({name}, 3600)",
+}
+"""Dialect -> what keeps two runs that write the same tables apart, where deleting does not."""
+
+
+@dataclass(frozen=True)
+class JobText:
+    """The parts of a job; each is a list of statements in the dialect.
+
+    Attributes:
+        tables: Makes the tables that stay.
+        evaluation: Computes what is new, and keeps it for as long as the connection lasts.
+        replacement: Puts it in the place of the old rows, all in one transaction.
+    """
+
+    tables: Sequence[str]
+    evaluation: Sequence[str]
+    replacement: Sequence[str]
+
+    def __str__(self) -> str:
+        return text((*self.tables, *self.evaluation, *self.replacement))
+
+
+def text(statements: Sequence[str]) -> str:
+    """Statements as one text."""
+    return "\n\n".join(f"{one.rstrip()};" for one in statements) + "\n"
+
+
+def job_text(
+    spec: Spec, at: Translation, days: Days | None, run_id: str, now: str, *, check: bool = True
+) -> JobText:
+    """The statements of a run.
+
+    Args:
+        spec: What is asked, with its `output`.
+        at: The dialect.
+        days: The days that are replaced; None for all of the spec.
+        run_id: An SQL text that names the run.
+        now: An SQL time: when it is.
+        check: Whether the days may not be those from which labels are learned.
+
+    Raises:
+        SpecError: If the spec cannot be compiled, or the dialect has no tables for a while.
+    """
+    asked = on_days(spec, days, check=check)
+    ends = days.ends if days else ALL_DAYS
+    undated = asked.rankings.columns.date is None
+    day = (ends.start or "cast('1970-01-01' as date)") if undated else ""
+    job = Replacement(spec, at, run_id, now, ends, day)
+    kinds = columns(spec)
+    kept = list(_kept(asked, at, days))
+    rows = _script(asked, at, days).per_query if spec.metrics else ""
+    return JobText(
+        [create(at, name, kinds[table]) for table, name in targets(spec).items()],
+        [create for create, _ in kept],
+        [
+            BEGIN.get(at.dialect.name, "begin"),
+            *_locked(spec, at),
+            *job.statements(rows),
+            job.logged(_logged(job, at, rows)),
+            "commit",
+            *(drop for _, drop in reversed(kept)),
+        ],
+    )
+
+
+def _locked(spec: Spec, at: Translation) -> Iterator[str]:
+    if lock := LOCK.get(at.dialect.name):
+        yield lock.format(name=at.value(literal(targets(spec)["facts"])))
+
+
+def _kept(spec: Spec, at: Translation, days: Days | None) -> Iterator[tuple[str, str]]:
+    """What is computed before the old rows are touched: how it is made, and dropped."""
+    if spec.clicks is not None:
+        tables = log.log_tables(spec, at)
+        asked = [online(text) for text in spec.online]
+        tables.check(asked)
+        yield from _translated(log.kept(tables, at), at)
+        if asked:
+            yield from _translated([_new(NEW_ONLINE, sums(tables, asked, spec), at)], at)
+        if spec.metrics:
+            yield from _translated(log.lists(tables, at), at)
+    if spec.metrics:
+        script = _script(spec, at, days)
+        per_query = (script.keep, script.drop)
+        yield from _translated([per_query, _new(NEW_FACTS, script.summary, at)], at)
+
+
+def _new(name: str, select: str, at: Translation) -> tuple[str, str]:
+    return made(at, name, select), dropped(at, name)
+
+
+def _translated(
+    pairs: Sequence[tuple[str, str]] | Iterator[tuple[str, str]], at: Translation
+) -> Iterator[tuple[str, str]]:
+    for made_by, drop in pairs:
+        yield at.text(made_by), drop
+
+
+def _script(spec: Spec, at: Translation, days: Days | None) -> sql.Script:
+    """The evaluation of lists."""
+    tables = tables_of(spec, at)
+    if days and spec.clicks is None and spec.rankings.columns.date:
+        tables = replace(tables, ends=days.ends)
+    return sql.script([plan(spec, tables)])
+
+
+def _logged(job: Replacement, at: Translation, per_query: str) -> dict[str, str]:
+    """What the run log says; how long it took only the client knows."""
+    where = " and ".join(job.of("metric_date"))
+    names = targets(job.spec)
+    has_rows = bool(per_query) and "per_query" in names
+
+    def count(table: str) -> str:
+        return f"(select count(*) from {relation(names[table])} where {where})"
+
+    return {
+        "seconds": "cast(null as double)",
+        "range_start": job.ends.start or "cast(null as date)",
+        "range_end": job.ends.end or "cast(null as date)",
+        "facts": count("facts"),
+        "per_query": count("per_query") if has_rows else "cast(null as bigint)",
+        "engine": literal(at.dialect.title),
+        "version": literal(sqlmetrics.__version__),
+        "outcome": "'replaced'",
+        "message": "cast(null as varchar)",
+    }
