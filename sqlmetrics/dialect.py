@@ -41,6 +41,7 @@ class Dialect:
         types: DuckDB's word for a type -> that of a column in a table that stays, where it is
             not what the grammar says.
         moment: A time, of a text of it.
+        day_before: The day before a day.
         day: The day of a time, in UTC where a time has a zone.
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
     """
@@ -65,6 +66,7 @@ class Dialect:
     drop: str = "drop table"
     hides_kept: bool = False
     types: Mapping[str, str] = field(default_factory=dict)
+    day_before: str = "{column} - 1"
     moment: str = "cast({column} as timestamp)"
     day: str = "cast({column} as date)"
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
@@ -77,6 +79,8 @@ _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 """ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
 
 _MYSQL_MICROS = "timestampdiff(microsecond, '1970-01-01', {column})"
+
+_TRINO_DAY_BEFORE = "date_add('day', -1, {column})"
 
 _MYSQL_TEXT = "varchar(512) character set utf8mb4 collate "
 
@@ -96,7 +100,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 micros="epoch_us({column})",
                 day="cast(make_timestamp(epoch_us({column})) as date)",
             ),
-            Dialect("athena", "Amazon Athena", "athena", keep=""),
+            Dialect("athena", "Amazon Athena", "athena", keep="", day_before=_TRINO_DAY_BEFORE),
             Dialect(
                 "bigquery",
                 "BigQuery",
@@ -107,6 +111,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 signed_zero=True,
                 partitions_floats=False,
                 keep="",
+                day_before="date_sub({column}, interval 1 day)",
             ),
             Dialect(
                 "clickhouse",
@@ -119,7 +124,13 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
             ),
             Dialect(
-                "databricks", "Databricks", "databricks", relative="spark", text="STRING", keep=""
+                "databricks",
+                "Databricks",
+                "databricks",
+                relative="spark",
+                text="STRING",
+                keep="",
+                day_before="date_sub({column}, 1)",
             ),
             Dialect(
                 "datafusion",
@@ -138,6 +149,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 has_nan=False,
                 types={"varchar": f"{_MYSQL_TEXT}utf8mb4_nopad_bin", "timestamp": "datetime(6)"},
                 moment="cast({column} as datetime(6))",
+                day_before="date_sub({column}, interval 1 day)",
                 micros=_MYSQL_MICROS,
             ),
             Dialect(
@@ -158,6 +170,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 has_nan=False,
                 types={"varchar": f"{_MYSQL_TEXT}utf8mb4_0900_bin", "timestamp": "datetime(6)"},
                 moment="cast({column} as datetime(6))",
+                day_before="date_sub({column}, interval 1 day)",
                 keep="create table",  # a temporary one cannot be read twice in one query
                 micros=_MYSQL_MICROS,
             ),
@@ -170,7 +183,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 fails_at_underflow=True,
                 micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
             ),
-            Dialect("presto", "Presto", "presto", keep=""),
+            Dialect("presto", "Presto", "presto", keep="", day_before=_TRINO_DAY_BEFORE),
             Dialect(
                 "redshift",
                 "Amazon Redshift",
@@ -197,6 +210,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 keep="cache table",
                 drop="drop view",
                 hides_kept=True,
+                day_before="date_sub({column}, 1)",
                 micros="unix_micros(cast({column} as timestamp))",
             ),
             Dialect(
@@ -208,6 +222,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 has_nan=False,
                 types={"timestamp": "timestamp"},
                 moment="{column}",
+                day_before="date({column}, '-1 day')",
                 micros=_SQLITE_MICROS,
                 has_float32=False,
                 casts_texts=True,
@@ -218,11 +233,12 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "tsql",
                 text="NVARCHAR(4000)",
                 collation="Latin1_General_100_BIN2",
+                day_before="dateadd(day, -1, {column})",
                 has_nan=False,
                 has_float32=False,
                 keep="",
             ),
-            Dialect("trino", "Trino", "trino", keep=""),
+            Dialect("trino", "Trino", "trino", keep="", day_before=_TRINO_DAY_BEFORE),
         )
     }
 )

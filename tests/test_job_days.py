@@ -83,9 +83,15 @@ def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
         try:
             yield opened
         finally:
-            tables = ("runs", "truth", "metrics", "metrics_of_queries", "metrics_runs")
-            for table in tables:
-                opened.execute(f"drop table if exists {table}")
+            clear(opened)
+
+
+def clear(engine: Any) -> None:
+    """Drop what a test has made in a database that others use too."""
+    for view in ("wide", "latest", "daily_change", "rollup"):
+        engine.execute(f"drop view if exists metrics_{view}")
+    for table in ("runs", "truth", "metrics", "metrics_of_queries", "metrics_runs"):
+        engine.execute(f"drop table if exists {table}")
 
 
 def facts(engine: Any, spec: str = "shop") -> dict[tuple[Any, ...], dict[str, Any]]:

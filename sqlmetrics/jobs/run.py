@@ -25,6 +25,7 @@ from sqlmetrics.jobs.asked import days_of, on_days
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import prepared, targets
+from sqlmetrics.jobs.views import make_views
 from sqlmetrics.plan import plan as planned
 from sqlmetrics.rollup import NO_DATE
 from sqlmetrics.spec import Spec
@@ -125,6 +126,7 @@ class _Job:
                         self.engine.execute(statement)
                     rows = self._counts(job)
                     self.engine.execute(self._logged(job, days, rows, "replaced", ""))
+                make_views(self.spec, self.engine)
         return Written(self.run_id, days, rows)
 
     def log_failure(self, error: SqlmetricsError) -> None:

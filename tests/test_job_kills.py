@@ -1,0 +1,283 @@
+"""A run that is killed anywhere leaves its days whole, old or new, in all tables."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_job_days import clear, days, job, log
+
+import sqlmetrics as sm
+from sqlmetrics.engines.opening import open_engine
+from sqlmetrics.engines.translated import Database, database
+from sqlmetrics.jobs.run import write
+
+RANGE = days(1, 4)
+KILLS = 200
+spawning = multiprocessing.get_context("forkserver")
+spawning.set_forkserver_preload(
+    ["duckdb", "pyarrow", "psycopg", "pytest", "sqlmetrics.jobs.run", "sqlmetrics.engines.postgres"]
+)
+"""Children come from a process that has imported all and opened nothing: 30 ms each."""
+
+
+@pytest.fixture(
+    params=[pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in ("duckdb", "postgres")]
+)
+def url(request: pytest.FixtureRequest, servers: Any, tmp_path: Path) -> Iterator[str]:
+    """A database that outlives a process, with all days done once."""
+    own = request.param == "duckdb"
+    where = f"duckdb:///{tmp_path}/shop.duckdb" if own else servers.connection(request.param)
+    with database(where) as engine:
+        rankings, labels = log()
+        engine.load("runs", rankings)
+        engine.load("truth", labels)
+        write(job(), engine)
+        write(job("other"), engine)
+    try:
+        yield where
+    finally:
+        with database(where) as engine:
+            clear(engine)
+
+
+def change(url: str, number: int) -> None:
+    """Other labels, so that new numbers are not the old ones."""
+    with database(url) as engine:
+        engine.execute(f"update truth set grade = {number % 3} + 1 where item_id = 'i1'")
+
+
+def run_until(url: str, stop: Callable[[Database], None] | None) -> None:
+    """What a child does: a run, with something in its way."""
+    with database(url) as engine:
+        if stop:
+            stop(engine)
+        write(job(), engine, RANGE)
+
+
+def before_statement(engine: Database, number: int, act: Callable[[], None]) -> None:
+    """Do something before the statement of a number."""
+    one: Any = getattr(engine, "_engine", engine)
+    execute, numbers = one.execute, itertools.count()
+
+    def counted(sql: str) -> None:
+        if next(numbers) == number:
+            act()
+        execute(sql)
+
+    one.execute = counted
+
+
+def killed(engine: Database, number: int) -> None:
+    """Kill the process before a statement."""
+    before_statement(engine, number, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def cut_off(engine: Database, number: int, url: str) -> None:
+    """End the connection at its server before a statement."""
+    server: Any = getattr(engine, "_engine", engine)
+    ((pid,),) = server.rows("select pg_backend_pid()")
+
+    def end() -> None:
+        with open_engine(url) as other:
+            other.rows(f"select pg_terminate_backend({pid})")
+
+    before_statement(engine, number, end)
+
+
+def full_disk(_: Database, size: int) -> None:
+    """No file grows over a size, as on a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def child(url: str, stop: Callable[[Database], None] | None = None) -> Any:
+    process = spawning.Process(target=run_until, args=(url, stop))
+    process.start()
+    return process
+
+
+def state(url: str) -> tuple[str, ...]:
+    """The run that the days of RANGE stand for, after a look at all that must hold."""
+    with database(url) as engine:
+        within = (
+            "spec = 'shop' and metric_date >= date '2026-01-02' and metric_date < date '2026-01-05'"
+        )
+        runs = engine.rows(f"select distinct run_id from metrics where {within}")
+        assert len(runs) == 1, "rows of two runs stand side by side"
+        ((logged,),) = engine.rows(
+            f"select count(*) from metrics_runs where run_id = '{runs[0][0]}' "
+            "and outcome = 'replaced'"
+        )
+        assert logged == 1
+        counts = engine.rows(
+            "select spec, count(*), count(distinct metric_date) from metrics "
+            "group by spec order by spec"
+        )
+        assert counts == [("other", *counts[1][1:]), ("shop", *counts[1][1:])]
+        assert counts[1][2] == 6
+        key = "metric_date, system, query_id"
+        own = f"select {key} from metrics_of_queries where spec = 'shop' group by {key}"
+        assert engine.rows(f"{own} having count(*) > 1") == []
+        sums = engine.rows(
+            "select m.metric_date, m.system, m.numerator, q.total from metrics as m join ("
+            "select metric_date, system, sum(ndcg_at_3) as total from metrics_of_queries "
+            "where spec = 'shop' group by metric_date, system) as q "
+            "on q.metric_date = m.metric_date and q.system = m.system "
+            "where m.spec = 'shop' and m.metric = 'ndcg' and m.segment_name = 'all'"
+        )
+        assert len(sums) == 12
+        for *_, summary, queries in sums:
+            assert summary == pytest.approx(queries, rel=1e-12), "two tables, two runs"
+        return runs[0]
+
+
+def test_killed_before_any_statement(url: str) -> None:
+    before = state(url)
+    changed = []
+    for number in itertools.count():
+        change(url, number)
+        process = child(url, partial(killed, number=number))
+        process.join(60)
+        changed.append(state(url) != before)
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+    assert len(changed) > 8
+    assert changed[-1]
+    assert changed == sorted(changed), "nothing is there before all is"
+
+
+@pytest.mark.long
+def test_killed_at_any_time(url: str) -> None:
+    chance = random.Random(7)
+    change(url, 0)
+    began = time.monotonic()
+    process = child(url)
+    process.join(60)
+    whole = time.monotonic() - began
+    outcomes = []
+    for number in range(KILLS):
+        before = state(url)
+        change(url, number)
+        process = child(url)
+        process.join(chance.uniform(0.2, 1.05) * whole)
+        process.kill()
+        process.join(60)
+        outcomes.append(state(url) != before)
+    assert 0 < sum(outcomes) < KILLS, "some must be done, and some not"
+    write_whole(url)
+
+
+def write_whole(url: str) -> None:
+    """The next run repairs whatever is left."""
+    before = state(url)
+    with database(url) as engine:
+        write(job(), engine, RANGE)
+    assert state(url) != before
+
+
+def test_two_at_once(url: str) -> None:
+    for number in range(5):
+        change(url, number)
+        both = [child(url), child(url)]
+        for process in both:
+            process.join(60)
+        done = [process.exitcode for process in both]
+        # of a DuckDB file one process is the writer, and the other is told so
+        assert 0 in done
+        assert url.startswith("duckdb") or done == [0, 0]
+        state(url)
+
+
+def test_two_of_one_process(tmp_path: Path) -> None:
+    """Two threads that share a DuckDB: without a lock both would insert."""
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        with database(connection) as engine:
+            rankings, labels = log()
+            engine.load("runs", rankings)
+            engine.load("truth", labels)
+        cursors = [connection.cursor() for _ in range(4)]
+        errors: list[BaseException] = []
+
+        def work(cursor: Any) -> None:
+            try:
+                write(job(), database(cursor), RANGE)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(cursor,)) for cursor in cursors]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert errors == []
+        keys = "metric_date, system, segment_name, segment_value, metric, k"
+        rows = connection.execute(
+            f"select count(*), count(distinct ({keys})), count(distinct run_id) from metrics"
+        ).fetchone()
+        assert rows is not None
+        assert rows[0] == rows[1] > 0
+        assert rows[2] == 1
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    where = f"duckdb:///{tmp_path}/shop.duckdb"
+    with database(where) as engine:
+        rankings, labels = log()
+        engine.load("runs", rankings)
+        engine.load("truth", labels)
+        write(job(), engine)
+        write(job("other"), engine)
+    before = state(where)
+    size = (tmp_path / "shop.duckdb").stat().st_size
+    codes = []
+    for more in (0, 1_000, 4_000, 10_000, 50_000, 300_000):
+        change(where, more)
+        process = child(
+            where, partial(full_disk, size=size + more if more > 4_000 else max(more, 1))
+        )
+        process.join(60)
+        codes.append(process.exitcode)
+        assert process.exitcode == 0 or state(where) == before
+    assert codes[0] != 0
+    write_whole(where)
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_dropped_connection(servers: Any) -> None:
+    url = servers.connection("postgres")
+    with database(url) as engine:
+        rankings, labels = log()
+        engine.load("runs", rankings)
+        engine.load("truth", labels)
+        write(job(), engine)
+        write(job("other"), engine)
+    try:
+        before, changed = state(url), []
+        for number in range(40):
+            change(url, number)
+            with suppress(sm.EngineError):
+                run_until(url, partial(cut_off, number=number, url=url))
+                break
+            changed.append(state(url) != before)
+        assert len(changed) > 8
+        assert changed == sorted(changed), "nothing is there before all is"
+        assert state(url) != before
+    finally:
+        with database(url) as engine:
+            clear(engine)
