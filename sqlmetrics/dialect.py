@@ -40,7 +40,10 @@ class Dialect:
             again; subqueries do find it.
         types: DuckDB's word for a type -> that of a column in a table that stays, where it is
             not what the grammar says.
+        session: What a session is told before a script, so that it means the same.
         moment: A time, of a text of it.
+        now: The time, in UTC where it has no zone, which a job's text tells.
+        run_id: A text that names a run of such a job.
         day_before: The day before a day.
         day: The day of a time, in UTC where a time has a zone.
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
@@ -66,8 +69,11 @@ class Dialect:
     drop: str = "drop table"
     hides_kept: bool = False
     types: Mapping[str, str] = field(default_factory=dict)
+    session: tuple[str, ...] = ()
     day_before: str = "{column} - 1"
     moment: str = "cast({column} as timestamp)"
+    now: str = "cast(current_timestamp as timestamp)"
+    run_id: str = "cast(current_timestamp as varchar)"
     day: str = "cast({column} as date)"
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
 
@@ -84,6 +90,11 @@ _TRINO_DAY_BEFORE = "date_add('day', -1, {column})"
 
 _MYSQL_TEXT = "varchar(512) character set utf8mb4 collate "
 
+_MYSQL_SESSION = (
+    "set session sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO'",
+    "set session optimizer_switch = 'derived_merge=off'",
+)
+
 _SQLITE_MICROS = (
     "(strftime('%s', {column}) * 1000000 + "
     "cast(round((strftime('%f', {column}) - strftime('%S', {column})) * 1000) as integer) * 1000)"
@@ -98,6 +109,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "DuckDB",
                 "duckdb",
                 micros="epoch_us({column})",
+                now="cast(current_timestamp at time zone 'UTC' as timestamp)",
+                run_id="cast(current_timestamp as varchar)",
                 day="cast(make_timestamp(epoch_us({column})) as date)",
             ),
             Dialect("athena", "Amazon Athena", "athena", keep="", day_before=_TRINO_DAY_BEFORE),
@@ -148,8 +161,15 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 collation="utf8mb4_nopad_bin",
                 has_nan=False,
                 types={"varchar": f"{_MYSQL_TEXT}utf8mb4_nopad_bin", "timestamp": "datetime(6)"},
+                session=(
+                    "set names utf8mb4 collate utf8mb4_nopad_bin",
+                    *_MYSQL_SESSION,
+                    "set session join_cache_level = 4",
+                ),
                 moment="cast({column} as datetime(6))",
                 day_before="date_sub({column}, interval 1 day)",
+                now="utc_timestamp(6)",
+                run_id="cast(uuid() as char)",
                 micros=_MYSQL_MICROS,
             ),
             Dialect(
@@ -169,6 +189,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 collation="utf8mb4_0900_bin",
                 has_nan=False,
                 types={"varchar": f"{_MYSQL_TEXT}utf8mb4_0900_bin", "timestamp": "datetime(6)"},
+                session=("set names utf8mb4 collate utf8mb4_0900_bin", *_MYSQL_SESSION),
                 moment="cast({column} as datetime(6))",
                 day_before="date_sub({column}, interval 1 day)",
                 keep="create table",  # a temporary one cannot be read twice in one query
@@ -180,6 +201,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "postgres",
                 text="TEXT",
                 collation='"C"',
+                now="(current_timestamp at time zone 'utc')",
+                run_id="cast(current_timestamp as text)",
                 fails_at_underflow=True,
                 micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
             ),
@@ -223,6 +246,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 types={"timestamp": "timestamp"},
                 moment="{column}",
                 day_before="date({column}, '-1 day')",
+                now="strftime('%Y-%m-%d %H:%M:%f', 'now')",
+                run_id="strftime('%Y-%m-%d %H:%M:%f', 'now')",
                 micros=_SQLITE_MICROS,
                 has_float32=False,
                 casts_texts=True,

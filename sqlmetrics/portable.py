@@ -75,12 +75,12 @@ def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
     ctes = [_cte(stage, about.get(stage.alias, ""), dialect) for stage in tree.ctes]
     head = "with\n\n" + ",\n\n".join(ctes) + "\n\n" if ctes else ""
     tree.set("with_", None)
-    return head + "\n".join(filter(None, (_printed(tree, dialect), dialect.settings))) + "\n"
+    return head + "\n".join(filter(None, (printed(tree, dialect), dialect.settings))) + "\n"
 
 
 def _cte(stage: Tree, comment: str, dialect: Dialect) -> str:
     """A stage, printed for itself so that its comment stays above it."""
-    return f"{comment}{stage.alias} as (\n{indent(_printed(stage.this, dialect), ' ' * 4)}\n)"
+    return f"{comment}{stage.alias} as (\n{indent(printed(stage.this, dialect), ' ' * 4)}\n)"
 
 
 def is_query(text: str, dialect: Dialect) -> bool:
@@ -294,7 +294,8 @@ CHANGES = (
 # -- text -------------------------------------------------------------------------------
 
 
-def _printed(tree: Tree, dialect: Dialect) -> str:
+def printed(tree: Tree, dialect: Dialect) -> str:
+    """A tree as text: indented, its words in lower case."""
     text = tree.sql(
         dialect.grammar,
         pretty=True,

@@ -86,7 +86,9 @@ class Translation:
             return expression
         from sqlglot import parse_one
 
-        return parse_one(expression, read="duckdb").sql(self.dialect.grammar)
+        from sqlmetrics.portable import printed
+
+        return printed(parse_one(expression, read="duckdb"), self.dialect)
 
     def _hide(self, text: str) -> str:
         mark = f"{MARK}{len(self._hidden)}_"

@@ -22,10 +22,22 @@ db_option = click.option(
     metavar="NAME",
     help="How lists are ranked: window, lists, counts; fastest looks at the first rows.",
 )
+@click.option(
+    "--job",
+    metavar="FOLDER",
+    help="Write a whole job there: .sql files for the database's own client, with start and "
+    "end as its parameters, and a manifest.",
+)
 @db_option
 @error_options
 def compile_spec(
-    spec: str, dialect: str, per_query: bool, plan: str | None, db: str | None
+    *,
+    spec: str,
+    dialect: str,
+    per_query: bool,
+    plan: str | None,
+    job: str | None,
+    db: str | None,
 ) -> None:
     """Print the SQL of SPEC, a YAML file; nothing is opened but the spec.
 
@@ -37,6 +49,12 @@ def compile_spec(
 
     connection = engine_of(db, None, None) if db else None
     the_spec = Spec.read(spec)
+    if job is not None:
+        from sqlmetrics.jobs.files import write_job
+
+        for path in write_job(the_spec, dialect, job):
+            click.echo(f"wrote {path}", err=True)
+        return
     text = compile(the_spec, dialect, per_query=per_query, plan=plan, connection=connection)
     click.echo(text, nl=False)
 

@@ -20,7 +20,12 @@ from sqlmetrics.spec import Spec
 from sqlmetrics.template import literal, relation
 from sqlmetrics.translation import Translation
 
-BEGIN = {"sqlite": "begin immediate", "mariadb": "start transaction", "mysql": "start transaction"}
+BEGIN = {
+    "bigquery": "begin transaction",
+    "mariadb": "start transaction",
+    "mysql": "start transaction",
+    "sqlite": "begin immediate",
+}
 LOCK = {
     "postgres": "select pg_advisory_xact_lock(hashtextextended({name}, 0))",
     "mariadb": "select get_lock({name}, 3600)",
@@ -84,7 +89,7 @@ def job_text(
             *_locked(spec, at),
             *job.statements(rows),
             job.logged(_logged(job, at, rows)),
-            "commit",
+            "commit transaction" if at.dialect.name == "bigquery" else "commit",
             *(drop for _, drop in reversed(kept)),
         ],
     )
@@ -133,12 +138,12 @@ def _script(spec: Spec, at: Translation, days: Days | None) -> sql.Script:
 
 def _logged(job: Replacement, at: Translation, per_query: str) -> dict[str, str]:
     """What the run log says; how long it took only the client knows."""
-    where = " and ".join(job.of("metric_date"))
+    where = "        where\n            " + "\n            and ".join(job.of("metric_date"))
     names = targets(job.spec)
     has_rows = bool(per_query) and "per_query" in names
 
     def count(table: str) -> str:
-        return f"(select count(*) from {relation(names[table])} where {where})"
+        return f"(\n        select count(*)\n        from {relation(names[table])}\n{where}\n    )"
 
     return {
         "seconds": "cast(null as double)",

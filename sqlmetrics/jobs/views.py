@@ -17,17 +17,8 @@ from sqlmetrics.template import finished, relation
 from sqlmetrics.translation import Translation
 
 NAMES = ("wide", "latest", "daily_change", "rollup")
-REPLACES = (
-    "duckdb",
-    "mariadb",
-    "mysql",
-    "clickhouse",
-    "spark",
-    "databricks",
-    "bigquery",
-    "snowflake",
-)
-"""Dialects whose `create or replace view` takes any other columns."""
+DROPS = ("postgres", "redshift", "sqlite", "tsql")
+"""Dialects that cannot replace a view by one with other columns."""
 
 
 @dataclass(frozen=True)

