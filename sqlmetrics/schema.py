@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -68,6 +68,8 @@ def _object(model: type[BaseModel], made: Node, models: Mapping[str, Node]) -> N
             continue
         inner = _inner(field.annotation)
         own = _object(inner, models[inner.__name__], models) if inner else made["properties"][name]
+        if inner and get_origin(field.annotation) is tuple:
+            own = {"type": "array", "items": own}
         if model is Spec and name in _SPECIAL:
             own = _SPECIAL[name]()
         has_default = isinstance(field.default, str | int) and field.default != ""

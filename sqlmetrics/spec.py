@@ -28,6 +28,7 @@ from sqlmetrics.source import (
     Rankings,
     beside,
 )
+from sqlmetrics.thresholds.threshold import Threshold
 
 
 def _as_tuple(value: object) -> object:
@@ -52,6 +53,7 @@ class Spec(Model):
         clicks: A click log, in place of rankings and labels.
         online: Metrics of the log itself, like `ctr@5`; `metrics` may name them too.
         output: The tables that `run` writes to.
+        checks: What must hold of the numbers there; `check` looks.
         baseline: The system that the others are compared with, for metrics that compare.
         name: What the fact table calls the spec; also the system's name if the rankings
             have no system column. Default: the rankings' own name.
@@ -74,6 +76,7 @@ class Spec(Model):
     by: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
     baseline: str | None = None
     output: Output | None = None
+    checks: tuple[Threshold, ...] = ()
 
     def __init__(self, **given: Any) -> None:
         try:
@@ -396,7 +399,7 @@ def _sentence(problem: Any) -> str:
 
 def _unknown_key(places: list[Any], key: object) -> str:
     model: Any = Spec
-    for place in places:
+    for place in (one for one in places if isinstance(one, str)):  # of a list, what it is of
         model = model.model_fields[place].annotation
         model = next((kind for kind in get_args(model) if kind is not type(None)), model)
     known = [name for name, field in model.model_fields.items() if not field.exclude]

@@ -41,6 +41,7 @@ def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str,
         yield here, inner, name in node.get("required", ())
         if here != "conventions":
             yield from nodes(inner, here)
+            yield from nodes(inner.get("items", {}), f"{here}[]")
 
 
 def paths() -> list[str]:

@@ -9,6 +9,7 @@ import click
 
 from sqlmetrics import __version__
 from sqlmetrics.cli import (
+    check,
     clicks,
     doctor,
     evaluate,
@@ -32,6 +33,7 @@ COMMANDS = (
     spec.verify,
     doctor.doctor,
     run.run,
+    check.check,
     sheet.sheet,
     sheet.sheet_import,
     sample.sample,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlmetrics.engines.engine import Engine
+    from sqlmetrics.engines.translated import Database
     from sqlmetrics.result import Result
 
 FORMATS = ("table", "json", "csv", "markdown", "parquet")
@@ -75,6 +76,36 @@ def engine_of(db: str | None, connection: str | None, profiles: str | None) -> E
     from sqlmetrics.engines.opening import open_engine
 
     return open_engine(connection, profiles=Path(profiles) if profiles else None)
+
+
+def target_engine(
+    db: str | None,
+    connection: str | None,
+    target: str | None,
+    profiles: str | None,
+    *,
+    read_only: bool = False,
+) -> Database:
+    """The database of --db, --connection or --target, or of the profiles' own target.
+
+    Raises:
+        SpecError: If none is given, or several are.
+    """
+    from sqlmetrics.engines.duckdb import DuckDB, open_database
+    from sqlmetrics.engines.profiles import FILE
+    from sqlmetrics.engines.translated import database
+
+    given = [one for one in (db, connection, target) if one is not None]
+    if len(given) > 1:
+        raise SpecError("give one of --db, --connection and --target")
+    if db is not None:
+        return DuckDB(open_database(db, writing=not read_only), own=True)
+    file = Path(profiles) if profiles else Path(FILE)
+    if connection is not None:
+        return database(connection, profiles=profiles)
+    if target is not None or file.exists():
+        return database(target, profiles=file)
+    raise SpecError(f"say where: --db FILE, --connection URL, or --target of a {FILE}")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import connection_options, error_options
+from sqlmetrics.cli.common import connection_options, error_options, target_engine
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run(
     if dry_run:
         _print(the_spec, days, _dialect(db, connection or target, profiles))
         return
-    with _writing(db, connection, target, profiles) as engine:
+    with target_engine(db, connection, target, profiles) as engine:
         for part in _parts(the_spec, engine, days, backfill=backfill, lookback=lookback or 0):
             written = write(
                 the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
@@ -109,31 +109,6 @@ def _parts(
     if not found:
         click.echo(f"no day of {spec.title} is missing", err=True)
     return found
-
-
-def _writing(
-    db: str | None, connection: str | None, target: str | None, profiles: str | None
-) -> Database:
-    """The database to be read and written.
-
-    Raises:
-        SpecError: If none is given, or several are.
-    """
-    from pathlib import Path
-
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
-    from sqlmetrics.engines.profiles import FILE
-    from sqlmetrics.engines.translated import database
-
-    given = [one for one in (db, connection, target) if one is not None]
-    if len(given) > 1:
-        raise SpecError("give one of --db, --connection and --target")
-    if db is not None:
-        return DuckDB(open_database(db, writing=True), own=True)
-    file = Path(profiles) if profiles else Path(FILE)
-    if given or file.exists():
-        return database(given[0] if given else None, profiles=profiles if connection else file)
-    raise SpecError(f"say where: --db FILE, --connection URL, or --target of a {FILE}")
 
 
 def _told(days: Days | None) -> str:

@@ -1,0 +1,67 @@
+"""`sqlmetrics check`: whether the numbers of a fact table are as they must be."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date
+from pathlib import Path
+
+import click
+
+from sqlmetrics.cli.common import connection_options, error_options, target_engine, writing
+from sqlmetrics.errors import SpecError
+
+
+@click.command()
+@click.argument("spec")
+@click.option("--date", "day", metavar="DATE", help="The day; by default the last one there is.")
+@click.option("--db", metavar="FILE", help="The DuckDB file that holds the fact table.")
+@connection_options
+@click.option("--target", metavar="NAME", help="The output of profiles.yml that holds it.")
+@click.option("--junit", metavar="FILE", help="Write JUnit XML too.")
+@click.option("--github", is_flag=True, help="Print annotations for GitHub's log too.")
+@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+@error_options
+def check(
+    *,
+    spec: str,
+    day: str | None,
+    db: str | None,
+    connection: str | None,
+    profiles: str | None,
+    target: str | None,
+    junit: str | None,
+    github: bool,
+    output: str,
+) -> None:
+    """Compare the fact table of SPEC with its checks; exit with 1 if one fails.
+
+    \b
+    sqlmetrics check search.yml --db shop.duckdb --junit checks.xml
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.spec import Spec
+    from sqlmetrics.thresholds import report
+    from sqlmetrics.thresholds.verdict import verdicts
+
+    the_spec = Spec.read(spec)
+    engine = target_engine(db, connection, target, profiles, read_only=True)
+    found = verdicts(the_spec, engine, _day(day))
+    told = [vars(one) | {"day": str(one.day)} for one in found]
+    click.echo(json.dumps(told, indent=2) if output == "json" else report.table(found))
+    if github:
+        click.echo(report.github(found, spec), nl=False)
+    if junit is not None:
+        text = report.junit(found, the_spec.title)
+        writing(junit, lambda: Path(junit).write_text(text, encoding="utf-8"))
+    failed = sum(not one.holds for one in found)
+    click.echo(f"{len(found) - failed:,} of {len(found):,} checks hold", err=True)
+    if failed:
+        sys.exit(1)
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise SpecError(f"--date is a date like 2026-01-31, given {text!r}") from None

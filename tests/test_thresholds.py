@@ -1,0 +1,207 @@
+"""`check`: thresholds on the numbers of a fact table, told as a table, JUnit XML and for GitHub."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from statistics import NormalDist, stdev
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from test_job_days import FIRST, days, engine, expected, job, log
+
+import sqlmetrics as sm
+from sqlmetrics.cli import cli
+from sqlmetrics.engines.translated import database
+from sqlmetrics.jobs.run import write
+from sqlmetrics.thresholds.verdict import Verdict, verdicts
+
+__all__ = ["engine"]  # the fixture
+LAST = FIRST + timedelta(5)
+
+
+@pytest.fixture
+def shop() -> Iterator[Any]:
+    with database() as opened:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+        write(job(), opened)
+        yield opened
+
+
+def looked(opened: Any, *checks: dict[str, Any], **more: Any) -> list[Verdict]:
+    return verdicts(job(checks=checks), opened, **more)
+
+
+def value(metric: str, system: str = "new", day: int = 5, segment: str = "all") -> float:
+    """A number as an evaluation of that day has it."""
+    k = 3 if metric == "ndcg" else 0
+    rows = [
+        row["value"]
+        for row in expected([day]).to_dicts()
+        if (row["metric"], row["k"]) == (metric, k)
+        and (row["system"], row["segment_value"]) == (system, segment)
+    ]
+    return float(rows[0])
+
+
+def test_the_least_and_the_greatest(shop: Any) -> None:
+    new, old = value("ndcg"), value("ndcg", "old's")
+    low, high = sorted((new, old))
+    middle = (low + high) / 2
+    assert low < high
+    found = looked(shop, {"metric": "ndcg@3", "min": middle})
+    assert {one.system: one.holds for one in found} == {"new": new == high, "old's": old == high}
+    assert {one.system: one.value for one in found} == pytest.approx({"new": new, "old's": old})
+    found = looked(shop, {"metric": "ndcg@3", "max": middle, "system": "new"})
+    assert [one.holds for one in found] == [new == low]
+    exact = looked(shop, {"metric": "ndcg@3", "min": new, "max": new, "system": "new"})
+    assert all(one.holds for one in exact), "a limit may be met exactly"
+
+
+def test_drops_against_the_day_before(shop: Any) -> None:
+    for day in range(1, 6):
+        drop = value("mrr", day=day - 1) - value("mrr", day=day)
+        before = value("mrr", day=day - 1)
+        if drop <= 0:
+            checks = [{"max_drop": 0.0}, {"max_drop_pct": 0.0}]
+            wanted = [True, True]
+        else:
+            checks = [{"max_drop": drop * 0.99}, {"max_drop": drop * 1.01}]
+            checks += [{"max_drop_pct": 99 * drop / before}, {"max_drop_pct": 101 * drop / before}]
+            wanted = [False, True, False, True]
+        asked = [{"metric": "mrr", "system": "new", **one} for one in checks]
+        found = looked(shop, *asked, day=FIRST + timedelta(day))
+        assert [one.holds for one in found] == wanted
+        assert [one.compared for one in found] == [pytest.approx(before)] * len(found)
+    (first,) = looked(shop, {"metric": "mrr", "max_drop": 0, "system": "new"}, day=FIRST)
+    assert (first.holds, first.note) == (True, "no day before it")
+
+
+def test_against_a_baseline(shop: Any) -> None:
+    gap = value("mrr", "old's") - value("mrr", "new")
+    limits = {"max_drop": abs(gap) / 2} if gap > 0 else {"max_rise": abs(gap) / 2}
+    (one,) = looked(shop, {"metric": "mrr", "against": "old's", **limits})
+    assert (one.system, one.holds) == ("new", False)
+    assert one.compared == pytest.approx(value("mrr", "old's"))
+    (absent,) = looked(shop, {"metric": "mrr", "against": "olds", "system": "new", "max_drop": 1})
+    assert (absent.holds, absent.note) == (False, "no row of olds on this day")
+
+
+def test_a_confidence_interval_must_say_so_too(shop: Any) -> None:
+    """The interval by hand: the mean, and 1.96 times its standard error."""
+    rows = expected([4]).per_query().to_pylist()
+    own = [row["mrr"] for row in rows if row["system"] == "new" and row["mrr"] is not None]
+    half = NormalDist().inv_cdf(0.975) * stdev(own) / math.sqrt(len(own))
+    mean = sum(own) / len(own)
+    assert half > 0
+    asked = {"metric": "mrr", "system": "new", "confidence": 0.95}
+    near, far = ({**asked, "min": mean + half * share} for share in (0.99, 1.01))
+    inside, outside = looked(shop, near, far, day=FIRST + timedelta(4))
+    assert (inside.holds, outside.holds) == (True, False)
+    assert outside.note == f"within {half:.4f}"
+
+
+def test_segments(shop: Any) -> None:
+    found = looked(shop, {"metric": "mrr", "min": 0, "segment": {"country": "*"}, "system": "new"})
+    assert [one.segment for one in found] == ["country=DE", "country=US"]
+    (one,) = looked(
+        shop, {"metric": "mrr", "min": 2, "segment": {"country": "DE"}, "system": "new"}
+    )
+    assert one.value == pytest.approx(value("mrr", segment="DE"))
+    (gone,) = looked(shop, {"metric": "mrr", "min": 0, "segment": {"country": "FR"}})
+    assert (gone.holds, gone.note) == (False, "no such row on this day")
+
+
+def test_freshness_and_counts(shop: Any) -> None:
+    rows = shop.rows(f"select count(*) from metrics where metric_date = date '{LAST}'")[0][0]
+    asked = ({"max_age": 2, "min_rows": rows}, {"max_age": 1, "min_rows": rows + 1})
+    found = looked(shop, *asked, today=LAST + timedelta(2))
+    assert [(one.what, one.holds) for one in found] == [
+        ("age in days", True),
+        ("rows", True),
+        ("age in days", False),
+        ("rows", False),
+    ]
+    (n,) = {
+        row["n_queries"]
+        for row in expected([5]).to_dicts()
+        if row["metric"] == "mrr" and row["segment_name"] == "all"
+    }
+    few = looked(shop, {"metric": "mrr", "min_queries": n}, {"metric": "mrr", "min_queries": n + 1})
+    assert [one.holds for one in few] == [True, True, False, False]
+
+
+def test_another_definition_is_no_drop(shop: Any) -> None:
+    shop.execute(f"update metrics set definition_hash = 'x' where metric_date = date '{LAST}'")
+    (one,) = looked(shop, {"metric": "mrr", "max_drop": 1, "system": "new"})
+    assert (one.holds, one.note) == (False, "another definition of the metric: not comparable")
+
+
+def test_on_every_database(engine: Any) -> None:
+    write(job(), engine, days(3, 6))
+    asked = job(checks=[{"metric": "mrr", "min": 0, "max_drop": 0}, {"max_age": 1, "min_rows": 1}])
+    with database() as here:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            here.load(name, rows)
+        write(job(), here, days(3, 6))
+        wanted = verdicts(asked, here, today=LAST)
+    found = verdicts(asked, engine, today=LAST)
+    assert [(one.name, one.day, one.holds) for one in found] == [
+        (one.name, one.day, one.holds) for one in wanted
+    ]
+    assert len(found) == 6
+
+
+def test_what_is_wrong_is_told(shop: Any) -> None:
+    with pytest.raises(sm.SpecError, match="unknown metric of the spec 'ndcg@4'; did you mean"):
+        looked(shop, {"metric": "ndcg@4", "min": 0})
+    with pytest.raises(sm.SpecError, match="the spec has no checks"):
+        verdicts(job(), shop)
+    with pytest.raises(sm.SpecError, match="say what must hold of mrr"):
+        job(checks=[{"metric": "mrr"}])
+    with pytest.raises(sm.SpecError, match="max_drop: of which metric"):
+        job(checks=[{"max_drop": 0.1}])
+    with pytest.raises(sm.SpecError, match="unknown key 'max_drops'"):
+        job(checks=[{"metric": "mrr", "max_drops": 0.1}])
+    with pytest.raises(sm.InputError, match="has no rows of other"):
+        verdicts(job("other", checks=[{"max_age": 1}]), shop)
+    with pytest.raises(sm.InputError, match="there is no table nowhere"):
+        verdicts(job(output={"relation": "nowhere"}, checks=[{"max_age": 1}]), shop)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = str(tmp_path / "shop.duckdb")
+    with database(f"duckdb:///{file}") as opened:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+        write(job(), opened)
+    told = job(checks=[{"metric": "mrr", "min": 0.999, "system": "old's"}, {"min_rows": 1}])
+    given = json.loads(told.model_dump_json(exclude_none=True))
+    (tmp_path / "shop.yml").write_text(yaml.safe_dump(given))
+    line = ["check", str(tmp_path / "shop.yml"), "--db", file]
+    xml = tmp_path / "checks.xml"
+    done = CliRunner().invoke(cli, [*line, "--junit", str(xml), "--github"])
+    assert done.exit_code == 1
+    failed, ok = done.stdout.splitlines()[1:3]
+    assert failed.split()[:4] == ["FAILED", "mrr", "min", "0.999"]
+    assert ok.split()[:2] == ["ok", "rows"]
+    assert "1 of 2 checks hold" in done.stderr
+    annotation = done.stdout.splitlines()[3]
+    assert annotation.startswith("::error file=")
+    assert "title=mrr min 0.999 old's::mrr min 0.999 old's: mrr is 0." in annotation
+    suite = ET.parse(xml).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [len(case) for case in suite] == [1, 0]
+    assert re.search(r"is 0\.\d{4} on 2026-01-06", str(suite[0][0].get("message")))
+    fine = CliRunner().invoke(cli, [*line, "--date", "2026-01-01", "-o", "json"])
+    assert {one["day"] for one in json.loads(fine.stdout)} == {"2026-01-01"}
+    wrong = CliRunner().invoke(cli, [*line, "--date", "soon"])
+    assert "--date is a date like 2026-01-31" in str(wrong.exception)
