@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 @click.option("--db", metavar="FILE", help="The DuckDB file to read and write.")
 @connection_options
 @click.option("--target", metavar="NAME", help="The output of profiles.yml to read and write.")
+@click.option(
+    "--publish",
+    metavar="PLACE",
+    help="Copy the tables to where they are read: FILE.duckdb, which is replaced whole, a "
+    "folder for Parquet files, or the URL of a database.",
+)
+@click.option(
+    "--storage-version",
+    metavar="VERSION",
+    help="The oldest DuckDB that shall read the published file, like v1.5.0.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @error_options
@@ -43,6 +54,8 @@ def run(
     connection: str | None,
     profiles: str | None,
     target: str | None,
+    publish: str | None,
+    storage_version: str | None,
     dry_run: bool,
     skip_input_checks: bool,
 ) -> None:
@@ -55,6 +68,7 @@ def run(
     sqlmetrics run search.yml --db shop.duckdb --start 2026-01-01 --end 2026-02-01
     sqlmetrics run search.yml --target prod --backfill --lookback 3
     """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.publish import publish as published
     from sqlmetrics.jobs.run import write
     from sqlmetrics.jobs.tables import targets
     from sqlmetrics.spec import Spec
@@ -76,6 +90,9 @@ def run(
             for table, rows in written.rows.items():
                 what = f"{rows:,} rows of {the_spec.title}" + _told(written.days)
                 click.echo(f"{named[table]}: {what}", err=True)
+        if publish is not None:
+            for place in published(the_spec, engine, publish, storage_version=storage_version):
+                click.echo(f"published {place}", err=True)
 
 
 def _days(start: str | None, end: str | None) -> Days | None:

@@ -1,0 +1,131 @@
+"""Table macros: the same numbers as `evaluate`, from a client without Python."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from test_job_files import client
+
+import sqlmetrics as sm
+from sqlmetrics.cli import cli
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.macros import VALUES, Macro, install, macros, text
+
+CUTOFFS: dict[str, list[int | None]] = {
+    "none": [None],
+    "required": [1, 3, 10, 1_000],
+    "optional": [None, 1, 3, 10],
+}
+
+
+def tables(seed: int = 3) -> tuple[pa.Table, pa.Table]:
+    """Lists with ties, of 1 to 11 items, and labels also of queries without a list."""
+    chance = random.Random(seed)
+    rankings = [
+        {"query_id": f"q{q}", "item_id": f"i{i}", "score": float(chance.randrange(5))}
+        for q in range(30)
+        for i in range(chance.randrange(1, 12))
+    ]
+    labels = [
+        {"query_id": f"q{q}", "item_id": f"i{i}", "grade": chance.randrange(4) * (q % 7 > 0)}
+        for q in range(33)
+        for i in range(8)
+    ]
+    return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as made:
+        for name, rows in zip(("runs", "truth"), tables(), strict=True):
+            made.register(name, rows)
+        install(DuckDB(made))
+        yield made
+
+
+def called(connection: duckdb.DuckDBPyConnection, macro: Macro, k: int | None) -> list[Any]:
+    last = "" if k is None else f", {k}"
+    return connection.execute(f"from {macro.name}('runs', 'truth'{last})").fetchall()
+
+
+@pytest.mark.parametrize("macro", list(macros()), ids=lambda one: one.name)
+def test_a_macro_is_what_evaluate_gives(connection: Any, macro: Macro) -> None:
+    for k in CUTOFFS[macro.metric.cutoff]:
+        at = "" if k is None else f"@{k}"
+        result = sm.evaluate(*tables(), f"{macro.metric.name}{at}")
+        found = called(connection, macro, k)
+        if macro.of_queries:
+            column = result.measures[0].column
+            wanted = {row["query_id"]: row[column] for row in result.per_query().to_pylist()}
+            there = dict(found)
+            assert there.keys() == wanted.keys()
+            for query, value in wanted.items():
+                assert there[query] == near(value)
+        else:
+            (row,) = result.to_dicts()
+            assert list(found[0]) == [near(row[name]) for name in VALUES]
+
+
+def near(value: Any) -> Any:
+    return value if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("insert into r select * from r limit 1", "an item stands more than once in a list of r"),
+        ("update r set score = 'nan' where item_id = 'i1'", "a row without query, item or score"),
+        ("update r set item_id = null where item_id = 'i1'", "a row without query, item or score"),
+        ("insert into l select * from l limit 1", "more than once under the same query of l"),
+        ("update l set grade = -1 where item_id = 'i1'", "with a grade below 0, in l"),
+        ("update l set grade = null where item_id = 'i1'", "a row without query, item or grade"),
+    ],
+)
+def test_no_wrong_number_in_silence(connection: Any, change: str, told: str) -> None:
+    connection.execute("create or replace table r as from runs")
+    connection.execute("create or replace table l as from truth")
+    assert connection.execute("from ndcg('r', 'l', 10)").fetchone()[0] > 0
+    connection.execute(change)
+    for call in ("ndcg('r', 'l', 10)", "mrr('r', 'l')", "ap_of_queries('r', 'l')"):
+        with pytest.raises(duckdb.Error, match=told):
+            connection.execute(f"from {call}").fetchall()
+
+
+@pytest.mark.parametrize("k", ["0", "-1", "null"])
+def test_a_cutoff_is_1_or_more(connection: Any, k: str) -> None:
+    with pytest.raises(duckdb.Error, match="the cutoff must be 1 or more"):
+        connection.execute(f"from ndcg('runs', 'truth', {k})").fetchall()
+
+
+def test_the_command_and_another_client(tmp_path: Path) -> None:
+    """DuckDB's own command may be older than the module: the file is made for it."""
+    file = tmp_path / "metrics.duckdb"
+    older = {"storage_compatibility_version": "v1.5.0"}
+    with duckdb.connect(str(file), config=older) as made:
+        for name, rows in zip(("runs", "truth"), tables(), strict=True):
+            made.register("held", rows)
+            made.execute(f"create table {name} as from held")
+    done = CliRunner().invoke(cli, ["install", str(file)])
+    assert done.exit_code == 0, done.output
+    assert "from ndcg('rankings', 'labels', 10)" in done.stdout
+    query = "select round(value, 12) as value from ndcg('runs', 'truth', 10)"
+    command = [client("duckdb"), "-readonly", "-noheader", "-list", str(file), query]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert float(told) == pytest.approx(sm.evaluate(*tables(), "ndcg@10")["ndcg@10"], abs=1e-12)
+
+
+def test_the_text_is_a_script() -> None:
+    assert text() == CliRunner().invoke(cli, ["install", "none", "--print"]).stdout
+    with duckdb.connect() as made:
+        made.execute(text())
+        made.execute(text())
+        count = "select count(*) from duckdb_functions() where not internal"
+        assert made.execute(count).fetchone() == (len(list(macros())),)

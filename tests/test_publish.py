@@ -1,0 +1,124 @@
+"""`run --publish`: what a dashboard reads is replaced whole, while it is read."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+from test_job_days import check, clear, days, facts, job, log
+from test_job_files import client
+
+import sqlmetrics as sm
+from sqlmetrics.cli import cli
+from sqlmetrics.engines.translated import database
+from sqlmetrics.jobs.publish import publish
+from sqlmetrics.jobs.run import write
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> str:
+    url = f"duckdb:///{tmp_path}/shop.duckdb"
+    with database(url) as engine:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            engine.load(name, rows)
+        write(job(), engine, days(0, 3))
+    return url
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) -> None:
+    file = tmp_path / "published.duckdb"
+    with database(shop) as engine:
+        assert publish(job(), engine, str(file)) == [str(file)]
+    with duckdb.connect(str(file), read_only=True) as reader:
+        count = "select count(distinct metric_date) from metrics"
+        assert reader.execute(count).fetchone() == (3,)
+        with database(shop) as engine:
+            write(job(), engine)
+            publish(job(), engine, str(file))
+        assert reader.execute(count).fetchone() == (3,), "an open file stays as it is"
+    with database(f"duckdb:///{file}?read_only=1") as engine:
+        check(engine, [*range(6)])
+        for view in ("wide", "latest", "daily_change", "rollup"):
+            assert engine.rows(f"select count(*) from metrics_{view}")[0][0] > 0
+        macro = "select count(*) from duckdb_functions() where function_name = 'ndcg'"
+        assert engine.rows(macro) == [(1,)]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["published.duckdb", "shop.duckdb"]
+
+
+def test_a_failure_leaves_the_old_file(shop: str, tmp_path: Path) -> None:
+    file = tmp_path / "published.duckdb"
+    with database(shop) as engine:
+        publish(job(), engine, str(file))
+        before = file.read_bytes()
+        with pytest.raises(sm.EngineError):
+            publish(job(), engine, str(file), storage_version="v0.0.0")
+    assert file.read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["published.duckdb", "shop.duckdb"]
+
+
+def test_an_older_duckdb_reads_it(shop: str, tmp_path: Path) -> None:
+    """The command is DuckDB 1.5: it reads v1.5.0, and no file of 2.0."""
+    file = tmp_path / "published.duckdb"
+    command = [client("duckdb"), "-readonly", "-noheader", "-list", str(file)]
+    version = subprocess.run(
+        [*command[:1], "--version"], capture_output=True, text=True, check=True
+    )
+    if not version.stdout.startswith("v1."):
+        pytest.skip("the duckdb command is not 1.x; pip install 'duckdb-cli<2'")
+    with database(shop) as engine:
+        publish(job(), engine, str(file), storage_version="v1.5.0")
+    query = "select count(distinct metric_date) from metrics_wide"
+    done = subprocess.run([*command, query], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "3"
+
+
+def test_parquet(shop: str, tmp_path: Path) -> None:
+    with database(shop) as engine:
+        wanted = engine.rows("select count(*), sum(numerator) from metrics")
+        found = publish(job(), engine, str(tmp_path / "bi"))
+    names = ("metrics", "metrics_of_queries", "metrics_runs")
+    assert found == [str(tmp_path / "bi" / f"{name}.parquet") for name in names]
+    with duckdb.connect() as reader:
+        there = reader.execute(f"select count(*), sum(numerator) from '{found[0]}'").fetchall()
+    assert there == [pytest.approx(wanted[0])]
+
+
+@pytest.mark.xdist_group("postgres")
+def test_another_database(shop: str, servers: Any) -> None:
+    url = servers.connection("postgres")
+    with database(shop) as engine, database(url) as other:
+        try:
+            for name, rows in zip(("runs", "truth"), log(), strict=True):
+                other.load(name, rows)
+            write(job("other"), other, days(0, 1))
+            assert publish(job(), engine, url) == ["metrics", "metrics_of_queries", "metrics_runs"]
+            check(other, [0, 1, 2])
+            write(job(), engine)
+            publish(job(), engine, url)
+            check(other, [*range(6)])
+            assert {key[0] for key in facts(other, "other")} == {"2026-01-01"}
+        finally:
+            clear(other)
+
+
+def test_on_the_command_line(shop: str, tmp_path: Path) -> None:
+    text = job().model_dump_json(exclude_none=True)
+    (tmp_path / "shop.yml").write_text(text)
+    file = tmp_path / "published.duckdb"
+    line = ["run", str(tmp_path / "shop.yml"), "--db", shop.removeprefix("duckdb:///")]
+    done = CliRunner().invoke(cli, [*line, "--backfill", "--publish", str(file)])
+    assert done.exit_code == 0, done.output
+    assert "metrics: " in done.stderr
+    assert f"published {file}" in done.stderr
+    with database(f"duckdb:///{file}?read_only=1") as engine:
+        check(engine, [*range(6)])
+    again = CliRunner().invoke(cli, [*line, "--backfill"])
+    assert again.stderr == "no day of shop is missing\n"
+    wrong = CliRunner().invoke(
+        cli, [*line, "--publish", str(tmp_path / "x"), "--storage-version", "v1"]
+    )
+    assert "--publish FILE.duckdb" in str(wrong.exception)
