@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.clicks.online import online
@@ -18,6 +18,19 @@ NEW_FACTS, NEW_ONLINE = "sqlmetrics_new_facts", "sqlmetrics_new_online"
 """What is computed before the tables are locked: the summary, and sums of online metrics."""
 
 ALL_DAYS = Ends(None, None)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """New rows of a table.
+
+    Attributes:
+        columns: The table's columns, in the query's order.
+        select: The query.
+    """
+
+    columns: Sequence[str]
+    select: str
 
 
 @dataclass(frozen=True)
@@ -40,27 +53,33 @@ class Replacement:
     ends: Ends = ALL_DAYS
     day: str = ""
 
-    def statements(self, per_query: str) -> Iterator[str]:
-        """Delete and insert, table by table; they belong into one transaction.
+    def rows(self, per_query: str) -> dict[str, Rows]:
+        """Table -> its new rows, as a query in DuckDB's words.
 
         Args:
             per_query: The query of the per-query table; empty if there is none.
         """
+        facts = [self._facts()] * bool(self.spec.metrics)
+        facts += [self._online()] * bool(self.spec.online)
+        rows = {"facts": Rows(tuple(FACTS), "\nunion all\n".join(facts))}
+        if per_query and "per_query" in targets(self.spec):
+            rows["per_query"] = Rows(self._per_query_columns, self._rows(per_query))
+        return rows
+
+    def statements(self, per_query: str) -> Iterator[str]:
+        """Delete and insert, table by table; they belong into one transaction."""
         names = targets(self.spec)
-        yield self._delete(names["facts"])
-        if self.spec.metrics:
-            yield self._insert(names["facts"], FACTS, self._facts())
-        if self.spec.online:
-            yield self._insert(names["facts"], FACTS, self._online())
-        if per_query and "per_query" in names:
-            yield self._delete(names["per_query"])
-            yield self._insert(names["per_query"], self._per_query_columns, self._rows(per_query))
+        for table, rows in self.rows(per_query).items():
+            yield self._delete(names[table])
+            yield self._insert(names[table], rows.columns, rows.select)
 
     def logged(self, values: Mapping[str, str]) -> str:
         """The statement that adds a row to the run log, of SQL values."""
         told = {"run_id": self.run_id, "spec": literal(self.spec.title), "started_at": self.now}
         select = ",\n    ".join({**told, **values}.values())
-        return self._insert(targets(self.spec)["runs"], {**told, **values}, f"select\n    {select}")
+        return self._insert(
+            targets(self.spec)["runs"], tuple(told | dict(values)), f"select\n    {select}"
+        )
 
     def of(self, day: str) -> list[str]:
         """What rows meet that are replaced."""
@@ -70,7 +89,7 @@ class Replacement:
         where = "\n    and ".join(map(self.at.value, self.of("metric_date")))
         return finished(f"delete from {self.at.name(table)}\nwhere\n    {where}")
 
-    def _insert(self, table: str, columns: Mapping[str, str], select: str) -> str:
+    def _insert(self, table: str, columns: Sequence[str], select: str) -> str:
         names = ",\n    ".join(map(self.at.name, map(_quoted, columns)))
         head = f"insert into {self.at.name(table)} (\n    {names}\n)\n"
         return head + self.at.text(finished(select)).rstrip()
@@ -95,17 +114,22 @@ class Replacement:
         }
 
     @property
-    def _per_query_columns(self) -> dict[str, str]:
-        metrics = {one.column: "" for one in self.spec.measures if not one.metric.pooled}
-        return {**PER_QUERY, **metrics}
+    def _per_query_columns(self) -> tuple[str, ...]:
+        metrics = (one.column for one in self.spec.measures if not one.metric.pooled)
+        return (*PER_QUERY, *metrics)
 
     def _rows(self, per_query: str) -> str:
         told = {"spec": literal(self.spec.title), "metric_date": self.day or "metric_date"}
         view = {
-            "columns": [told.get(name, identifier(name)) for name in self._per_query_columns],
+            "columns": [self._named(name, told) for name in self._per_query_columns],
             "rows": per_query,
         }
         return print_template("jobs/per_query", view)
+
+    @staticmethod
+    def _named(name: str, told: Mapping[str, str]) -> str:
+        own = identifier(name)
+        return f"{told[name]} as {own}" if told.get(name, own) != own else own
 
 
 def _quoted(name: str) -> str:
