@@ -40,6 +40,9 @@ class Dialect:
             again; subqueries do find it.
         types: DuckDB's word for a type -> that of a column in a table that stays, where it is
             not what the grammar says.
+        storage: What stands behind the columns of a table that stays.
+        by_day: The same for one that is replaced day by day: how it is cut into parts. Without
+            it all days are replaced in one transaction.
         session: What a session is told before a script, so that it means the same.
         moment: A time, of a text of it.
         now: The time, in UTC where it has no zone, which a job's text tells.
@@ -69,6 +72,8 @@ class Dialect:
     drop: str = "drop table"
     hides_kept: bool = False
     types: Mapping[str, str] = field(default_factory=dict)
+    storage: str = ""
+    by_day: str = ""
     session: tuple[str, ...] = ()
     day_before: str = "{column} - 1"
     moment: str = "cast({column} as timestamp)"
@@ -87,6 +92,18 @@ _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 _MYSQL_MICROS = "timestampdiff(microsecond, '1970-01-01', {column})"
 
 _TRINO_DAY_BEFORE = "date_add('day', -1, {column})"
+
+_CLICKHOUSE_TYPES = {
+    "varchar": "Nullable(String)",
+    "date": "Nullable(Date)",
+    "bigint": "Nullable(Int64)",
+    "double": "Nullable(Float64)",
+    "varchar not null": "String",
+    "date not null": "Date",
+    "integer not null": "Int32",
+    "bigint not null": "Int64",
+    "timestamp not null": "DateTime64(6, 'UTC')",
+}
 
 _MYSQL_TEXT = "varchar(512) character set utf8mb4 collate "
 
@@ -134,6 +151,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 signed_zero=True,
                 names_columns=True,
                 settings=_NULLS,
+                types=_CLICKHOUSE_TYPES,
+                storage="engine = MergeTree order by tuple()",
+                by_day="engine = MergeTree partition by (spec, metric_date) order by tuple()",
+                moment="toDateTime64({column}, 6, 'UTC')",
                 micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
             ),
             Dialect(
@@ -233,6 +254,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 keep="cache table",
                 drop="drop view",
                 hides_kept=True,
+                storage="using parquet",
+                by_day="using parquet partitioned by (spec, metric_date)",
+                moment="cast({column} as timestamp_ntz)",
                 day_before="date_sub({column}, 1)",
                 micros="unix_micros(cast({column} as timestamp))",
             ),

@@ -6,7 +6,7 @@ import re
 
 from sqlmetrics.dialect import DUCKDB, Dialect
 from sqlmetrics.errors import SpecError
-from sqlmetrics.template import parts, relation
+from sqlmetrics.template import identifier, parts
 
 MARK = "sqlmetrics_yours_"
 
@@ -61,20 +61,25 @@ class Translation:
         return self._hide(template.format(column=own))
 
     def name(self, dotted: str) -> str:
-        """A table's or column's dotted name, quoted as the dialect does it."""
+        """A table's dotted name, quoted as the dialect does it."""
+        return ".".join(map(self.column, parts(dotted)))
+
+    def column(self, name: str) -> str:
+        """A column's name, likewise."""
         if not self.changes:
-            return relation(dotted)
+            return identifier(name)
         from sqlglot import exp
 
         fits = self.dialect.folds != "upper"
-        names = (exp.to_identifier(part, quoted=fits or None) for part in parts(dotted))
-        return ".".join(name.sql(self.dialect.grammar) for name in names)
+        return exp.to_identifier(name, quoted=fits or None).sql(self.dialect.grammar)
 
     def type(self, kind: str) -> str:
         """A column's type in a table that is made, of DuckDB's word for it."""
         word, *rest = kind.split(" ", 1)
         if not self.changes:
             return kind
+        if kind in self.dialect.types:
+            return self.dialect.types[kind]
         from sqlglot import exp
 
         own = exp.DataType.build(word, dialect="duckdb").sql(self.dialect.grammar).lower()

@@ -60,7 +60,7 @@ def data_days(spec: Spec, engine: Database) -> set[date]:
         with engine:
             rankings = plan(spec, opened(spec, engine)).inputs[0]
             rows = engine.rows(with_stages([rankings], "select distinct metric_date from rankings"))
-    return {_day(day) for (day,) in rows if day is not None}
+    return {day_of(day) for (day,) in rows if day is not None}
 
 
 def done_days(spec: Spec, engine: Database) -> set[date]:
@@ -71,7 +71,7 @@ def done_days(spec: Spec, engine: Database) -> set[date]:
             return set()
         where = f"where spec = {literal(spec.title)}"
         rows = engine.rows(f"select distinct metric_date from {relation(facts)} {where}")
-    return {_day(day) for (day,) in rows}
+    return {day_of(day) for (day,) in rows}
 
 
 def ranges(days: Iterable[date]) -> Iterator[Days]:
@@ -96,5 +96,6 @@ def _is_in(day: date, days: Days) -> bool:
     return (days.start or date.min) <= day < (days.end or date.max)
 
 
-def _day(value: object) -> date:
+def day_of(value: object) -> date:
+    """A day, also where the database has it as a text."""
     return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])

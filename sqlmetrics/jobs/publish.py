@@ -132,14 +132,10 @@ def _to_database(spec: Spec, engine: Database, url: str) -> Iterator[str]:
                 other.execute(statement)
             with other.transaction():
                 for name, rows in held.items():
-                    columns = ", ".join(map(at.name, map(_quoted, other.columns(rows))))
+                    columns = ", ".join(map(at.column, other.columns(rows)))
                     other.execute(f"delete from {at.name(name)} {own}")
                     other.execute(
                         f"insert into {at.name(name)} ({columns}) select {columns} from {rows}"
                     )
                     yield name
             views.make_views(spec, other)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if "." in name else name

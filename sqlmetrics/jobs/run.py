@@ -17,12 +17,15 @@ from sqlmetrics.clicks.online import online
 from sqlmetrics.clicks.run import cleaned
 from sqlmetrics.clicks.sums import sums
 from sqlmetrics.days import Days
+from sqlmetrics.dialect import dialect
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.execution import USUALLY, Execution
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.jobs.asked import days_of, on_days
+from sqlmetrics.jobs.by_day import replace_by_day
 from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.missing import day_of
 from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import prepared, targets
 from sqlmetrics.jobs.views import make_views
@@ -31,8 +34,8 @@ from sqlmetrics.rollup import NO_DATE
 from sqlmetrics.spec import Spec
 from sqlmetrics.template import literal, relation
 
-WRITERS = ("duckdb", "postgres", "sqlite", "mariadb", "mysql")
-"""Dialects whose databases replace rows in one transaction, under a lock."""
+WRITERS = ("duckdb", "postgres", "sqlite", "mariadb", "mysql", "clickhouse", "spark")
+"""Dialects whose databases a run can write to; the last two have no transactions."""
 
 MESSAGE = 500
 """As many characters of an error go into the run log."""
@@ -84,9 +87,10 @@ def write(
     """
     targets(spec)
     if engine.translation.dialect.name not in WRITERS:
+        known = ", ".join(dialect(name).title for name in WRITERS)
         raise SpecError(
-            f"run writes to DuckDB, PostgreSQL, SQLite, MariaDB and MySQL; for "
-            f"{engine.name} print the statements: sqlmetrics compile SPEC --job FOLDER"
+            f"run writes to {known}; for {engine.name} print the statements: "
+            "sqlmetrics compile SPEC --job FOLDER"
         )
     if days and full_refresh:
         raise SpecError("a full refresh replaces all days; leave out start and end")
@@ -122,7 +126,9 @@ class _Job:
                 with self.engine.transaction():
                     if not self.full_refresh:
                         check_definitions(self.spec, job.ends, self.engine)
-                    for statement in job.statements(per_query):
+                    if job.at.dialect.by_day:
+                        replace_by_day(job, self.engine, per_query)
+                    for statement in () if job.at.dialect.by_day else job.statements(per_query):
                         self.engine.execute(statement)
                     rows = self._counts(job)
                     self.engine.execute(self._logged(job, days, rows, "replaced", ""))
@@ -158,6 +164,7 @@ class _Job:
             at.expression(at.dialect.moment, literal(now)),
             days.ends if days else ALL_DAYS,
             "" if self._is_dated else f"cast('{first.isoformat()}' as date)",
+            self.run_id[:8],
         )
 
     def _replaced_days(self) -> Days | None:
@@ -171,7 +178,7 @@ class _Job:
             self.engine.rows(f"select min(metric_date), max(metric_date) from {name}")[0]
             for name in tables
         ]
-        there = [_day(day) for pair in ends for day in pair if day is not None]
+        there = [day_of(day) for pair in ends for day in pair if day is not None]
         if not there:
             return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced
         return Days(start=min(there), end=max(there) + timedelta(1))
@@ -245,7 +252,3 @@ def _lists(
         table(engine, NEW_FACTS, script.summary),
     ):
         yield script.per_query
-
-
-def _day(value: object) -> date:
-    return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])

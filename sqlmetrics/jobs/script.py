@@ -44,6 +44,7 @@ class Replacement:
         now: An SQL time: when it was.
         ends: Of the days; none for all that the spec has.
         day: An SQL date for rows that have none; empty if they have.
+        key: Part of the name of what the run makes for itself.
     """
 
     spec: Spec
@@ -52,6 +53,7 @@ class Replacement:
     now: str
     ends: Ends = ALL_DAYS
     day: str = ""
+    key: str = "new"
 
     def rows(self, per_query: str) -> dict[str, Rows]:
         """Table -> its new rows, as a query in DuckDB's words.
@@ -76,10 +78,9 @@ class Replacement:
     def logged(self, values: Mapping[str, str]) -> str:
         """The statement that adds a row to the run log, of SQL values."""
         told = {"run_id": self.run_id, "spec": literal(self.spec.title), "started_at": self.now}
-        select = ",\n    ".join({**told, **values}.values())
-        return self._insert(
-            targets(self.spec)["runs"], tuple(told | dict(values)), f"select\n    {select}"
-        )
+        told |= dict(values)
+        select = "select\n    " + ",\n    ".join(told.values())
+        return self._insert(targets(self.spec)["runs"], tuple(told), select)
 
     def of(self, day: str) -> list[str]:
         """What rows meet that are replaced."""
@@ -90,7 +91,7 @@ class Replacement:
         return finished(f"delete from {self.at.name(table)}\nwhere\n    {where}")
 
     def _insert(self, table: str, columns: Sequence[str], select: str) -> str:
-        names = ",\n    ".join(map(self.at.name, map(_quoted, columns)))
+        names = ",\n    ".join(map(self.at.column, columns))
         head = f"insert into {self.at.name(table)} (\n    {names}\n)\n"
         return head + self.at.text(finished(select)).rstrip()
 
@@ -130,7 +131,3 @@ class Replacement:
     def _named(name: str, told: Mapping[str, str]) -> str:
         own = identifier(name)
         return f"{told[name]} as {own}" if told.get(name, own) != own else own
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if "." in name else name

@@ -79,8 +79,10 @@ def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
 
 def create(at: Translation, name: str, columns: Mapping[str, str]) -> str:
     """The statement that makes a table, unless it is there."""
-    typed = (f"    {at.name(column)} {at.type(kind)}" for column, kind in columns.items())
-    return f"create table if not exists {at.name(name)} (\n" + ",\n".join(typed) + "\n)"
+    own = at.dialect.by_day if "metric_date" in columns else at.dialect.storage
+    storage = f"\n{own}" if own else ""
+    typed = (f"    {at.column(column)} {at.type(kind)}" for column, kind in columns.items())
+    return f"create table if not exists {at.name(name)} (\n" + ",\n".join(typed) + f"\n){storage}"
 
 
 def prepared(spec: Spec, engine: Database) -> Iterator[str]:
@@ -94,5 +96,6 @@ def prepared(spec: Spec, engine: Database) -> Iterator[str]:
         there = {column.casefold() for column in engine.columns(relation(name))}
         for column, kind in wanted[table].items():
             if column.casefold() not in there:
-                added = f"{at.name(column)} {at.type(kind.removesuffix(' not null'))}"
-                yield f"alter table {at.name(name)} add column {added}"
+                added = f"{at.column(column)} {at.type(kind.removesuffix(' not null'))}"
+                added = f"columns ({added})" if at.dialect.name == "spark" else f"column {added}"
+                yield f"alter table {at.name(name)} add {added}"

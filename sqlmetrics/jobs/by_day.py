@@ -1,0 +1,78 @@
+"""Replacing day by day, where a database has no transactions: each day of a table is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.jobs.missing import day_of
+from sqlmetrics.jobs.script import Replacement, Rows
+from sqlmetrics.jobs.tables import targets
+from sqlmetrics.template import finished, identifier, literal, relation
+
+
+def replace_by_day(job: Replacement, engine: Database, per_query: str) -> None:
+    """Put the new rows in the place of the old ones, one day of a table after the other.
+
+    Days that have no row any more are dropped. What is done is done: a run that fails leaves
+    each day of each table old or new, and the next run does the rest.
+
+    Args:
+        job: What is replaced.
+        engine: ClickHouse or Spark.
+        per_query: The query of the per-query table; empty if there is none.
+    """
+    names = targets(job.spec)
+    ways = {"clickhouse": _exchanged, "spark": _overwritten}
+    for table, rows in job.rows(per_query).items():
+        new = _days(engine, f"(\n{rows.select}\n) as fresh")
+        where = " and ".join(job.of("metric_date"))
+        gone = _days(engine, f"{relation(names[table])}\nwhere {where}") - new
+        for statement in ways[job.at.dialect.name](job, names[table], rows, new, gone):
+            engine.execute(statement)
+
+
+def _days(engine: Database, source: str) -> set[date]:
+    rows = engine.rows(finished(f"select distinct metric_date\nfrom {source}"))
+    return {day_of(day) for (day,) in rows}
+
+
+def _overwritten(
+    job: Replacement, name: str, rows: Rows, new: Iterable[date], gone: Iterable[date]
+) -> Iterator[str]:
+    """Spark: each day is a partition, which is written anew."""
+    own = [one for one in rows.columns if one not in ("spec", "metric_date")]
+    into, columns = job.at.name(name), ", ".join(map(job.at.column, own))
+    names = ",\n    ".join(map(identifier, own))
+    for day in sorted(new):
+        select = f"select\n    {names}\nfrom (\n{rows.select}\n) as fresh"
+        text = job.at.text(finished(f"{select}\nwhere metric_date = {_date(day)}")).rstrip()
+        yield f"insert overwrite table {into} {_partition(job, day)} ({columns})\n{text}"
+    for day in sorted(gone):
+        yield f"alter table {into} drop if exists {_partition(job, day)}"
+
+
+def _partition(job: Replacement, day: date) -> str:
+    spec = job.at.value(literal(job.spec.title))
+    return f"partition (spec = {spec}, metric_date = date '{day}')"
+
+
+def _exchanged(
+    job: Replacement, name: str, rows: Rows, new: Iterable[date], gone: Iterable[date]
+) -> Iterator[str]:
+    """ClickHouse: the new rows are written beside, and each day's part changes places."""
+    into, beside = job.at.name(name), job.at.name(f"{name}_{job.key}")
+    columns = ", ".join(map(job.at.column, rows.columns))
+    spec = job.at.value(literal(job.spec.title))
+    yield f"create table {beside} as {into}"
+    yield f"insert into {beside} ({columns})\n{job.at.text(finished(rows.select)).rstrip()}"
+    for day in sorted(new):
+        yield f"alter table {into} replace partition ({spec}, '{day}') from {beside}"
+    for day in sorted(gone):
+        yield f"alter table {into} drop partition ({spec}, '{day}')"
+    yield f"drop table {beside}"
+
+
+def _date(day: date) -> str:
+    return f"cast('{day.isoformat()}' as date)"
