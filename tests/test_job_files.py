@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from test_job_days import FIRST, WRITERS, check, clear, engine, job, log
+from test_job_days import FIRST, WRITERS, check, clear, days, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.engines.translated import database
@@ -23,7 +23,6 @@ from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
 from sqlmetrics.jobs.run import write
 from sqlmetrics.simulate import simulate
 
-__all__ = ["engine"]  # the fixture
 SQL = ("01_tables.sql", "02_evaluation.sql", "03_replacement.sql", "04_views.sql")
 
 
@@ -57,7 +56,7 @@ def day(number: int) -> str:
 
 def test_duckdb_s_command(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
-    older = {"storage_compatibility_version": "v1.5.0"}  # the command may be older than the module
+    older = {"storage_compatibility_version": "v1.4.0"}  # the command may be older than the module
     with duckdb.connect(str(file), config=older) as connection, database(connection) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
@@ -116,7 +115,7 @@ def test_sqlite_s_module(tmp_path: Path) -> None:
             opened.load(name, rows)
     write_job(job(), "sqlite", tmp_path)
     with sqlite3.connect(file, isolation_level=None) as connection:
-        for statement in re.split(r";\n\n|;\n$", whole(tmp_path)):
+        for statement in statements(tmp_path):
             connection.execute(statement, {"start": day(1), "end": day(5)})
     with database(f"sqlite:///{file}") as opened:
         check(opened, [1, 2, 3, 4])
@@ -136,6 +135,48 @@ def test_mariadb_s_command(tmp_path: Path, servers: Any) -> None:
                 options = [f"--socket={socket}", "--user=root", f"--init-command={days}"]
                 command = [client("mariadb"), "--no-defaults", *options, "sqlmetrics"]
                 called(tmp_path, command, whole(tmp_path))
+            check(opened, [*range(6)])
+        finally:
+            clear(opened)
+
+
+def statements(folder: Path) -> list[str]:
+    return [one for one in re.split(r";\n(?:\n|$)", whole(folder)) if one.strip()]
+
+
+@pytest.mark.xdist_group("chdb")
+def test_chdb(tmp_path: Path, servers: Any) -> None:
+    with database(servers.open("chdb")) as opened:
+        session: Any = opened._engine._connection  # type: ignore[union-attr]
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+        try:
+            write_job(job(), "clickhouse", tmp_path)
+            for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+                own = {"start": day(start), "end": day(end)}
+                for statement in statements(tmp_path):
+                    session.query(statement, params=own)
+            check(opened, [*range(6)])
+            write(job(), opened, days(1, 3))  # the two ways share the tables
+            check(opened, [*range(6)])
+        finally:
+            clear(opened)
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_s_variables(tmp_path: Path, servers: Any) -> None:
+    """As spark-sql does it: ${start} is a variable of the session."""
+    with database(servers.open("spark")) as opened:
+        session: Any = opened._engine._connection  # type: ignore[union-attr]
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(name, rows)
+        try:
+            write_job(job(), "spark", tmp_path)
+            for start, end in ((0, 3), (2, 6), (4, 5)):
+                session.sql(f"set start = {day(start)}")
+                session.sql(f"set end = {day(end)}")
+                for statement in statements(tmp_path):
+                    session.sql(statement).collect()
             check(opened, [*range(6)])
         finally:
             clear(opened)
@@ -204,4 +245,4 @@ def test_a_dialect_without_a_client_is_refused() -> None:
 
 
 def test_all_writers_have_a_client() -> None:
-    assert set(WRITERS) <= set(CLIENTS)
+    assert {"clickhouse" if one == "chdb" else one for one in WRITERS} <= set(CLIENTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from datetime import date, timedelta
 from typing import Any
@@ -143,7 +144,7 @@ def test_duckdb_filters_days_in_the_scan(servers: Any) -> None:
                 "where metric_date >= date '2026-01-03'"
             )
             scans = [json.dumps(one) for one in _scans(json.loads(plan)[0])]
-            assert any("metric_date >= '2026-01-03'" in one for one in scans), scans
+            assert any(re.search(r"metric_date ?>= ?'2026-01-03'", one) for one in scans), scans
 
 
 def _scans(node: dict[str, Any]) -> list[dict[str, Any]]:

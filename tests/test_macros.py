@@ -108,7 +108,7 @@ def test_a_cutoff_is_1_or_more(connection: Any, k: str) -> None:
 def test_the_command_and_another_client(tmp_path: Path) -> None:
     """DuckDB's own command may be older than the module: the file is made for it."""
     file = tmp_path / "metrics.duckdb"
-    older = {"storage_compatibility_version": "v1.5.0"}
+    older = {"storage_compatibility_version": "v1.4.0"}
     with duckdb.connect(str(file), config=older) as made:
         for name, rows in zip(("runs", "truth"), tables(), strict=True):
             made.register("held", rows)

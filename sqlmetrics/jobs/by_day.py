@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.jobs.missing import day_of
 from sqlmetrics.jobs.script import Replacement, Rows
 from sqlmetrics.jobs.tables import targets
-from sqlmetrics.template import finished, identifier, literal, relation
+from sqlmetrics.template import finished, identifier, literal, parts, relation
 
 
 def replace_by_day(job: Replacement, engine: Database, per_query: str) -> None:
@@ -29,8 +30,23 @@ def replace_by_day(job: Replacement, engine: Database, per_query: str) -> None:
         new = _days(engine, f"(\n{rows.select}\n) as fresh")
         where = " and ".join(job.of("metric_date"))
         gone = _days(engine, f"{relation(names[table])}\nwhere {where}") - new
-        for statement in ways[job.at.dialect.name](job, names[table], rows, new, gone):
-            engine.execute(statement)
+        with _beside(job, engine, names[table]):
+            for statement in ways[job.at.dialect.name](job, names[table], rows, new, gone):
+                engine.execute(statement)
+
+
+def _beside(job: Replacement, engine: Database, name: str) -> AbstractContextManager[None]:
+    """A table like another one, for ClickHouse, while the block lasts."""
+    if job.at.dialect.name != "clickhouse":
+        return nullcontext()
+    beside = job.at.name(_key(job, name))
+    return engine.made(f"create table {beside} as {job.at.name(name)}", f"drop table {beside}")
+
+
+def _key(job: Replacement, name: str) -> str:
+    """The name of a run's own table beside another one, in the same schema."""
+    *schema, own = parts(name)
+    return ".".join(f'"{part}"' for part in (*schema, f"{own}_{job.key}"))
 
 
 def _days(engine: Database, source: str) -> set[date]:
@@ -62,16 +78,14 @@ def _exchanged(
     job: Replacement, name: str, rows: Rows, new: Iterable[date], gone: Iterable[date]
 ) -> Iterator[str]:
     """ClickHouse: the new rows are written beside, and each day's part changes places."""
-    into, beside = job.at.name(name), job.at.name(f"{name}_{job.key}")
+    into, beside = job.at.name(name), job.at.name(_key(job, name))
     columns = ", ".join(map(job.at.column, rows.columns))
     spec = job.at.value(literal(job.spec.title))
-    yield f"create table {beside} as {into}"
     yield f"insert into {beside} ({columns})\n{job.at.text(finished(rows.select)).rstrip()}"
     for day in sorted(new):
         yield f"alter table {into} replace partition ({spec}, '{day}') from {beside}"
     for day in sorted(gone):
         yield f"alter table {into} drop partition ({spec}, '{day}')"
-    yield f"drop table {beside}"
 
 
 def _date(day: date) -> str:

@@ -87,6 +87,17 @@ CLIENTS: Mapping[str, Client] = {
         "snowsql -o variable_substitution=true -o exit_on_error=true "
         "-D start=2026-01-01 -D end=2026-01-02 {options}",
     ),
+    "clickhouse": Client(
+        "clickhouse client",
+        "{{{name}:Date}}",
+        "cat {files} | clickhouse client --multiquery "
+        "--param_start=2026-01-01 --param_end=2026-01-02",
+    ),
+    "spark": Client(
+        "spark-sql",
+        "'${{{name}}}'",
+        "cat {files} > job.sql && spark-sql -d start=2026-01-01 -d end=2026-01-02 -f job.sql",
+    ),
     "bigquery": Client(
         "bq",
         "@{name}",
@@ -148,6 +159,14 @@ def write_job(spec: Spec, name: str, folder: str | Path) -> list[Path]:
     return [target / file for file in files]
 
 
+PROMISE = "all in one transaction: an error leaves the tables as they were"
+PROMISES = {
+    "clickhouse": "no transactions: between delete and insert a reader finds the days empty; "
+    "sqlmetrics run exchanges whole parts instead",
+    "spark": "each day of a table is written whole; a day that has no row any more stays as it "
+    "was, which sqlmetrics run would drop",
+}
+
 ABOUT = {
     "01_tables.sql": "the tables that stay, unless they are there",
     "02_evaluation.sql": "what is new, kept for as long as the session lasts",
@@ -159,7 +178,7 @@ ABOUT = {
 def _about(spec: Spec, at: Dialect, file: str) -> str:
     lines = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
     if file == "03_replacement.sql":
-        lines.append("all in one transaction: an error leaves the tables as they were")
+        lines.append(PROMISES.get(at.name, PROMISE))
     return "\n-- ".join(line for line in lines if line)
 
 

@@ -75,6 +75,13 @@ class Replacement:
             yield self._delete(names[table])
             yield self._insert(names[table], rows.columns, rows.select)
 
+    def overwritten(self, per_query: str) -> Iterator[str]:
+        """For Spark: each day that has rows is written anew, as a partition."""
+        names = targets(self.spec)
+        for table, rows in self.rows(per_query).items():
+            into = f"insert overwrite table {self.at.name(names[table])} by name"
+            yield f"{into}\n{self.at.text(finished(rows.select)).rstrip()}"
+
     def logged(self, values: Mapping[str, str]) -> str:
         """The statement that adds a row to the run log, of SQL values."""
         told = {"run_id": self.run_id, "spec": literal(self.spec.title), "started_at": self.now}

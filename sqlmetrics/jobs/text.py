@@ -84,15 +84,23 @@ def job_text(
     return JobText(
         [create(at, name, kinds[table]) for table, name in targets(spec).items()],
         [create for create, _ in kept],
-        [
-            BEGIN.get(at.dialect.name, "begin"),
-            *_locked(spec, at),
-            *job.statements(rows),
-            job.logged(_logged(job, at, rows)),
-            "commit transaction" if at.dialect.name == "bigquery" else "commit",
-            *(drop for _, drop in reversed(kept)),
-        ],
+        [*_transaction(job, rows), *(drop for _, drop in reversed(kept))],
     )
+
+
+def _transaction(job: Replacement, per_query: str) -> Iterator[str]:
+    """Old rows out, new rows in, and a row into the run log: together, where that can be."""
+    at, name = job.at, job.at.dialect.name
+    logged = job.logged(_logged(job, at, per_query))
+    if name == "spark":
+        yield "set spark.sql.sources.partitionOverwriteMode = dynamic"
+        yield from (*job.overwritten(per_query), logged)
+    elif at.dialect.by_day:
+        yield from (*job.statements(per_query), logged)
+    else:
+        yield BEGIN.get(name, "begin")
+        yield from (*_locked(job.spec, at), *job.statements(per_query), logged)
+        yield "commit transaction" if name == "bigquery" else "commit"
 
 
 def _locked(spec: Spec, at: Translation) -> Iterator[str]:
