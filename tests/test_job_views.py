@@ -91,13 +91,12 @@ def test_latest_is_the_last_day_of_each_spec(done: Any) -> None:
 
 
 def test_daily_change_is_to_the_day_before(done: Any) -> None:
-    write(job(), done, days(5, 6))
-    gone = " and ".join(days(3, 4).ends.of("metric_date"))
-    done.execute(f"delete from metrics where {done.translation.value(gone)}")
+    for part in (days(0, 3), days(4, 6)):
+        write(job("gap"), done, part)
     rows = table(
         done,
-        "select * from metrics_daily_change where system = 'new' and segment_name = 'all' "
-        "and metric = 'mrr'",
+        "select * from metrics_daily_change where spec = 'gap' and system = 'new' "
+        "and segment_name = 'all' and metric = 'mrr'",
     )
     values = {str(row["metric_date"]): row["value"] for row in rows}
     assert len(values) == 5

@@ -1,0 +1,100 @@
+"""Queries of a dashboard on a large fact table: `python -m benchmarks.dashboards FILE`.
+
+3 years x 5 systems x 51 segments x 40 metrics are 11 M rows, made in FILE unless it is there.
+Each query runs five times; told are its rows and the median of the seconds, and a bare scan of
+two columns of the table, to know the machine by.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+import duckdb
+
+from sqlmetrics import Spec
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.grid import aligned
+from sqlmetrics.jobs.tables import FACTS
+from sqlmetrics.jobs.views import make_views
+
+DAYS, SYSTEMS, SEGMENTS = 1_096, 5, 51
+NAMES = ("ndcg", "recall", "precision", "hit", "mrr", "ap", "f1", "err")
+SPEC = Spec(
+    name="shop",
+    rankings={
+        "relation": "r",
+        "columns": {"score": "score", "system": "system", "date": "ds"},
+    },
+    labels={"relation": "l"},
+    metrics=[f"{name}@{k}" for name in NAMES for k in (1, 3, 5, 10, 20)],
+    output={"relation": "ranking_metrics"},
+)
+FILL = f"""
+insert into ranking_metrics
+select
+    'shop', date '2024-01-01' + day::int, 's' || system,
+    case when segment = 0 then 'all' else 'country' end,
+    case when segment = 0 then 'all' else 'c' || segment end,
+    metric, k, mean, mean * 1000, 1000, 1000, 3, 1, mean * 1000, null, null, hash, 'run',
+    timestamp '2027-01-01'
+from (
+    select *, hash(day, system, segment, metric, k) % 1000 / 1000.0 as mean
+    from range({DAYS}) as a(day), range({SYSTEMS}) as b(system), range({SEGMENTS}) as c(segment),
+        metrics
+)
+order by day
+"""
+ONE = "segment_name = 'all' and metric = 'ndcg' and k = 10"
+QUERIES = {
+    "a bare scan of two columns": "select sum(numerator), sum(k) from ranking_metrics",
+    "a metric by day and system, a quarter": "select metric_date, system, value from "
+    f"ranking_metrics where {ONE} and metric_date >= date '2026-10-01' order by all",
+    "a metric by month and system, all days": "select date_trunc('month', metric_date), system, "
+    f"sum(numerator) / sum(denominator) from ranking_metrics where {ONE} group by all",
+    "wide, the last 30 days": "select * from ranking_metrics_wide where "
+    "metric_date >= date '2026-12-01' and segment_name = 'all'",
+    "wide, a month by segment": "select segment_value, sum(ndcg_at_10_numerator) / "
+    "sum(ndcg_at_10_denominator) from ranking_metrics_wide where "
+    "metric_date >= date '2026-12-01' and segment_name = 'country' group by all",
+    "latest": "select * from ranking_metrics_latest where segment_name = 'all'",
+    "daily change, a week": "select * from ranking_metrics_daily_change where "
+    "metric_date >= date '2026-12-24' and segment_name = 'all'",
+    "all days together": f"select * from ranking_metrics_rollup where {ONE}",
+}
+
+
+def main(file: str) -> None:
+    """Make the table, and time the queries."""
+    is_new = not Path(file).exists()
+    with duckdb.connect(file) as connection:
+        if is_new:
+            _fill(connection)
+        with DuckDB(connection) as engine:
+            make_views(SPEC, engine)
+        rows = [[name, *_timed(connection, query)] for name, query in QUERIES.items()]
+    print(aligned(["query", "rows", "seconds"], rows, numbers_from=1))
+
+
+def _fill(connection: duckdb.DuckDBPyConnection) -> None:
+    columns = ", ".join(f"{name} {kind}" for name, kind in FACTS.items())
+    connection.execute(f"create table ranking_metrics ({columns})")
+    connection.execute("create temporary table metrics (metric varchar, k integer, hash varchar)")
+    metrics = [(one.name, one.k, SPEC.definition_hash(one)) for one in SPEC.measures]
+    connection.executemany("insert into metrics values (?, ?, ?)", metrics)
+    connection.execute(FILL)
+
+
+def _timed(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[str, str]:
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        rows = connection.execute(query).fetchall()
+        seconds.append(time.perf_counter() - began)
+    return f"{len(rows):,}", f"{median(seconds):.3f}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
