@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_job_days import clear, days, job, log
+from test_job_days import check, clear, days, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.engines.opening import open_engine
@@ -33,13 +33,23 @@ spawning.set_forkserver_preload(
 """Children come from a process that has imported all and opened nothing: 30 ms each."""
 
 
+def lasting(name: str, *marks: pytest.MarkDecorator) -> Any:
+    """A database that outlives a process, as a parameter."""
+    return pytest.param(name, marks=[pytest.mark.xdist_group(name), *marks])
+
+
 @pytest.fixture(
-    params=[pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in ("duckdb", "postgres")]
+    params=[
+        lasting("duckdb"),
+        lasting("postgres"),
+        lasting("sqlite", pytest.mark.long),
+        lasting("mariadb", pytest.mark.long),
+    ]
 )
 def url(request: pytest.FixtureRequest, servers: Any, tmp_path: Path) -> Iterator[str]:
-    """A database that outlives a process, with all days done once."""
-    own = request.param == "duckdb"
-    where = f"duckdb:///{tmp_path}/shop.duckdb" if own else servers.connection(request.param)
+    """Where it is, with all days done once."""
+    files = {"duckdb": f"duckdb:///{tmp_path}/shop.duckdb", "sqlite": f"sqlite:///{tmp_path}/a.db"}
+    where = files.get(request.param) or servers.connection(request.param)
     with database(where) as engine:
         rankings, labels = log()
         engine.load("runs", rankings)
@@ -158,6 +168,72 @@ def test_killed_before_any_statement(url: str) -> None:
     assert len(changed) > 8
     assert changed[-1]
     assert changed == sorted(changed), "nothing is there before all is"
+
+
+class StopError(Exception):
+    """What a run is stopped with."""
+
+
+def stopped(engine: Database, number: int) -> None:
+    """Fail before a statement."""
+    one: Any = getattr(engine, "_engine", engine)
+    execute, numbers = one.execute, itertools.count()
+
+    def counted(sql: str) -> None:
+        # what is temporary goes with a connection, which stays here
+        if not sql.startswith("drop") and next(numbers) == number:
+            raise StopError
+        execute(sql)
+
+    one.execute = counted
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("chdb", marks=pytest.mark.xdist_group("chdb")),
+        pytest.param("spark", marks=[pytest.mark.xdist_group("spark"), pytest.mark.long]),
+    ],
+)
+def test_without_transactions_each_day_of_a_table_is_whole(name: str, servers: Any) -> None:
+    """As their pages promise: some days may be new and others old, and the next run mends it."""
+    with database(servers.open(name)) as engine:
+        rankings, labels = log()
+        engine.load("runs", rankings)
+        engine.load("truth", labels)
+        low: Any = getattr(engine, "_engine", engine)
+        try:
+            write(job(), engine, days(0, 4))
+            mixed = 0
+            for number in range(0, 80, 1 if name == "chdb" else 6):
+                execute = low.execute
+                stopped(engine, number)
+                try:
+                    write(job(), engine, days(1, 4))
+                    break
+                except StopError:
+                    pass
+                finally:
+                    low.execute = execute
+                mixed += len(set(ids_by_day(engine, "metrics")[1:])) > 1
+            assert number > 8
+            assert mixed > 0
+            write(job(), engine, days(1, 4))
+            check(engine, [0, 1, 2, 3])
+            assert len(set(ids_by_day(engine, "metrics")[1:])) == 1
+        finally:
+            clear(engine)
+
+
+def ids_by_day(engine: Database, table: str) -> list[str]:
+    """The run of each day, which is one."""
+    rows = engine.rows(
+        "select metric_date, min(run_id) as low, max(run_id) as high, count(*) as n "
+        f"from {table} group by metric_date order by metric_date"
+    )
+    assert all(low == high for _, low, high, _ in rows), "a day of two runs"
+    assert all(n > 0 for *_, n in rows)
+    return [low for _, low, _, _ in rows]
 
 
 @pytest.mark.long
