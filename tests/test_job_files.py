@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -14,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
-from test_job_days import FIRST, WRITERS, check, clear, days, job, log
+from test_job_days import FIRST, WRITERS, check, clear, days, expected, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.engines.translated import database
@@ -180,6 +183,60 @@ def test_spark_s_variables(tmp_path: Path, servers: Any) -> None:
             check(opened, [*range(6)])
         finally:
             clear(opened)
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("spark")
+def test_spark_sql_s_command(tmp_path: Path, servers: Any) -> None:
+    """The command itself, with a catalogue of its own."""
+    servers.connection("spark")  # skips without Java
+    given = {}
+    for name, rows in zip(("runs", "truth"), log(), strict=True):
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+        given[name] = {"sql": f"select * from parquet.`{tmp_path}/{name}.parquet`"}
+    columns = {"score": "score", "system": "system", "date": "ds"}
+    asked = job(rankings=given["runs"] | {"columns": columns}, labels=given["truth"])
+    write_job(asked, "spark", tmp_path)
+    (tmp_path / "job.sql").write_text(whole(tmp_path))
+    home = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr,arg-type]
+    own = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    command = [client("spark-sql"), "--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse"]
+    command += ["--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false"]
+    for start, end in ((0, 3), (2, 6)):
+        days = ["-d", f"start={day(start)}", "-d", f"end={day(end)}"]
+        done = subprocess.run(
+            [*command, *days, "-f", "job.sql"],
+            cwd=tmp_path,
+            env=own,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr[-3_000:]
+    key = "metric_date, system, segment_name, segment_value, metric, k"
+    query = f"select {key}, value, n_queries from metrics"
+    told = subprocess.run(
+        [*command, "-S", "-e", query],
+        cwd=tmp_path,
+        env=own,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    there = [line.split("\t") for line in told.stdout.splitlines()]
+    rows = {tuple(line[:6]): line[6:] for line in there if len(line) == 8}
+    wanted = expected([*range(6)]).to_dicts()
+    assert len(rows) == len(there) == len(wanted)
+    for row in wanted:
+        value, n = rows[tuple(str(row[name]) for name in key.split(", "))]
+        assert value == "NULL" if row["value"] is None else near(row["value"]) == float(value)
+        assert int(n) == row["n_queries"]
+
+
+def near(value: float) -> Any:
+    return pytest.approx(value, rel=1e-9)
 
 
 def test_a_click_log(tmp_path: Path) -> None:
