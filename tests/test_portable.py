@@ -29,9 +29,7 @@ def spec(**given: Any) -> sm.Spec:
     return sm.Spec(**{**TABLES, "metrics": ["ndcg@10"], **given})
 
 
-@pytest.mark.parametrize(
-    "start", ["preset house", "preset sklearn", pytest.param("", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("start", ["preset sklearn", pytest.param("", marks=pytest.mark.long)])
 def test_all_that_an_engine_is_asked_is_written_in_every_dialect(start: str) -> None:
     for dialect in OTHERS:
         for case in cases(dialect, "shop", lambda name: name.startswith(start)):
