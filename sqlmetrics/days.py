@@ -66,10 +66,12 @@ class Ends:
     Attributes:
         start: The first day; None if there is none.
         end: The day after the last one; None if there is none.
+        last: The last one, where that is known instead.
     """
 
     start: str | None
     end: str | None
+    last: str | None = None
 
     def of(self, day: str) -> list[str]:
         """What an expression meets that is one of the days.
@@ -77,7 +79,7 @@ class Ends:
         >>> Days(end="2026-01-15").ends.of("metric_date")
         ["metric_date < cast('2026-01-15' as date)"]
         """
-        ends = {">=": self.start, "<": self.end}
+        ends = {">=": self.start, "<": self.end, "<=": self.last}
         return [f"{day} {sign} {end}" for sign, end in ends.items() if end]
 
 

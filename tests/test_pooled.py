@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import sqlmetrics as sm
-from sqlmetrics import jobs
 from sqlmetrics.engines.duckdb import DuckDB, open_database
+from sqlmetrics.jobs.run import write
 
 RUN = pa.table(
     {
@@ -89,7 +89,7 @@ def test_a_job_writes_the_number_and_no_column(tmp_path: Path) -> None:
     )
     with open_database(str(tmp_path / "shop.duckdb"), writing=True) as connection:
         with DuckDB(connection) as engine:
-            jobs.write(spec, engine)
+            write(spec, engine)
         found = connection.sql("select metric, value, numerator from facts").fetchall()
         assert ("auc", 0.75, None) in found
         columns = connection.sql("describe per_query").fetchall()

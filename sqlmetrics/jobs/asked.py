@@ -35,12 +35,12 @@ def on_days(spec: Spec, days: Days | None, *, check: bool = True) -> Spec:
 
 
 def days_of(spec: Spec, days: Days | None) -> Days | None:
-    """The days; for rankings without dates the one that they are of.
+    """The days; for rankings without dates the one that they are of. None for those there are.
 
     Raises:
         SpecError: If such rankings shall be of several days.
     """
-    if spec.rankings.columns.date or (spec.clicks and days):
+    if spec.rankings.columns.date or spec.clicks:
         return days
     first = days.start if days else date.fromisoformat(NO_DATE)
     if first is None or (days and days.end not in (None, first + timedelta(1))):

@@ -11,14 +11,18 @@ from sqlmetrics.clicks import script as log
 from sqlmetrics.clicks.keeping import dropped, made
 from sqlmetrics.clicks.online import online
 from sqlmetrics.clicks.sums import sums
-from sqlmetrics.days import Days
+from sqlmetrics.days import Days, Ends
 from sqlmetrics.jobs.asked import on_days
-from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
+from sqlmetrics.jobs.script import NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import columns, create, targets
 from sqlmetrics.plan import plan, tables_of
+from sqlmetrics.rollup import NO_DATE
 from sqlmetrics.spec import Spec
 from sqlmetrics.template import literal, relation
 from sqlmetrics.translation import Translation
+
+NO_DAY = Ends(f"cast('{NO_DATE}' as date)", None)
+"""Where rows stand that have no day."""
 
 BEGIN = {
     "bigquery": "begin transaction",
@@ -65,7 +69,7 @@ def job_text(
     Args:
         spec: What is asked, with its `output`.
         at: The dialect.
-        days: The days that are replaced; None for all of the spec.
+        days: The days that are replaced; None for those that are computed.
         run_id: An SQL text that names the run.
         now: An SQL time: when it is.
         check: Whether the days may not be those from which labels are learned.
@@ -74,9 +78,10 @@ def job_text(
         SpecError: If the spec cannot be compiled, or the dialect has no tables for a while.
     """
     asked = on_days(spec, days, check=check)
-    ends = days.ends if days else ALL_DAYS
+    ends = days.ends if days else _computed(asked)
     undated = asked.rankings.columns.date is None
-    day = (ends.start or "cast('1970-01-01' as date)") if undated else ""
+    first = (days.ends if days else NO_DAY).start
+    day = (first or "") if undated else ""
     job = Replacement(spec, at, run_id, now, ends, day)
     kinds = columns(spec)
     kept = list(_kept(asked, at, days))
@@ -86,6 +91,13 @@ def job_text(
         [create for create, _ in kept],
         [*_transaction(job, rows), *(drop for _, drop in reversed(kept))],
     )
+
+
+def _computed(spec: Spec) -> Ends:
+    """From the first to the last day of what is new."""
+    new = NEW_FACTS if spec.metrics else NEW_ONLINE
+    first, last = (f"(select {end}(metric_date) from {new})" for end in ("min", "max"))
+    return Ends(first, None, last)
 
 
 def _transaction(job: Replacement, per_query: str) -> Iterator[str]:
@@ -156,7 +168,7 @@ def _logged(job: Replacement, at: Translation, per_query: str) -> dict[str, str]
     return {
         "seconds": "cast(null as double)",
         "range_start": job.ends.start or "cast(null as date)",
-        "range_end": job.ends.end or "cast(null as date)",
+        "range_end": job.ends.end or job.ends.last or "cast(null as date)",
         "facts": count("facts"),
         "per_query": count("per_query") if has_rows else "cast(null as bigint)",
         "engine": literal(at.dialect.title),
