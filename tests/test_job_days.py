@@ -207,6 +207,17 @@ def test_days_and_segments_that_vanished_go(engine: Any) -> None:
     assert {key[3] for key in facts(engine)} == {"all", "DE"}
 
 
+def test_a_range_without_a_row_is_emptied_only_on_demand(engine: Any) -> None:
+    write(job(), engine, days(0, 3))
+    rankings = log()[0]
+    reload(engine, rankings.filter(pc.less(rankings["ds"], FIRST + timedelta(2))))
+    with pytest.raises(sm.InputError, match="rankings: there is no row in it"):
+        write(job(), engine, days(2, 4))
+    check(engine, [0, 1, 2])
+    write(job(), engine, days(2, 4), check=False)
+    check(engine, [0, 1])
+
+
 def test_without_a_range_only_days_of_the_data_are_replaced(engine: Any) -> None:
     write(job(), engine)
     rankings = log()[0]

@@ -77,6 +77,7 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str | None) -> I
     beside = file.with_name(f".{file.name}.{os.getpid()}.part")
     option = f" (storage_version {literal(version)})" if version else ""
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         with DuckDB() as made:
             try:
                 made.execute(f"attach {literal(str(beside))} as published{option}")
