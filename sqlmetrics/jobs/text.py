@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import sqlmetrics
@@ -30,12 +30,13 @@ BEGIN = {
     "mysql": "start transaction",
     "sqlite": "begin immediate",
 }
+_MYSQL_LOCK = "select get_lock(left(sha2({name}, 256), 48), 3600)"
 LOCK = {
     "postgres": "select pg_advisory_xact_lock(hashtextextended({name}, 0))",
-    "mariadb": "select get_lock({name}, 3600)",
-    "mysql": "select get_lock({name}, 3600)",
+    "mariadb": _MYSQL_LOCK,
+    "mysql": _MYSQL_LOCK,
 }
-"""Dialect -> what keeps two runs that write the same tables apart, where deleting does not."""
+"""Dialect -> what keeps two runs apart that write the same tables: the lock of `Engine.alone`."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,7 @@ def _new(name: str, select: str, at: Translation) -> tuple[str, str]:
     return made(at, name, select), dropped(at, name)
 
 
-def _translated(
-    pairs: Sequence[tuple[str, str]] | Iterator[tuple[str, str]], at: Translation
-) -> Iterator[tuple[str, str]]:
+def _translated(pairs: Iterable[tuple[str, str]], at: Translation) -> Iterator[tuple[str, str]]:
     for made_by, drop in pairs:
         yield at.text(made_by), drop
 
