@@ -41,7 +41,7 @@ def lasting(name: str, *marks: pytest.MarkDecorator) -> Any:
 @pytest.fixture(
     params=[
         lasting("duckdb"),
-        lasting("postgres"),
+        lasting("postgres", pytest.mark.long),
         lasting("sqlite", pytest.mark.long),
         lasting("mariadb", pytest.mark.long),
     ]
@@ -265,6 +265,7 @@ def write_whole(url: str) -> None:
     assert state(url) != before
 
 
+@pytest.mark.long
 def test_two_at_once(url: str) -> None:
     for number in range(5):
         change(url, number)
@@ -311,6 +312,7 @@ def test_two_of_one_process(tmp_path: Path) -> None:
         assert rows[2] == 1
 
 
+@pytest.mark.long
 def test_a_full_disk(tmp_path: Path) -> None:
     where = f"duckdb:///{tmp_path}/shop.duckdb"
     with database(where) as engine:
@@ -334,6 +336,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     write_whole(where)
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("postgres")
 def test_a_dropped_connection(servers: Any) -> None:
     url = servers.connection("postgres")
