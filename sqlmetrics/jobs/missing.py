@@ -13,8 +13,8 @@ from sqlmetrics.inputs.opened import opened
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec
-from sqlmetrics.sql import with_stages
-from sqlmetrics.template import literal, relation
+from sqlmetrics.sql import source_text, with_stages
+from sqlmetrics.template import identifier, literal, relation
 
 
 def open_days(
@@ -58,8 +58,10 @@ def data_days(spec: Spec, engine: Database) -> set[date]:
         raise SpecError("days can be missing only where the rankings have rankings.columns.date")
     else:
         with engine:
-            rankings = plan(spec, opened(spec, engine)).inputs[0]
-            rows = engine.rows(with_stages([rankings], "select distinct metric_date from rankings"))
+            shape = plan(spec, opened(spec, engine)).shape
+            day = f"cast({identifier(shape.columns['rankings']['date'])} as date)"
+            source = source_text(shape.tables["rankings"], shape.where["rankings"])
+            rows = engine.rows(f"select distinct {day} as metric_date from {source}")
     return {day_of(day) for (day,) in rows if day is not None}
 
 
