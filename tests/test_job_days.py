@@ -255,6 +255,22 @@ def test_missing_days_are_found_and_late_ones_done_again(engine: Any) -> None:
     assert open_days(spec, engine, backfill=True) == []
 
 
+@pytest.mark.xdist_group("duckdb")
+def test_tables_may_be_called_like_our_stages(servers: Any) -> None:
+    with database(servers.open("duckdb")) as opened:
+        for name, rows in zip(("rankings", "labels"), log(), strict=True):
+            opened.load(name, rows)
+        columns = {"score": "score", "system": "system", "date": "ds"}
+        asked = job(
+            rankings={"relation": "rankings", "columns": columns},
+            labels={"relation": "labels"},
+            output={"relation": "metrics", "per_query": "metrics_of_queries", "runs": "facts"},
+        )
+        assert open_days(asked, opened, backfill=True) == [days(0, 6)]
+        write(asked, opened)
+        check(opened, [*range(6)])
+
+
 def test_another_definition_needs_a_full_refresh(engine: Any) -> None:
     write(job(), engine, days(0, 4))
     linear = job(conventions={"gain": "linear"})

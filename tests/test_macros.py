@@ -78,6 +78,16 @@ def near(value: Any) -> Any:
     return value if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
+def test_tables_may_be_called_like_our_stages(connection: Any) -> None:
+    """The docs say `from ndcg('rankings', 'labels', 10)`: also where they are called so."""
+    wanted = pytest.approx(connection.execute("from ndcg('runs', 'truth', 10)").fetchone())
+    for rankings, labels in (("rankings", "labels"), ("per_query", "summary"), ("ranked", "ideal")):
+        connection.execute(f"create or replace table {rankings} as from runs")
+        connection.execute(f"create or replace table {labels} as from truth")
+        found = connection.execute(f"from ndcg('{rankings}', '{labels}', 10)").fetchone()
+        assert found == wanted
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
