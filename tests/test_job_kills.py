@@ -7,7 +7,9 @@ import multiprocessing
 import os
 import random
 import resource
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -334,6 +336,68 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert process.exitcode == 0 or state(where) == before
     assert codes[0] != 0
     write_whole(where)
+
+
+@pytest.fixture
+def small_disk(servers: Any, tmp_path: Path) -> Iterator[str]:
+    """A PostgreSQL whose new tables lie on a disk of 1 MB; its URL."""
+    url = servers.connection("postgres")
+    server = os.stat(url.split("host=")[1])
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(made, check=False).returncode:
+        pytest.skip("no disk can be mounted here: it takes root")
+    try:
+        for folder in tmp_path.parents[:3]:  # the server is another user
+            folder.chmod(0o755)
+        tmp_path.chmod(0o755)
+        (disk / "space").mkdir(mode=0o700)
+        os.chown(disk / "space", server.st_uid, server.st_gid)
+        with open_engine(url) as engine:
+            engine.execute(f"create tablespace small location '{disk}/space'")
+            engine.execute("alter database postgres set default_tablespace = small")
+        yield url
+        with database(url) as engine:
+            clear(engine)
+        with open_engine(url) as engine:
+            engine.execute("alter database postgres reset default_tablespace")
+            engine.execute("drop table if exists ballast")
+            engine.execute("drop tablespace small")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("postgres")
+def test_a_full_disk_of_postgres(small_disk: str) -> None:
+    with database(small_disk) as engine:
+        rankings, labels = log()
+        engine.load("runs", rankings)
+        engine.load("truth", labels)
+        write(job(), engine)
+        write(job("other"), engine)
+    before = state(small_disk)
+    with open_engine(small_disk) as engine:
+        engine.execute("create table ballast (x text)")
+        with pytest.raises(sm.EngineError, match="No space left"):
+            engine.execute(
+                "insert into ballast select repeat('x', 9) from generate_series(1, 99999)"
+            )
+    told = []
+    for number in range(8):  # the first ones may find room in pages that are there
+        change(small_disk, number)
+        try:
+            run_until(small_disk, None)
+            before = state(small_disk)
+        except sm.EngineError as error:
+            told.append(str(error))
+            assert state(small_disk) == before
+    assert told
+    assert all("No space left" in one for one in told)
+    with open_engine(small_disk) as engine:
+        engine.execute("drop table ballast")
+    write_whole(small_disk)
 
 
 @pytest.mark.long
