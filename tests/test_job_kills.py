@@ -386,8 +386,8 @@ def test_a_full_disk_of_postgres(small_disk: str) -> None:
             )
     told = []
     for number in range(8):  # the first ones may find room in pages that are there
-        change(small_disk, number)
         try:
+            change(small_disk, number)
             run_until(small_disk, None)
             before = state(small_disk)
         except sm.EngineError as error:
