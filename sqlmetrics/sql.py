@@ -62,7 +62,7 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
     """The whole evaluation as one query: its summary, or its per-query table."""
     stages = plan.inputs + plan.per_query
     if per_query:
-        return _header(plan) + with_stages(stages, _per_query(plan, "per_query")) + "\n"
+        return _header(plan) + with_stages(stages, rows_of(plan)) + "\n"
     return _header(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
 
 
@@ -101,7 +101,7 @@ def script(
         copies=tuple(_copied(body, file) for body, file in copies) if files else (),
         keep=_header(plan) + f"{dialect.keep} {table} as\n{first}",
         summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
-        per_query=_per_query(plan, table) if per_query else "",
+        per_query=rows_of(plan, table) if per_query else "",
         drop=f"{dialect.drop} {table}",
         stages=(kept,),
         more=tuple(f"insert into {table}\n{other}" for other in others),
@@ -122,7 +122,8 @@ def with_stages(stages: Iterable[Stage], last: str) -> str:
     return finished(f"with\n\n{ctes}\n\n{last}")
 
 
-def _per_query(plan: Plan, table: str) -> str:
+def rows_of(plan: Plan, table: str = "per_query") -> str:
+    """The select of the per-query table, from a stage or table of its rows."""
     where = f"\nwhere {plan.where}" if plan.where else ""
     return finished(f"select\n    {lines(plan.output)}\nfrom {table}{where}")
 

@@ -98,6 +98,17 @@ CLIENTS: Mapping[str, Client] = {
         "'${{{name}}}'",
         "cat {files} > job.sql && spark-sql -d start=2026-01-01 -d end=2026-01-02 -f job.sql",
     ),
+    "databricks": Client(
+        "a job of Databricks, one SQL task a file",
+        ":{name}",
+        "tasks with the parameters start and end, in this order: {files}",
+    ),
+    "trino": Client(
+        "trino, its files through envsubst",
+        "'${{{name}}}'",
+        "for file in {files}; do start=2026-01-01 end=2026-01-02 envsubst < $file | "
+        'trino --execute "$(cat)"; done',
+    ),
     "bigquery": Client(
         "bq",
         "@{name}",
@@ -126,11 +137,14 @@ def compile_job(spec: Spec, name: str = "duckdb") -> dict[str, str]:
     kept = CLIENTS[name].keep
     at = Translation(replace(the_dialect, keep=kept) if kept else the_dialect)
     days = Days(start=START, end=END)
-    job = job_text(spec, at, days, RUN_ID, NOW, check=False)
+    job = job_text(spec, at, days, *_moment(spec, at), check=False)
     parts: dict[str, list[str]] = {
         "01_tables.sql": [*the_dialect.session, *job.tables],
-        "02_evaluation.sql": [_this_run(at), *job.evaluation],
-        "03_replacement.sql": [*job.replacement, dropped(at, THIS_RUN)],
+        "02_evaluation.sql": [_this_run(at), *job.evaluation] if at.dialect.keep else [],
+        "03_replacement.sql": [
+            *job.replacement,
+            *([dropped(at, THIS_RUN)] if at.dialect.keep else []),
+        ],
         "04_views.sql": _views(spec, at),
     }
     files = {
@@ -163,6 +177,9 @@ PROMISE = "all in one transaction: an error leaves the tables as they were"
 PROMISES = {
     "clickhouse": "no transactions: between delete and insert a reader finds the days empty; "
     "sqlmetrics run exchanges whole parts instead",
+    "databricks": "each statement for itself: between delete and insert a reader finds the days "
+    "empty",
+    "trino": "one transaction where the connector has them",
     "spark": "each day of a table is written whole; a day that has no row any more stays as it "
     "was, which sqlmetrics run would drop",
 }
@@ -186,6 +203,14 @@ def _views(spec: Spec, at: Translation) -> list[str]:
     """The views; PostgreSQL keeps those that others are built on, and adds columns at the end."""
     grows = dict.fromkeys(views.NAMES, at.dialect.name == "postgres")
     return list(views.statements(spec, at, views.metrics_of(spec), grows))
+
+
+def _moment(spec: Spec, at: Translation) -> tuple[str, str]:
+    """What names the run, and when it is; by its days, where nothing is kept."""
+    if at.dialect.keep:
+        return RUN_ID, NOW
+    days = f"concat({literal(f'{spec.title} ')}, '{START}', ' ', '{END}')"
+    return at.expression(days, "0"), at.expression("current_timestamp", "0")
 
 
 def _this_run(at: Translation) -> str:

@@ -9,8 +9,9 @@ from sqlmetrics.clicks.online import online
 from sqlmetrics.days import Ends
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import FACTS, PER_QUERY, targets
+from sqlmetrics.plan import Plan
 from sqlmetrics.spec import Spec
-from sqlmetrics.sql import print_template
+from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.template import finished, identifier, literal
 from sqlmetrics.translation import Translation
 
@@ -45,6 +46,7 @@ class Replacement:
         ends: Of the days; none for all that the spec has.
         day: An SQL date for rows that have none; empty if they have.
         key: Part of the name of what the run makes for itself.
+        plan: What computes the new rows, where no table can keep them for a while.
     """
 
     spec: Spec
@@ -54,6 +56,7 @@ class Replacement:
     ends: Ends = ALL_DAYS
     day: str = ""
     key: str = "new"
+    plan: Plan | None = None
 
     def rows(self, per_query: str) -> dict[str, Rows]:
         """Table -> its new rows, as a query in DuckDB's words.
@@ -104,7 +107,10 @@ class Replacement:
 
     def _facts(self) -> str:
         """The summary, with what a job adds."""
-        return print_template("jobs/facts", self._view | {"table": NEW_FACTS})
+        if self.plan is None:
+            return print_template("jobs/facts", self._view | {"table": NEW_FACTS})
+        facts = print_template("jobs/facts", self._view | {"table": "summary"})
+        return with_stages((*self.plan.inputs, *self.plan.per_query, *self.plan.summary), facts)
 
     def _online(self) -> str:
         """The sums of online metrics, one row a metric."""
@@ -132,7 +138,10 @@ class Replacement:
             "columns": [self._named(name, told) for name in self._per_query_columns],
             "rows": per_query,
         }
-        return print_template("jobs/per_query", view)
+        rows = print_template("jobs/per_query", view)
+        if self.plan is None:
+            return rows
+        return with_stages((*self.plan.inputs, *self.plan.per_query), rows)
 
     @staticmethod
     def _named(name: str, told: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from sqlmetrics.days import Days, Ends
 from sqlmetrics.jobs.asked import on_days
 from sqlmetrics.jobs.script import NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import columns, create, targets
-from sqlmetrics.plan import plan, tables_of
+from sqlmetrics.plan import Plan, plan, tables_of
 from sqlmetrics.rollup import NO_DATE
 from sqlmetrics.spec import Spec
 from sqlmetrics.template import literal, relation
@@ -26,10 +26,14 @@ NO_DAY = Ends(f"cast('{NO_DATE}' as date)", None)
 
 BEGIN = {
     "bigquery": "begin transaction",
+    "databricks": "",
     "mariadb": "start transaction",
     "mysql": "start transaction",
     "sqlite": "begin immediate",
+    "trino": "start transaction",
 }
+"""Dialect -> how a transaction begins, if not by `begin`; empty where there is none."""
+
 _MYSQL_LOCK = "select get_lock(left(sha2({name}, 256), 48), 3600)"
 LOCK = {
     "postgres": "select pg_advisory_xact_lock(hashtextextended({name}, 0))",
@@ -85,8 +89,12 @@ def job_text(
     day = (first or "") if undated else ""
     job = Replacement(spec, at, run_id, now, ends, day)
     kinds = columns(spec)
-    kept = list(_kept(asked, at, days))
-    rows = _script(asked, at, days).per_query if spec.metrics else ""
+    if at.dialect.keep or spec.clicks:
+        kept = list(_kept(asked, at, days))
+        rows = sql.script([_plan(asked, at, days)]).per_query if spec.metrics else ""
+    else:
+        kept, job = [], replace(job, plan=_plan(asked, at, days))
+        rows = sql.rows_of(_plan(asked, at, days))
     return JobText(
         [create(at, name, kinds[table]) for table, name in targets(spec).items()],
         [create for create, _ in kept],
@@ -108,7 +116,7 @@ def _transaction(job: Replacement, per_query: str) -> Iterator[str]:
     if name == "spark":
         yield "set spark.sql.sources.partitionOverwriteMode = dynamic"
         yield from (*job.overwritten(per_query), logged)
-    elif at.dialect.by_day:
+    elif at.dialect.by_day or not BEGIN.get(name, "begin"):
         yield from (*job.statements(per_query), logged)
     else:
         yield BEGIN.get(name, "begin")
@@ -133,7 +141,7 @@ def _kept(spec: Spec, at: Translation, days: Days | None) -> Iterator[tuple[str,
         if spec.metrics:
             yield from _translated(log.lists(tables, at), at)
     if spec.metrics:
-        script = _script(spec, at, days)
+        script = sql.script([_plan(spec, at, days)])
         per_query = (script.keep, script.drop)
         yield from _translated([per_query, _new(NEW_FACTS, script.summary, at)], at)
 
@@ -147,12 +155,12 @@ def _translated(pairs: Iterable[tuple[str, str]], at: Translation) -> Iterator[t
         yield at.text(made_by), drop
 
 
-def _script(spec: Spec, at: Translation, days: Days | None) -> sql.Script:
+def _plan(spec: Spec, at: Translation, days: Days | None) -> Plan:
     """The evaluation of lists."""
     tables = tables_of(spec, at)
     if days and spec.clicks is None and spec.rankings.columns.date:
         tables = replace(tables, ends=days.ends)
-    return sql.script([plan(spec, tables)])
+    return plan(spec, tables)
 
 
 def _logged(job: Replacement, at: Translation, per_query: str) -> dict[str, str]:
