@@ -135,7 +135,16 @@ def test_the_star_is_at_what_holds() -> None:
     assert "* id_desc" in explain("ties", "trec_eval")
 
 
-@pytest.mark.parametrize("preset", ["house", "trec_eval_9", "lenskit", "sklearn"])
+@pytest.mark.parametrize(
+    "preset",
+    [
+        "house",
+        *(
+            pytest.param(one, marks=pytest.mark.long)
+            for one in ("trec_eval_9", "lenskit", "sklearn")
+        ),
+    ],
+)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_choices_of_an_option_differ(name: str, preset: str) -> None:
     """By the house all of them do; what another preset leaves out cannot tell two apart."""
