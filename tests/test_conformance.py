@@ -38,7 +38,14 @@ def examined(name: str, servers: Servers, only: Callable[[str], bool] | None = N
         return examine(database, only=only, longest=LONGEST.get(name, 1000))
 
 
-@pytest.mark.parametrize("name", ENGINES)
+SLOW = ("datafusion",)
+SOME = [
+    pytest.param(name, marks=[pytest.mark.xdist_group(name), *[pytest.mark.long] * (name in SLOW)])
+    for name in STARTED
+]
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_some_numbers(name: str, servers: Servers) -> None:
     report = examined(name, servers, some)
     assert report.failures == []

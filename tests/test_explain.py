@@ -127,6 +127,7 @@ def test_a_metric_is_told_whole(metric: Metric) -> None:
         assert all(f"{c.name} {c.meaning}" in told for c in OPTIONS[name].choices)
 
 
+@pytest.mark.long
 def test_the_star_is_at_what_holds() -> None:
     assert "* exp" in explain("ndcg@3")
     assert "* linear" in explain("ndcg@3", "trec_eval")
@@ -212,6 +213,7 @@ def test_wrong_names(name: str, said: str) -> None:
         explain(name)
 
 
+@pytest.mark.long
 def test_on_the_command_line(tmp_path: Path) -> None:
     out = sqlmetrics("explain", "ndcg@3", "--preset", "trec_eval", folder=tmp_path).stdout
     assert out == explain("ndcg@3", "trec_eval") + "\n"
@@ -233,6 +235,7 @@ MEANS = {
 }
 
 
+@pytest.mark.long
 def test_the_toy_data_under_every_preset() -> None:
     groups = [one for one in agreeing(parse("ndcg@3")) if isinstance(one, Agreeing)]
     means = {preset: group.mean for group in groups for preset in group.presets}

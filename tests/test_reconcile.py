@@ -373,6 +373,7 @@ def test_nothing_fits_and_the_nearest_are_told() -> None:
     assert apart == sorted(apart)
 
 
+@pytest.mark.long
 def test_accidents_are_about_as_many_as_expected() -> None:
     """Numbers that no convention made match as often as was told, on the whole.
 
@@ -608,6 +609,7 @@ def said(*arguments: str, expect: int = 0) -> str:
     return result.output
 
 
+@pytest.mark.long
 def test_the_page_shows_what_is_printed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(__file__).parent.parent / "docs" / "reconcile.md"
     block = re.compile(r"^```console\n\$ sqlmetrics (.*?)\n(.*?)^```", re.DOTALL | re.MULTILINE)
