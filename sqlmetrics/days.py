@@ -56,7 +56,8 @@ class Days(Model):
     @property
     def ends(self) -> Ends:
         """As SQL."""
-        return Ends(*(_date(day) for day in (self.start, self.end)))
+        start, end = (as_sql(day) if day else None for day in (self.start, self.end))
+        return Ends(start, end)
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,13 @@ class Ends:
         return [f"{day} {sign} {end}" for sign, end in ends.items() if end]
 
 
-def _date(day: date | None) -> str | None:
-    return f"cast({literal(day.isoformat())} as date)" if day else None
+def as_sql(day: date) -> str:
+    """A day as SQL.
+
+    >>> as_sql(date(2026, 1, 31))
+    "cast('2026-01-31' as date)"
+    """
+    return f"cast({literal(day.isoformat())} as date)"
 
 
 def _micros(day: date) -> int:

@@ -123,6 +123,44 @@ def test_sqlite3_s_command(tmp_path: Path) -> None:
         check(opened, [*range(6)])
 
 
+def test_a_name_with_a_line_break_is_refused() -> None:
+    """It would end a comment, and be indented with the text around it."""
+    with pytest.raises(sm.SpecError, match="one line of printable characters"):
+        compile_job(job(name="two\nlines"), "sqlite")
+
+
+@pytest.mark.parametrize("name", ["duckdb", "sqlite"])
+def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
+    """As it stands, but for the file and the day."""
+    file = {"duckdb": "FILE.duckdb", "sqlite": "FILE.db"}[name]
+    older = {"storage_compatibility_version": "v1.4.0"}
+    place = f"sqlite:///{tmp_path}/{file}"
+    made = duckdb.connect(str(tmp_path / file), config=older) if name == "duckdb" else place
+    with database(made) as opened:
+        for table, rows in zip(("runs", "truth"), log(), strict=True):
+            opened.load(table, rows)
+    if name == "duckdb":
+        made.close()  # type: ignore[union-attr]
+    folders = {str(Path(client(one)).parent) for one in ("duckdb", "sqlite3")}
+    write_job(job(name='it\'s; -- "one"'), name, tmp_path)
+    command = json.loads((tmp_path / "manifest.json").read_text())["run"]
+    command = command.replace("2026-01-02", day(2)).replace("2026-01-01", day(0))
+    path = os.pathsep.join([*folders, os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    with database(f"{name}:///{tmp_path}/{file}") as opened:
+        found = opened.rows("select spec, count(distinct metric_date) from metrics group by spec")
+    assert found == [('it\'s; -- "one"', 2)]
+
+
 def test_sqlite_s_module(tmp_path: Path) -> None:
     """The same text by any program that has SQLite: here Python's own module."""
     file = tmp_path / "shop.db"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 
+from sqlmetrics.days import as_sql
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.jobs.missing import day_of
 from sqlmetrics.jobs.script import Replacement, Rows
@@ -63,7 +64,7 @@ def _overwritten(
     names = ",\n    ".join(map(identifier, own))
     for day in sorted(new):
         select = f"select\n    {names}\nfrom (\n{rows.select}\n) as fresh"
-        text = job.at.text(finished(f"{select}\nwhere metric_date = {_date(day)}")).rstrip()
+        text = job.at.text(finished(f"{select}\nwhere metric_date = {as_sql(day)}")).rstrip()
         yield f"insert overwrite table {into} {_partition(job, day)} ({columns})\n{text}"
     for day in sorted(gone):
         yield f"alter table {into} drop if exists {_partition(job, day)}"
@@ -86,7 +87,3 @@ def _exchanged(
         yield f"alter table {into} replace partition ({spec}, '{day}') from {beside}"
     for day in sorted(gone):
         yield f"alter table {into} drop partition ({spec}, '{day}')"
-
-
-def _date(day: date) -> str:
-    return f"cast('{day.isoformat()}' as date)"

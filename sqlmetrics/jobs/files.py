@@ -25,7 +25,6 @@ from sqlmetrics.trust import trust
 START, END = date(1, 2, 3), date(9998, 7, 6)
 """Days that no data has: the text is made for them, and they become the client's parameters."""
 
-
 THIS_RUN = "sqlmetrics_this_run"
 RUN_ID = f"(select run_id from {THIS_RUN})"
 NOW = f"(select started_at from {THIS_RUN})"
@@ -68,8 +67,8 @@ CLIENTS: Mapping[str, Client] = {
     "sqlite": Client(
         "sqlite3",
         ":{name}",
-        "cat {files} | sqlite3 -bail -cmd \".parameter set :start '\\'2026-01-01\\''\" "
-        "-cmd \".parameter set :end '\\'2026-01-02\\''\" FILE.db",
+        'cat {files} | sqlite3 -bail -cmd ".parameter set :start \\"\'2026-01-01\'\\"" '
+        '-cmd ".parameter set :end \\"\'2026-01-02\'\\"" FILE.db',
     ),
     "mariadb": Client(
         "mariadb",
@@ -106,7 +105,7 @@ CLIENTS: Mapping[str, Client] = {
     "trino": Client(
         "trino, its files through envsubst",
         "'${{{name}}}'",
-        "for file in {files}; do start=2026-01-01 end=2026-01-02 envsubst < $file | "
+        "for file in {files}; do start=2026-01-01 end=2026-01-02 envsubst '$start $end' < $file | "
         'trino --execute "$(cat)"; done',
     ),
     "bigquery": Client(

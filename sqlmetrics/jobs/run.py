@@ -16,7 +16,7 @@ from sqlmetrics.clicks.keeping import table
 from sqlmetrics.clicks.online import online
 from sqlmetrics.clicks.run import cleaned
 from sqlmetrics.clicks.sums import sums
-from sqlmetrics.days import Days
+from sqlmetrics.days import Days, as_sql
 from sqlmetrics.dialect import dialect
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import SpecError, SqlmetricsError
@@ -163,7 +163,7 @@ class _Job:
             literal(self.run_id),
             at.expression(at.dialect.moment, literal(now)),
             days.ends if days else ALL_DAYS,
-            "" if self._is_dated else f"cast('{first.isoformat()}' as date)",
+            "" if self._is_dated else as_sql(first),
             self.run_id[:8],
         )
 

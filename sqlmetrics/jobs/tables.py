@@ -62,8 +62,10 @@ def targets(spec: Spec) -> dict[str, str]:
     """What a spec writes to: `facts`, `runs`, and `per_query` if it is asked for.
 
     Raises:
-        SpecError: If the spec has no output.
+        SpecError: If the spec has no output, or its name cannot be a key.
     """
+    if not spec.title.isprintable():
+        raise SpecError(f"a job's name is one line of printable characters, given {spec.title!r}")
     output = spec.output
     if output is None:
         raise SpecError("the spec has no output; add: output: {relation: ranking_metrics}")

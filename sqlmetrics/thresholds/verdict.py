@@ -10,6 +10,7 @@ from statistics import NormalDist
 from typing import Any
 
 from sqlmetrics.clicks.online import is_online, online
+from sqlmetrics.days import as_sql
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.jobs.definitions import hashes
@@ -111,7 +112,7 @@ class _Look:
         self.day = day or self._last("")
         if self.day is None:
             raise InputError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
-        self.before = self._last(f" and metric_date < cast('{self.day}' as date)")
+        self.before = self._last(f" and metric_date < {as_sql(self.day)}")
         self.rows = self._rows(self.day)
         self.rows_before = self._rows(self.before) if self.before else []
 
@@ -120,7 +121,7 @@ class _Look:
         return found if found is None or isinstance(found, date) else date.fromisoformat(found)
 
     def _rows(self, day: date) -> list[Row]:
-        condition = f" and metric_date = cast('{day}' as date)"
+        condition = f" and metric_date = {as_sql(day)}"
         rows: list[Row] = self.engine.table(f"select * {self.source}{condition}").to_pylist()
         return rows
 
