@@ -8,6 +8,7 @@ refused, also where it would happen to be right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from textwrap import indent
 from typing import Any
 
@@ -70,9 +71,10 @@ def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
     tree: Tree = sqlglot.parse_one(text, read="duckdb")
     _read_numbers(tree, dialect)
     _refuse(tree, dialect)
+    own = _apart(tree)
     for change in CHANGES:
         change(tree, dialect)
-    ctes = [_cte(stage, about.get(stage.alias, ""), dialect) for stage in tree.ctes]
+    ctes = [_cte(one, about.get(own[one.alias], ""), dialect) for one in tree.ctes]
     head = "with\n\n" + ",\n\n".join(ctes) + "\n\n" if ctes else ""
     tree.set("with_", None)
     return head + "\n".join(filter(None, (printed(tree, dialect), dialect.settings))) + "\n"
@@ -157,15 +159,46 @@ LOOKS: Mapping[type, Callable[[Tree, Dialect], str]] = {
 # -- what a grammar alone would not bring along -----------------------------------------
 
 
+def _apart(tree: Tree) -> dict[str, str]:
+    """Stages by names that no table of the user's has: new name -> the name that it had.
+
+    What a stage reads is another stage if that stands before it, else the user's table. SQLite
+    takes it for a stage wherever that stands, and others do where it differs in case alone.
+    """
+    stages = [stage.alias for stage in tree.ctes]
+    places = [(stage, stages[:number]) for number, stage in enumerate(tree.ctes)]
+    before = {id(table): names for stage, names in places for table in stage.find_all(exp.Table)}
+    own, theirs = [], set()
+    for table in [table for table in tree.find_all(exp.Table) if not table.db]:
+        if table.name in before.get(id(table), stages):
+            own.append(table)
+        else:
+            theirs.add(table.name.casefold())
+    taken = theirs.union(stages)
+    names = {name: _free(name, taken) if name in theirs else name for name in stages}
+    for table in own:
+        if names[table.name] != table.name:
+            table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
+            table.set("this", exp.to_identifier(names[table.name]))
+    for stage in tree.ctes:
+        stage.args["alias"].set("this", exp.to_identifier(names[stage.alias]))
+    return {new: old for old, new in names.items()}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return next(free for number in count(2) if (free := f"{name}_{number}") not in taken)
+
+
 def _quote(tree: Tree, dialect: Dialect) -> None:
     """The user's names as they are, unless an unquoted one is taken for another."""
     if dialect.folds == "upper":
         return
     own = {stage.alias for stage in tree.find_all(exp.CTE)}
     for select in tree.find_all(exp.Select):
-        tables = {table.name for table in select.find_all(exp.Table)}
-        for name in select.find_all(exp.Identifier) if tables.isdisjoint(own) else ():
-            if tables and isinstance(name.parent, exp.Column | exp.Table):
+        tables = list(select.find_all(exp.Table))
+        is_own = any(table.name in own and not table.db for table in tables)
+        for name in select.find_all(exp.Identifier) if tables and not is_own else ():
+            if isinstance(name.parent, exp.Column | exp.Table):
                 name.set("quoted", True)
 
 
@@ -264,6 +297,8 @@ def _distribute(tree: Tree, dialect: Dialect) -> None:
     """
     ctes = tree.ctes if dialect.distributes else ()
     tables = [(cte.alias, table) for cte in ctes for table in cte.find_all(exp.Table)]
+    if "ranked" not in dict(tables):
+        return  # a click log, which has other tables of these names
     joined = [table for stage, table in tables if stage == "ranked" or table.name == "evaluated"]
     for table in joined:
         rows = exp.select("*").from_(table.copy())

@@ -67,9 +67,21 @@ def finished(text: str) -> str:
     return text.replace(NEWLINE, "\n")
 
 
+VALUES = frozenset(
+    (
+        *("current_catalog", "current_database", "current_date", "current_path", "current_role"),
+        *("current_schema", "current_time", "current_timestamp", "current_user", "localtime"),
+        *("localtimestamp", "now", "session_user", "sysdate", "system_user", "user"),
+        *("utc_date", "utc_time", "utc_timestamp"),
+    )
+)
+"""Words that some database takes for a value of its own, even where a column is called so."""
+
+
 def identifier(name: str) -> str:
     """A column's or table's name as SQL, quoted wherever it is not a plain word."""
-    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name.upper() not in _keywords():
+    is_word = re.fullmatch(r"[a-z_][a-z0-9_]*", name) is not None
+    if is_word and name not in VALUES and name.upper() not in _keywords():
         return name
     return verbatim('"' + name.replace('"', '""') + '"')
 

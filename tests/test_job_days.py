@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import sqlmetrics as sm
+from sqlmetrics.clicks.online import ONLINE
 from sqlmetrics.clicks.run import evaluate_clicks
 from sqlmetrics.days import Days
 from sqlmetrics.engines.translated import database
@@ -86,11 +87,11 @@ def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
             clear(opened)
 
 
-def clear(engine: Any) -> None:
+def clear(engine: Any, *more: str) -> None:
     """Drop what a test has made in a database that others use too."""
     for view in ("wide", "latest", "daily_change", "rollup"):
         engine.execute(f"drop view if exists metrics_{view}")
-    for table in ("runs", "truth", "metrics", "metrics_of_queries", "metrics_runs"):
+    for table in ("runs", "truth", "metrics", "metrics_of_queries", "metrics_runs", *more):
         engine.execute(f"drop table if exists {table}")
 
 
@@ -318,37 +319,114 @@ def test_rankings_without_dates_are_of_the_first_day(engine: Any) -> None:
         write(undated, engine, days(0, 2))
 
 
-def test_a_click_log_by_days(servers: Any, tmp_path: Any) -> None:
-    made = simulate(tmp_path, requests=400, days=4, seed=3)
-    clicks = {
-        "impressions": {
-            "file": str(made.files["impressions"]),
-            "columns": {"query": "query", "system": "system", "time": "shown_at"},
-        },
-        "events": {
-            "file": str(made.files["events"]),
-            "columns": {"dwell": "dwell", "time": "happened_at"},
-        },
-        "daily": True,
-    }
+MINUTE = timedelta(minutes=1)
+CLICK_TABLES = ("impressions", "events", "requests")
+
+
+def click_log(seed: int) -> dict[str, pa.Table]:
+    """Five days of requests that last past midnight, or begin before they are logged, and bots.
+
+    The bots have their busy hour on one day, and are shown something on all.
+    """
+    chance = random.Random(seed)
+    shown: list[dict[str, Any]] = []
+    done: list[dict[str, Any]] = []
+    asked: list[dict[str, Any]] = []
+    for number in range(60):
+        request, user = f"r{number}", f"u{chance.randrange(8)}"
+        began = datetime(2026, 1, 1, 23, 45) + timedelta(chance.randrange(4))
+        began += chance.randrange(30) * MINUTE
+        logged = began - chance.choice([0, 0, 0, 20]) * MINUTE
+        if chance.random() < 0.9:
+            n_results = chance.choice([0, 5])
+            asked.append({"request_id": request, "t": logged, "user": user, "n": n_results})
+        for position in range(1, chance.choice([0, 3, 5]) + 1):
+            row = {"request_id": request, "item_id": f"i{chance.randrange(6)}", "user": user}
+            at = began + chance.choice([0, 0, 2, 20]) * MINUTE
+            is_test = int(chance.random() < 0.03)
+            shown.append(row | {"position": position, "at": at, "is_test": is_test})
+            for _ in range(chance.choice([0, 0, 1, 2])):
+                action = chance.choice(["click", "purchase"])
+                after = chance.choice([-5, 1, 10, 40]) * MINUTE
+                done.append(row | {"action": action, "happened": at + after})
+    for user in ("u0", "u1"):
+        busy = datetime(2026, 1, chance.randrange(1, 5), 12)
+        row = {"request_id": "none", "item_id": "i1", "user": user, "action": "click"}
+        done += [row | {"happened": busy + minute * MINUTE} for minute in range(30)]
+    tables = zip(CLICK_TABLES, (shown, done, asked), strict=True)
+    return {name: pa.Table.from_pylist(rows) for name, rows in tables}
+
+
+CLICK_JOB: dict[str, Any] = {
+    "impressions": {"relation": "impressions", "columns": {"user": "user", "time": "at"}},
+    "events": {"relation": "events", "columns": {"user": "user", "time": "happened"}},
+    "requests": {
+        "relation": "requests",
+        "columns": {"user": "user", "time": "t", "results": "n"},
+    },
+    "cleaning": {
+        "test": "is_test = 1",
+        "max_events_per_user_hour": 20,
+        "attribution_window": "30m",
+        "same_position": "first",
+        "unseen": 1,
+    },
+    "labels": {"grades": {"click": 1, "purchase": 2}},
+    "daily": True,
+}
+
+
+def long(name: str) -> Any:
+    """A database that is tried in long runs alone."""
+    return pytest.param(name, marks=[pytest.mark.long, pytest.mark.xdist_group(name)])
+
+
+@pytest.mark.parametrize("writer", ["duckdb", *map(long, WRITERS[1:])])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
+    """What a day reads of a log is enough: it has the numbers that the whole log gives it."""
     spec = sm.Spec(
-        name="log", clicks=clicks, metrics=["mrr", "ctr@3"], output={"relation": "metrics"}
+        name="log",
+        clicks=CLICK_JOB,
+        metrics=["mrr", "ndcg@3", "ctr@3", *(one for one in ONLINE if one != "ctr")],
+        output={"relation": "metrics"},
     )
-    whole = {
-        tuple(str(row[name]) for name in KEY): row
-        for row in evaluate_clicks(spec).facts().to_pylist()
+    log = click_log(seed)
+    with database() as own:
+        for name, table in log.items():
+            own.load(name, table)
+        whole = evaluate_clicks(spec, own).facts().to_pylist()
+    with database(servers.open(writer)) as engine:
+        for name, table in log.items():
+            engine.load(name, table)
+        try:
+            for ends in ((2, 5), (0, 3)):
+                write(spec, engine, days(*ends))
+            there = facts(engine, "log")
+        finally:
+            clear(engine, *CLICK_TABLES)
+    expected = {tuple(str(row[name]) for name in KEY): row for row in whole}
+    assert there.keys() == expected.keys()
+    assert len({key[0] for key in there}) == 5
+    for key, row in expected.items():
+        for name in (*OWN, "definition_hash"):
+            text = isinstance(row[name], str) or row[name] is None
+            assert there[key][name] == (row[name] if text else pytest.approx(row[name], rel=1e-9))
+
+
+def test_days_that_are_open_of_a_click_log(tmp_path: Any) -> None:
+    made = simulate(tmp_path, requests=100, days=4, seed=3)
+    clicks = {
+        name: {"file": str(made.files[name]), "columns": {"time": column}}
+        for name, column in (("impressions", "shown_at"), ("events", "happened_at"))
     }
-    with database(servers.open("duckdb")) as engine:
-        for part in open_days(spec, engine, backfill=True):
-            for start in (part.start, part.start + timedelta(2)):
-                write(spec, engine, Days(start=start, end=start + timedelta(2)))
-        there = facts(engine, "log")
-    assert there.keys() == whole.keys()
-    for key, row in whole.items():
-        for name in ("value", "numerator", "denominator", "n_queries", "definition_hash"):
-            text = isinstance(row[name], str)
-            close = row[name] if text else pytest.approx(row[name], rel=1e-9)
-            assert there[key][name] == close
+    spec = sm.Spec(name="log", clicks=clicks, metrics=["mrr"], output={"relation": "metrics"})
+    with database() as engine:
+        (everything,) = open_days(spec, engine, backfill=True)
+        assert (everything.end - everything.start).days == 4  # type: ignore[operator]
+        write(spec, engine, Days(start=everything.start, end=everything.start + timedelta(3)))
+        (missing,) = open_days(spec, engine, backfill=True)
+        assert missing == Days(start=everything.start + timedelta(3), end=everything.end)
 
 
 def test_labels_are_not_learned_from_the_days_of_a_run(tmp_path: Any) -> None:

@@ -21,6 +21,9 @@ from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsErro
 from sqlmetrics.inputs.opened import opened
 
 ENGINES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in STARTED]
+LOADED = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
+"""Engines in which tables can be made by any name."""
+
 METRICS = ["mrr", "precision@3", "judged@2", "dcg@3", "first_rank", "ndcg@3"]
 
 LISTS: dict[str, dict[str, float]] = {
@@ -130,21 +133,29 @@ def test_null_and_nan_scores_are_refused(name: str, servers: Servers) -> None:
             sm.evaluate(lists, rows(LABELS, "grade"), "mrr", connection=servers.open(name))
 
 
-WEIRD = {"query_id": 'q"u`ery', "item_id": "it;em --", "score": "sc'ore", "country": "select %s"}
+NAMES = {
+    "hostile": ('q"u`ery', "it;em --", "sc'ore", "select %s"),
+    "values": ("user", "current_date", "localtime", "current_user"),
+    "words": ("order", "system", "rank", "group"),
+}
+"""What the columns of queries, items, scores and countries are called."""
+
 VALUES = ["o'x", "'; drop table x; --", 'a"b', "\\", "%s {0} \\'", None]
 
 
+@pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.parametrize("name", ENGINES)
-def test_hostile_names_and_values_only_name(name: str, servers: Servers) -> None:
+def test_names_and_values_only_name(name: str, kind: str, servers: Servers) -> None:
+    query, item, score, country = NAMES[kind]
     lists = rows(LISTS, "score")
     segments = [VALUES[list(LISTS).index(query)] for query in lists["query_id"].to_pylist()]
     lists = lists.append_column("country", pa.array(segments, pa.string()))
-    lists = lists.rename_columns([WEIRD[name] for name in lists.column_names])
+    lists = lists.rename_columns([query, item, score, country])
     given: dict[str, Any] = {
-        "query": WEIRD["query_id"],
-        "item": WEIRD["item_id"],
-        "score": WEIRD["score"],
-        "by": WEIRD["country"],
+        "query": query,
+        "item": item,
+        "score": score,
+        "by": country,
         "label_columns": {"query": "query_id", "item": "item_id"},
     }
     labels = rows(LABELS, "grade")
@@ -155,6 +166,26 @@ def test_hostile_names_and_values_only_name(name: str, servers: Servers) -> None
     assert [row["segment_value"] for row in own] == [row["segment_value"] for row in wanted]
     for row, other in zip(own, wanted, strict=True):
         assert row["value"] == (None if other["value"] is None else pytest.approx(other["value"]))
+
+
+@pytest.mark.parametrize("tables", [("ranked", "ideal"), ("Summary", "per_query")])
+@pytest.mark.parametrize("name", [one for one in ENGINES if one.values[0] in LOADED])
+def test_tables_may_be_called_as_stages_are(
+    name: str, tables: tuple[str, str], servers: Servers
+) -> None:
+    lists, labels = rows(LISTS, "score"), rows(LABELS, "grade")
+    with servers.open(name) as engine:
+        for table, data in zip(tables, (lists, labels), strict=True):
+            engine.load(table, data)
+        try:
+            found = sm.evaluate(*tables, METRICS, connection=engine)
+        finally:
+            for table in tables:
+                quoted = engine.quoted(f'"{table}"')
+                engine.execute(f"drop table if exists {quoted}")
+    wanted = sm.evaluate(lists, labels, METRICS)
+    for metric in METRICS:
+        assert found[metric] == pytest.approx(wanted[metric], rel=1e-9)
 
 
 INJECTIONS = (

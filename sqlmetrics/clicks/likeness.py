@@ -20,7 +20,7 @@ from sqlmetrics.source import Rankings
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template, with_stages
 from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import identifier
+from sqlmetrics.template import identifier, verbatim
 
 LISTS = "sqlmetrics_lists"
 """The table of both lists, one row an item of a list."""
@@ -177,12 +177,12 @@ def _lists(log: Cleaned, source: Rankings) -> str:
             Column(f"cast({identifier(columns.order)} as double)", "ordered_by"),
         ],
         "relation": source_relation(source, "clicks_ranked", log.engine),
-        "where": source.where or "",
+        "conditions": [verbatim(source.where)] if source.where else [],
     }
     names = {"ranked": RANKED, "shown": SHOWN, "direction": "asc" if columns.rank else "desc"}
     stages = [
-        *log.tables.shown(),
         Stage("ranked_items", "clicks/table", view),
+        *log.tables.shown(),
         Stage("listed", "clicks/listed", names),
     ]
     return with_stages(stages, print_template("clicks/lists", {}))

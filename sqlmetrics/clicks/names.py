@@ -68,7 +68,18 @@ class Names:
     @property
     def first_time(self) -> str:
         """When the first row of a request was logged, in microseconds."""
-        return f"min({self._micros(self.requests)})"
+        return f"min({self.moment('requests')})"
+
+    def request(self, table: str) -> str:
+        """The request of a row of `impressions`, `events` or `requests`."""
+        return f"cast({self._roles(table)['request']} as varchar)"
+
+    def moment(self, table: str) -> str:
+        """When such a row was logged, in microseconds."""
+        given = self._roles(table)
+        if "time" not in given:
+            return "cast(null as bigint)"
+        return self.at.expression(self.micros or self.at.dialect.micros, given["time"])
 
     @property
     def logged(self) -> list[str]:
@@ -77,18 +88,17 @@ class Names:
 
     def impression_columns(self) -> Iterator[Column]:
         """An impression's columns, under their own names, beside its position."""
-        yield Column(f"cast({self.impressions['request']} as varchar)", "request_id")
+        yield Column(self.request("impressions"), "request_id")
         yield Column(f"cast({self.impressions['item']} as varchar)", "item_id")
         yield from self._texts(self.impressions)
-        yield Column(self._micros(self.impressions), "shown_at")
+        yield Column(self.moment("impressions"), "shown_at")
         yield Column(self._day(self.impressions), "metric_date")
         for name in self.segments:
             yield Column(f"cast({name} as varchar)", name)
 
     def request_columns(self) -> Iterator[Column]:
         """A request's columns, of the first of its rows."""
-        request = self.requests["request"]
-        yield Column(f"cast({request} as varchar)", "request_id")
+        yield Column(self.request("requests"), "request_id")
         for column in self._texts(self.requests):
             yield Column(f"min({column.sql})", column.name)
         yield Column(f"min({self._day(self.requests)})", "day")
@@ -103,11 +113,11 @@ class Names:
         user = f"cast({given['user']} as varchar)" if "user" in given else "cast(null as varchar)"
         dwell = f"cast({given['dwell']} as double)" if "dwell" in given else "cast(null as double)"
         columns = [
-            Column(f"cast({given['request']} as varchar)", "request_id"),
+            Column(self.request("events"), "request_id"),
             Column(f"cast({given['item']} as varchar)", "item_id"),
             Column(user, "user_id"),
             Column(dwell, "dwell"),
-            Column(self._micros(given), "happened_at"),
+            Column(self.moment("events"), "happened_at"),
         ]
         if not self.done:
             known = ", ".join(map(literal, actions))
@@ -123,10 +133,9 @@ class Names:
             text = given.get(role, "null")
             yield Column(f"cast({text} as varchar)", name)
 
-    def _micros(self, given: Mapping[str, str]) -> str:
-        if "time" not in given:
-            return "cast(null as bigint)"
-        return self.at.expression(self.micros or self.at.dialect.micros, given["time"])
+    def _roles(self, table: str) -> Mapping[str, str]:
+        roles: Mapping[str, str] = getattr(self, table)
+        return roles
 
     def _day(self, given: Mapping[str, str]) -> str:
         if "time" not in given:

@@ -105,11 +105,11 @@ class Online:
         return self.metric.name + (f"_at_{self.k}" if self.k else "")
 
     def columns(self) -> Iterator[Column]:
-        """Its sums over requests."""
+        """Its sums over requests, as numbers that are divided without being cut off."""
         at = f"_at_{self.k}" if self.k else ""
         for name in ("numerator", "denominator"):
             value = getattr(self.metric, name).format(at=at)
-            yield Column(f"coalesce(sum({value}), 0e0)", f"{self.column}_{name}")
+            yield Column(f"coalesce(1e0 * sum({value}), 0e0)", f"{self.column}_{name}")
 
 
 def is_online(text: str) -> bool:

@@ -188,11 +188,16 @@ _WHY_OUT = f"coalesce(left_out.reason, {_INCOMPLETE})"
 
 @contextmanager
 def cleaned(
-    clicks: Clicks, engine: Database, progress: Progress | None = None, *, dry: bool = False
+    clicks: Clicks,
+    engine: Database,
+    progress: Progress | None = None,
+    *,
+    only_days: bool = False,
+    dry: bool = False,
 ) -> Iterator[Cleaned]:
-    """A log, cleaned, while the block lasts; or with no row of it, if dry."""
+    """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry."""
     limit = "\nlimit 0" if dry else ""
-    log = Cleaned(_tables(clicks, engine), engine, progress)
+    log = Cleaned(_tables(clicks, engine, only_days), engine, progress)
     there = list(log.tables.kept())
     with ExitStack() as made:
         for done, kept in enumerate(there, 1):
@@ -212,11 +217,11 @@ def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
         yield
 
 
-def _tables(clicks: Clicks, engine: Database) -> ClickTables:
+def _tables(clicks: Clicks, engine: Database, only_days: bool) -> ClickTables:
     check_keeps(engine.translation)
     relations = {
         name: source_relation(source, f"clicks_{name}", engine)
         for name, source in clicks.sources.items()
     }
     columns.check(clicks, relations, engine)
-    return tables_of(clicks, relations, engine.translation)
+    return tables_of(clicks, relations, engine.translation, only_days=only_days)

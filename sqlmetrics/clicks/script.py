@@ -38,15 +38,15 @@ def script(spec: Spec, at: Translation) -> Iterator[str]:
         yield sql.query(plan(spec, evaluated_tables(spec, at)))
 
 
-def log_tables(spec: Spec, at: Translation) -> ClickTables:
-    """The tables of a spec's log, as far as its text tells where they are."""
+def log_tables(spec: Spec, at: Translation, *, only_days: bool = False) -> ClickTables:
+    """The tables of a spec's log, as far as its text tells where they are; see `tables_of`."""
     if spec.clicks is None:
         raise SpecError("the spec has no clicks")
     relations = {
         name: shown(relation_of(source, f"clicks_{name}"), at)
         for name, source in spec.clicks.sources.items()
     }
-    return tables_of(spec.clicks, relations, at)
+    return tables_of(spec.clicks, relations, at, only_days=only_days)
 
 
 def kept(tables: ClickTables, at: Translation) -> Iterator[tuple[str, str]]:

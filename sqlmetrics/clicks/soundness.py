@@ -223,7 +223,7 @@ def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> d
 
 def _served(log: Cleaned, title: str) -> str:
     """The select of one row a request."""
-    stages = [*log.tables.shown(), *log.tables.all_requests()]
+    stages = [*log.tables.all_requests(), *log.tables.shown()]
     view = {
         "system": f"coalesce(system, {literal(title)})",
         "requests": log.tables.requests is not None,

@@ -43,8 +43,8 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
 
 def _per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]:
     """The stages to one row a request."""
-    yield from tables.answered()
     yield from tables.all_requests()
+    yield from tables.answered()
     facts = ["system", *tables.names.segments]
     columns = [*_facts(tables.evaluates, facts), *_counts(tables.evaluates, cutoffs(asked))]
     view = {

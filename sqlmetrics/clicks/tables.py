@@ -8,7 +8,8 @@
 Only what is small is kept in tables: requests that are left out, the impressions of requests in
 which something is amiss, and the events. The impressions themselves are read where they are;
 only a wide table without requests is copied once, with its rows numbered, so that an impression
-and what was done with it have one number.
+and what was done with it have one number. A job of some days reads the requests of those days
+alone; but bots are looked for in the events of all, since who is one is one on every day.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from sqlmetrics.clicks.log import Clicks
 from sqlmetrics.clicks.names import EVENT, NUMBER, Names, names_of
 from sqlmetrics.clicks.online import Online
 from sqlmetrics.clicks.source import CLICK, PURCHASE
+from sqlmetrics.days import Days
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.sql import with_stages
 from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import literal, number
+from sqlmetrics.template import literal, number, parts, verbatim
 from sqlmetrics.translation import Translation
 
-NUMBERED, BOTS, LEFT_OUT, MENDED, JUDGED = (
-    f"sqlmetrics_{name}" for name in ("numbered_log", "bots", "left_out", "mended", "judged_events")
+NUMBERED, CHOSEN, BOTS, LEFT_OUT, MENDED, JUDGED = (
+    f"sqlmetrics_{name}"
+    for name in ("numbered_log", "chosen", "bots", "left_out", "mended", "judged_events")
 )
 """Tables that are kept while a log is worked on."""
 
@@ -64,6 +67,8 @@ class ClickTables:
         requests: Where the requests are, if they are known.
         unnumbered: A wide table without requests; impressions and events are then read from
             its numbered copy.
+        only_days: Whether only requests of the days that count are read. The report of a log
+            counts what was cleaned on all days.
     """
 
     clicks: Clicks
@@ -72,6 +77,7 @@ class ClickTables:
     events: Relation
     requests: Relation | None = None
     unnumbered: Relation | None = None
+    only_days: bool = False
 
     def kept(self) -> Iterator[Kept]:
         """The tables to keep, each after those that it reads."""
@@ -79,8 +85,11 @@ class ClickTables:
             order = [self.names.impressions[role] for role in ("item", "position")]
             view = {"order": order, "request": NUMBER, "relation": self.unnumbered}
             yield Kept(NUMBERED, (self._stage("numbered", "numbered", **view),))
+        if self._days:
+            yield Kept(CHOSEN, (self._chosen(),))
         if self.bots:
-            yield Kept(BOTS, (*self._acted(), self._stage("found_bots", "bots", most=self._most)))
+            found = self._stage("found_bots", "bots", most=self._most)
+            yield Kept(BOTS, (self._acted(of_all_days=True), found))
         if self.leaves_out:
             view = {"bots": BOTS if self.bots else ""}
             yield Kept(LEFT_OUT, (*self._logged(), self._stage("found", "left_out", **view)))
@@ -153,7 +162,7 @@ class ClickTables:
         view = {
             "columns": list(self.names.request_columns()),
             "relation": self.requests,
-            "where": self.names.where.get("requests", ""),
+            "conditions": self._conditions("requests", of_all_days=True),
             "key": self.names.requests["request"],
             "having": days.holds(self.names.first_time) if days else (),
         }
@@ -183,6 +192,37 @@ class ClickTables:
         """The actions that are looked at."""
         return tuple(dict.fromkeys([CLICK, *self.clicks.labels.grades, PURCHASE]))
 
+    @property
+    def _days(self) -> Sequence[Days]:
+        """The days of the requests that are read; none if all are."""
+        labels = self.clicks.labels
+        days = [self.clicks.evaluation, *([labels.window] if labels.pools else [])]
+        known = [one for one in days if one is not None]
+        return known if self.only_days and len(known) == len(days) else ()
+
+    def _chosen(self) -> Stage:
+        """The requests of those days: one that began on them has a row of them."""
+        tables = {"impressions": self.impressions, "requests": self.requests}
+        branches = [
+            {
+                "request": self.names.request(table),
+                "relation": relation,
+                "conditions": self._conditions(table, of_all_days=True),
+                "days": [one.holds(self.names.moment(table)) for one in self._days],
+            }
+            for table, relation in tables.items()
+            if relation
+        ]
+        return self._stage("chosen", "chosen", branches=branches)
+
+    def _conditions(self, table: str, *, of_all_days: bool = False) -> list[str]:
+        """What the rows of a table meet that are read."""
+        where = self.names.where.get(table)
+        said = [f"({verbatim(where)})"] if where else []
+        if of_all_days or not self._days:
+            return said
+        return [*said, f"{self.names.request(table)} in (select request_id from {CHOSEN})"]
+
     def _logged(self) -> Iterator[Stage]:
         """The impressions as logged, from position 1."""
         first = self.names.first_position
@@ -196,7 +236,7 @@ class ClickTables:
             "about": "one row an item that was shown, as logged",
             "columns": columns,
             "relation": self.impressions,
-            "where": self.names.where.get("impressions", ""),
+            "conditions": self._conditions("impressions"),
         }
         if first != "each":
             yield self._stage("logged", "table", **view)
@@ -216,20 +256,20 @@ class ClickTables:
         yield self._stage("copies", "copies")
         yield self._stage("mended", "mended", same_position=self.clicks.cleaning.same_position)
 
-    def _acted(self) -> Iterator[Stage]:
+    def _acted(self, *, of_all_days: bool = False) -> Stage:
         """What was done, one row an event."""
         known = ", ".join(map(literal, self.actions))
         view = {
             "branches": self.names.event_columns(self.actions),
             "known": known,
             "relation": self.events,
-            "where": self.names.where.get("events", ""),
+            "conditions": self._conditions("events", of_all_days=of_all_days),
         }
-        yield self._stage("acted", "acted", **view)
+        return self._stage("acted", "acted", **view)
 
     def _judged(self) -> Iterator[Stage]:
+        yield self._acted()
         yield from self.shown()
-        yield from self._acted()
         view = {
             "left_out": LEFT_OUT if self.leaves_out else "",
             "mended": MENDED if self._moves_out else "",
@@ -266,18 +306,44 @@ class ClickTables:
         return Stage(name, f"clicks/{template}", view)
 
 
-def tables_of(clicks: Clicks, relations: Mapping[str, Relation], at: Translation) -> ClickTables:
+def tables_of(
+    clicks: Clicks, relations: Mapping[str, Relation], at: Translation, *, only_days: bool = False
+) -> ClickTables:
     """The tables of a log.
 
     Args:
         clicks: What was said of it.
         relations: Where each of its sources is.
         at: The dialect of the database.
+        only_days: Whether only requests of the days that count are read.
+
+    Raises:
+        SpecError: If a table is called as a stage that would hide it.
     """
+    for role, relation in relations.items():
+        _check_name(role, relation)
     names = names_of(clicks, at)
     if clicks.log is not None and clicks.log.columns.request is None:
         numbered = Relation("table", NUMBERED)
-        return ClickTables(clicks, names, numbered, numbered, unnumbered=relations["log"])
+        unnumbered = relations["log"]
+        return ClickTables(clicks, names, numbered, numbered, None, unnumbered, only_days)
     first = relations.get("log") or relations.get("impressions") or relations["events"]
     events = relations.get("events", first)
-    return ClickTables(clicks, names, first, events, relations.get("requests"))
+    requests = relations.get("requests")
+    return ClickTables(clicks, names, first, events, requests, only_days=only_days)
+
+
+HIDING = ("acted", "as_logged", "kept", "logged", "requests")
+"""Stages after which a source is read."""
+
+
+def _check_name(role: str, relation: Relation) -> None:
+    """Raise SpecError if a stage hides a table; the requests are read before that of their name."""
+    if relation.template != "table":
+        return
+    *schema, name = map(str.casefold, parts(relation.place))
+    if name in HIDING and name != role and not schema:
+        raise SpecError(
+            f"clicks.{role}: a stage of the query is called {name!r} too, and would hide the "
+            f"table; name it with its schema, like main.{name}"
+        )

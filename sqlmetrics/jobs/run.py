@@ -228,7 +228,7 @@ def _evaluated(
         return
     asked = [online(text) for text in spec.online]
     with ExitStack() as made:
-        log = made.enter_context(cleaned(spec.clicks, engine))
+        log = made.enter_context(cleaned(spec.clicks, engine, only_days=True))
         log.tables.check(asked)
         if asked:
             made.enter_context(table(engine, NEW_ONLINE, sums(log.tables, asked, spec)))

@@ -132,7 +132,7 @@ def _locked(spec: Spec, at: Translation) -> Iterator[str]:
 def _kept(spec: Spec, at: Translation, days: Days | None) -> Iterator[tuple[str, str]]:
     """What is computed before the old rows are touched: how it is made, and dropped."""
     if spec.clicks is not None:
-        tables = log.log_tables(spec, at)
+        tables = log.log_tables(spec, at, only_days=True)
         asked = [online(text) for text in spec.online]
         tables.check(asked)
         yield from _translated(log.kept(tables, at), at)
