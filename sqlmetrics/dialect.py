@@ -10,6 +10,25 @@ from sqlmetrics.errors import SpecError, unknown
 
 
 @dataclass(frozen=True)
+class Times:
+    """How times are read and told, in UTC where a time has a zone.
+
+    Attributes:
+        day: The day of a time.
+        day_before: The day before a day.
+        micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
+        moment: A time, of a text of it.
+        now: The time at which a job runs, by its text.
+    """
+
+    day: str = "cast({column} as date)"
+    day_before: str = "{column} - 1"
+    micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
+    moment: str = "cast({column} as timestamp)"
+    now: str = "cast(current_timestamp as timestamp)"
+
+
+@dataclass(frozen=True)
 class Dialect:
     """A dialect. Its grammar is sqlglot's; here stands what a grammar does not know.
 
@@ -44,12 +63,8 @@ class Dialect:
         by_day: The same for one that is replaced day by day: how it is cut into parts. Without
             it all days are replaced in one transaction.
         session: What a session is told before a script, so that it means the same.
-        moment: A time, of a text of it.
-        now: The time, in UTC where it has no zone, which a job's text tells.
-        run_id: A text that names a run of such a job.
-        day_before: The day before a day.
-        day: The day of a time, in UTC where a time has a zone.
-        micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
+        run_id: A text that names a run of a job, by its text.
+        times: How times are read and told.
     """
 
     name: str
@@ -75,12 +90,8 @@ class Dialect:
     storage: str = ""
     by_day: str = ""
     session: tuple[str, ...] = ()
-    day_before: str = "{column} - 1"
-    moment: str = "cast({column} as timestamp)"
-    now: str = "cast(current_timestamp as timestamp)"
     run_id: str = "cast(current_timestamp as varchar)"
-    day: str = "cast({column} as date)"
-    micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
+    times: Times = Times()
 
 
 KEPT = "sqlmetrics_per_query"
@@ -89,9 +100,26 @@ KEPT = "sqlmetrics_per_query"
 _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 """ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
 
-_MYSQL_MICROS = "timestampdiff(microsecond, '1970-01-01', {column})"
+_MYSQL_RUN = "cast(uuid() as char)"
 
-_TRINO_DAY_BEFORE = "date_add('day', -1, {column})"
+_MYSQL_TIMES = Times(
+    day_before="date_sub({column}, interval 1 day)",
+    micros="timestampdiff(microsecond, '1970-01-01', {column})",
+    moment="cast({column} as datetime(6))",
+    now="utc_timestamp(6)",
+)
+
+_SPARK_TIMES = Times(
+    day_before="date_sub({column}, 1)",
+    micros="unix_micros(cast({column} as timestamp))",
+    moment="cast({column} as timestamp_ntz)",
+    now="cast(current_timestamp() as timestamp_ntz)",
+)
+
+_TRINO_TIMES = Times(
+    day_before="date_add('day', -1, {column})",
+    micros="cast(round(to_unixtime({column}) * 1000000) as bigint)",
+)
 
 _CLICKHOUSE_TYPES = {
     "varchar": "Nullable(String)",
@@ -125,12 +153,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "duckdb",
                 "DuckDB",
                 "duckdb",
-                micros="epoch_us({column})",
-                now="cast(current_timestamp at time zone 'UTC' as timestamp)",
                 run_id="cast(current_timestamp as varchar)",
-                day="cast(make_timestamp(epoch_us({column})) as date)",
+                times=Times(
+                    day="cast(make_timestamp(epoch_us({column})) as date)",
+                    micros="epoch_us({column})",
+                    now="cast(current_timestamp at time zone 'UTC' as timestamp)",
+                ),
             ),
-            Dialect("athena", "Amazon Athena", "athena", keep="", day_before=_TRINO_DAY_BEFORE),
+            Dialect("athena", "Amazon Athena", "athena", keep="", times=_TRINO_TIMES),
             Dialect(
                 "bigquery",
                 "BigQuery",
@@ -141,7 +171,13 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 signed_zero=True,
                 partitions_floats=False,
                 keep="",
-                day_before="date_sub({column}, interval 1 day)",
+                run_id="generate_uuid()",
+                times=Times(
+                    day_before="date_sub({column}, interval 1 day)",
+                    micros="unix_micros(cast({column} as timestamp))",
+                    moment="cast({column} as datetime)",
+                    now="current_datetime()",
+                ),
             ),
             Dialect(
                 "clickhouse",
@@ -154,10 +190,12 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 types=_CLICKHOUSE_TYPES,
                 storage="engine = MergeTree order by tuple()",
                 by_day="engine = MergeTree partition by (spec, metric_date) order by tuple()",
-                now="now64(6, 'UTC')",
                 run_id="toString(generateUUIDv4())",
-                moment="toDateTime64({column}, 6, 'UTC')",
-                micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
+                times=Times(
+                    micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
+                    moment="toDateTime64({column}, 6, 'UTC')",
+                    now="now64(6, 'UTC')",
+                ),
             ),
             Dialect(
                 "databricks",
@@ -166,7 +204,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 relative="spark",
                 text="STRING",
                 keep="",
-                day_before="date_sub({column}, 1)",
+                run_id="uuid()",
+                times=_SPARK_TIMES,
             ),
             Dialect(
                 "datafusion",
@@ -189,11 +228,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     *_MYSQL_SESSION,
                     "set session join_cache_level = 4",
                 ),
-                moment="cast({column} as datetime(6))",
-                day_before="date_sub({column}, interval 1 day)",
-                now="utc_timestamp(6)",
-                run_id="cast(uuid() as char)",
-                micros=_MYSQL_MICROS,
+                run_id=_MYSQL_RUN,
+                times=_MYSQL_TIMES,
             ),
             Dialect(
                 "materialize",
@@ -213,10 +249,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 has_nan=False,
                 types={"varchar": f"{_MYSQL_TEXT}utf8mb4_0900_bin", "timestamp": "datetime(6)"},
                 session=("set names utf8mb4 collate utf8mb4_0900_bin", *_MYSQL_SESSION),
-                moment="cast({column} as datetime(6))",
-                day_before="date_sub({column}, interval 1 day)",
                 keep="create table",  # a temporary one cannot be read twice in one query
-                micros=_MYSQL_MICROS,
+                run_id=_MYSQL_RUN,
+                times=_MYSQL_TIMES,
             ),
             Dialect(
                 "postgres",
@@ -224,12 +259,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "postgres",
                 text="TEXT",
                 collation='"C"',
-                now="(current_timestamp at time zone 'utc')",
                 run_id="cast(current_timestamp as text)",
                 fails_at_underflow=True,
-                micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
+                times=Times(
+                    micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
+                    now="(current_timestamp at time zone 'utc')",
+                ),
             ),
-            Dialect("presto", "Presto", "presto", keep="", day_before=_TRINO_DAY_BEFORE),
+            Dialect("presto", "Presto", "presto", keep="", times=_TRINO_TIMES),
             Dialect(
                 "redshift",
                 "Amazon Redshift",
@@ -237,6 +274,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 relative="postgres",
                 text="VARCHAR(65535)",
                 fails_at_underflow=True,
+                run_id="cast(getdate() as varchar)",
+                times=Times(
+                    micros="datediff(microsecond, cast('1970-01-01' as timestamp), {column})",
+                    now="getdate()",  # the usual word is known to the leader node alone
+                ),
             ),
             Dialect("risingwave", "RisingWave", "risingwave", keep=""),
             Dialect(
@@ -246,6 +288,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 relative="fakesnow",
                 has_float32=False,
                 folds="upper",
+                run_id="uuid_string()",
+                times=Times(
+                    micros="date_part(epoch_microsecond, {column})",
+                    now="sysdate()",
+                ),
             ),
             Dialect(
                 "spark",
@@ -263,11 +310,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     "set spark.sql.session.timeZone = UTC",
                     "set spark.sql.requireAllClusterKeysForCoPartition = false",
                 ),
-                now="cast(current_timestamp() as timestamp_ntz)",
                 run_id="uuid()",
-                moment="cast({column} as timestamp_ntz)",
-                day_before="date_sub({column}, 1)",
-                micros="unix_micros(cast({column} as timestamp))",
+                times=_SPARK_TIMES,
             ),
             Dialect(
                 "sqlite",
@@ -277,13 +321,15 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 collation="binary",
                 has_nan=False,
                 types={"timestamp": "timestamp"},
-                moment="{column}",
-                day_before="date({column}, '-1 day')",
-                now="strftime('%Y-%m-%d %H:%M:%f', 'now')",
                 run_id="strftime('%Y-%m-%d %H:%M:%f', 'now')",
-                micros=_SQLITE_MICROS,
                 has_float32=False,
                 casts_texts=True,
+                times=Times(
+                    day_before="date({column}, '-1 day')",
+                    micros=_SQLITE_MICROS,
+                    moment="{column}",
+                    now="strftime('%Y-%m-%d %H:%M:%f', 'now')",
+                ),
             ),
             Dialect(
                 "tsql",
@@ -291,12 +337,15 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "tsql",
                 text="NVARCHAR(4000)",
                 collation="Latin1_General_100_BIN2",
-                day_before="dateadd(day, -1, {column})",
                 has_nan=False,
                 has_float32=False,
                 keep="",
+                times=Times(
+                    day_before="dateadd(day, -1, {column})",
+                    micros="datediff_big(microsecond, '1970-01-01', {column})",
+                ),
             ),
-            Dialect("trino", "Trino", "trino", keep="", day_before=_TRINO_DAY_BEFORE),
+            Dialect("trino", "Trino", "trino", keep="", times=_TRINO_TIMES),
         )
     }
 )

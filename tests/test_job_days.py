@@ -381,37 +381,41 @@ def long(name: str) -> Any:
     return pytest.param(name, marks=[pytest.mark.long, pytest.mark.xdist_group(name)])
 
 
-@pytest.mark.parametrize("writer", ["duckdb", *map(long, WRITERS[1:])])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
-    """What a day reads of a log is enough: it has the numbers that the whole log gives it."""
-    spec = sm.Spec(
-        name="log",
-        clicks=CLICK_JOB,
-        metrics=["mrr", "ndcg@3", "ctr@3", *(one for one in ONLINE if one != "ctr")],
-        output={"relation": "metrics"},
-    )
-    log = click_log(seed)
+def click_job(**changed: Any) -> sm.Spec:
+    metrics = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
+    clicks = CLICK_JOB | changed
+    return sm.Spec(name="log", clicks=clicks, metrics=metrics, output={"relation": "metrics"})
+
+
+def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str, pa.Table]) -> None:
+    """These are the numbers that DuckDB gives, without a job, of the whole log at once."""
     with database() as own:
-        for name, table in log.items():
+        for name, table in tables.items():
             own.load(name, table)
-        whole = evaluate_clicks(spec, own).facts().to_pylist()
-    with database(servers.open(writer)) as engine:
-        for name, table in log.items():
-            engine.load(name, table)
-        try:
-            for ends in ((2, 5), (0, 3)):
-                write(spec, engine, days(*ends))
-            there = facts(engine, "log")
-        finally:
-            clear(engine, *CLICK_TABLES)
+        whole = evaluate_clicks(click_job(), own).facts().to_pylist()
     expected = {tuple(str(row[name]) for name in KEY): row for row in whole}
     assert there.keys() == expected.keys()
     assert len({key[0] for key in there}) == 5
     for key, row in expected.items():
-        for name in (*OWN, "definition_hash"):
-            text = isinstance(row[name], str) or row[name] is None
-            assert there[key][name] == (row[name] if text else pytest.approx(row[name], rel=1e-9))
+        for name in OWN:
+            close = row[name] if row[name] is None else pytest.approx(row[name], rel=1e-9)
+            assert there[key][name] == close, (key, name)
+
+
+@pytest.mark.parametrize("writer", ["duckdb", *map(long, WRITERS[1:])])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
+    """What a day reads of a log is enough: it has the numbers that the whole log gives it."""
+    tables = click_log(seed)
+    with database(servers.open(writer)) as engine:
+        for name, table in tables.items():
+            engine.load(name, table)
+        try:
+            for ends in ((2, 5), (0, 3)):
+                write(click_job(), engine, days(*ends))
+            check_clicks(facts(engine, "log"), tables)
+        finally:
+            clear(engine, *CLICK_TABLES)
 
 
 def test_days_that_are_open_of_a_click_log(tmp_path: Any) -> None:

@@ -11,20 +11,37 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from engines.starting import REQUIRED
-from test_job_days import FIRST, WRITERS, check, clear, days, expected, job, log
+from test_job_days import (
+    CLICK_JOB,
+    FIRST,
+    WRITERS,
+    check,
+    check_clicks,
+    clear,
+    click_job,
+    click_log,
+    days,
+    expected,
+    facts,
+    job,
+    log,
+)
 
 import sqlmetrics as sm
 from sqlmetrics.dialect import dialect
-from sqlmetrics.engines.translated import database
+from sqlmetrics.engines.translated import Translated, database
 from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.text import job_text
@@ -215,6 +232,78 @@ def test_chdb(tmp_path: Path, servers: Any) -> None:
             check(opened, [*range(6)])
         finally:
             clear(opened)
+
+
+KINDS = {
+    "string": pa.string(),
+    "date": pa.date32(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "datetime": pa.string(),
+}
+"""BigQuery's types, as the evaluator of its language is given them; it keeps no times."""
+
+
+def evaluated(engine: Any, statement: str) -> None:
+    """A statement of BigQuery's: the evaluator knows queries, the rest is done around them."""
+    made = re.match(r"create table if not exists `(\w+)` \((.*)\)", statement, re.DOTALL)
+    into = re.match(r"insert into `(\w+)` \(.*?\)\n(select.*)", statement, re.DOTALL)
+    gone = re.match(r"delete from `(\w+)`\nwhere\n(.*)", statement, re.DOTALL)
+    kept = re.match(r"create temporary table (sqlmetrics_this_run) as\n(.*)", statement, re.DOTALL)
+    if made and made[1] not in engine._tables:
+        columns = [line.split()[:2] for line in made[2].strip().splitlines()]
+        empty = {name.strip("`"): pa.array([], KINDS[kind.strip(",")]) for name, kind in columns}
+        engine._put(made[1], pa.table(empty))
+    elif into:
+        there, new = engine._arrow(f"select * from {into[1]}"), engine._arrow(into[2])
+        new = new.rename_columns(there.column_names)
+        engine._put(into[1], pa.concat_tables([there, new.cast(there.schema)]))
+    elif gone:
+        left = f"select * from {gone[1]} where not ({gone[2]})"
+        engine._put(gone[1], engine._arrow(left))
+    elif kept:
+        moment = "cast(started_at as string) as started_at"
+        engine._put(kept[1], engine._arrow(f"select run_id, {moment} from ({kept[2]})"))
+    elif view := re.match(r"create or replace view `\w+` as\n(.*)", statement, re.DOTALL):
+        engine._arrow(view[1])
+    elif statement not in ("begin transaction", "commit transaction") and not made:
+        engine.execute(statement)
+
+
+def evaluate_all(engine: Any, folder: Path, ranges: Iterable[tuple[int, int]]) -> None:
+    for start, end in ranges:
+        for statement in statements(folder):
+            plain = re.sub(r"(?m)^\s*--.*\n", "", statement).strip()
+            for parameter, number in (("@start", start), ("@end", end)):
+                plain = plain.replace(parameter, f"date '{day(number)}'")
+            evaluated(engine, plain)
+
+
+@pytest.mark.xdist_group("googlesql")
+def test_bigquery_s_text(tmp_path: Path, servers: Any) -> None:
+    """By Google's evaluator of its language; the client itself needs its cloud."""
+    with servers.open("googlesql") as engine:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            engine._put(name, rows)
+        write_job(job(), "bigquery", tmp_path)
+        evaluate_all(engine, tmp_path, ((0, 3), (2, 6), (4, 5)))
+        check(Translated(engine), [*range(6)])
+
+
+@pytest.mark.xdist_group("googlesql")
+def test_bigquery_s_text_of_a_click_log(tmp_path: Path, servers: Any) -> None:
+    changed: dict[str, Any] = {}
+    tables = click_log(1)
+    with servers.open("googlesql") as engine:
+        for name, table in tables.items():
+            columns = CLICK_JOB[name]["columns"]
+            moments = pc.strftime(table[columns["time"]], "%Y-%m-%d %H:%M:%S")
+            engine._put(name, table.drop([columns["time"]]).append_column("moment", moments))
+            read = f"select *, cast(moment as timestamp) as logged_at from {name}"
+            changed[name] = {"sql": read, "columns": columns | {"time": "logged_at"}}
+        write_job(click_job(**changed), "bigquery", tmp_path)
+        evaluate_all(engine, tmp_path, ((2, 5), (0, 3)))
+        check_clicks(facts(Translated(engine), "log"), tables)
 
 
 @pytest.mark.xdist_group("spark")

@@ -79,7 +79,7 @@ class Names:
         given = self._roles(table)
         if "time" not in given:
             return "cast(null as bigint)"
-        return self.at.expression(self.micros or self.at.dialect.micros, given["time"])
+        return self.at.expression(self.micros or self.at.dialect.times.micros, given["time"])
 
     @property
     def logged(self) -> list[str]:
@@ -140,7 +140,7 @@ class Names:
     def _day(self, given: Mapping[str, str]) -> str:
         if "time" not in given:
             return "cast(null as date)"
-        return (self.day or self.at.dialect.day).format(column=given["time"])
+        return (self.day or self.at.dialect.times.day).format(column=given["time"])
 
 
 UBI_OBJECT = "event_attributes ->> '$.object.object_id'"

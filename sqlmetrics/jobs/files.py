@@ -214,7 +214,7 @@ def _moment(spec: Spec, at: Translation) -> tuple[str, str]:
 
 def _this_run(at: Translation) -> str:
     """What names the run, and when it began."""
-    about = f"select\n    {at.dialect.run_id} as run_id,\n    {at.dialect.now} as started_at"
+    about = f"select\n    {at.dialect.run_id} as run_id,\n    {at.dialect.times.now} as started_at"
     return made(at, THIS_RUN, about)
 
 
@@ -224,8 +224,8 @@ def _with_parameters(told: str, at: Dialect) -> str:
         parameter = CLIENTS[at.name].parameter.format(name=name)
         moment = datetime(day.year, day.month, day.day, tzinfo=UTC)
         micros = round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 1_000_000
-        time = at.moment.format(column=parameter)
-        told = told.replace(str(micros), f"({at.micros.format(column=time)})")
+        time = at.times.moment.format(column=parameter)
+        told = told.replace(str(micros), f"({at.times.micros.format(column=time)})")
         told = told.replace(literal(day.isoformat()), parameter)
         told = told.replace(f"from {START} and before {END}", "on the days of this run")
     return told

@@ -161,7 +161,7 @@ class _Job:
             self.spec,
             at,
             literal(self.run_id),
-            at.expression(at.dialect.moment, literal(now)),
+            at.expression(at.dialect.times.moment, literal(now)),
             days.ends if days else ALL_DAYS,
             "" if self._is_dated else as_sql(first),
             self.run_id[:8],

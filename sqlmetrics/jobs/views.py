@@ -53,7 +53,7 @@ def selects(spec: Spec, at: Translation, metrics: Iterable[Metric]) -> dict[str,
         at: The dialect.
         metrics: The columns of the wide view.
     """
-    day_before = at.expression(at.dialect.day_before, "today.metric_date")
+    day_before = at.expression(at.dialect.times.day_before, "today.metric_date")
     view = {
         "facts": targets(spec)["facts"],
         "metrics": list(metrics),
