@@ -3,20 +3,25 @@
 In an environment of its own: fakesnow keeps Snowflake's driver and sqlglot back.
 
     pip install -e . pytest fakesnow 'snowflake-connector-python[pandas]<5'
-    pytest -o addopts= tests/snowflake
+    pytest -o addopts= -o pythonpath=tests --noconftest tests/snowflake
 """
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
+from test_job_days import FIRST, check, check_clicks, click_job, click_log, facts, job, log
 
 from sqlmetrics.doctor.doctor import examine, executed
 from sqlmetrics.engines.translated import Translated
+from sqlmetrics.jobs.files import compile_job
+from sqlmetrics.spec import Spec
 from sqlmetrics.trust import keep
 
 fakesnow = pytest.importorskip("fakesnow", reason="pip install fakesnow, in its own environment")
@@ -31,7 +36,8 @@ def connection() -> Iterator[Any]:
         yield snowflake.connector.connect(database="DB", schema="PUBLIC")
 
 
-def test_every_number(connection: Any) -> None:
+@pytest.fixture
+def emulated(connection: Any) -> Iterator[Any]:
     from sqlmetrics.engines.dbapi import DbApi
     from sqlmetrics.engines.snowflake import Snowflake
 
@@ -44,9 +50,39 @@ def test_every_number(connection: Any) -> None:
         _fill = DbApi._fill
 
     with Translated(Emulated(connection)) as engine:
-        report = examine(engine)
+        yield engine
+
+
+def test_every_number(emulated: Any) -> None:
+    report = examine(emulated)
     assert report.failures == []
     assert len(report.findings) >= 90
     assert report.compared > 130_000
     if os.environ.get("UPDATE_GOLDEN"):
         keep("fakesnow", executed(report))
+
+
+def carried_out(connection: Any, spec: Spec, ranges: Iterable[tuple[int, int]]) -> None:
+    """A compiled job, with the days in the place of snowsql's variables."""
+    files = compile_job(spec, "snowflake")
+    text = "\n".join(told for name, told in files.items() if name.endswith(".sql"))
+    for start, end in ranges:
+        dated = text.replace("&start", str(FIRST + timedelta(start)))
+        dated = dated.replace("&end", str(FIRST + timedelta(end)))
+        for statement in filter(str.strip, re.split(r";\n(?:\n|$)", dated)):
+            connection.cursor().execute(statement)
+
+
+def test_a_compiled_job(connection: Any, emulated: Any) -> None:
+    for name, rows in zip(("runs", "truth"), log(), strict=True):
+        emulated.load(name, rows)
+    carried_out(connection, job(), ((0, 3), (2, 6), (4, 5)))
+    check(emulated, [*range(6)])
+
+
+def test_a_compiled_job_of_a_click_log(connection: Any, emulated: Any) -> None:
+    tables = click_log(1)
+    for name, table in tables.items():
+        emulated.load(name, table)
+    carried_out(connection, click_job(), ((2, 5), (0, 3)))
+    check_clicks(facts(emulated, "log"), tables)
