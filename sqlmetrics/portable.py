@@ -18,6 +18,7 @@ from sqlglot.errors import SqlglotError
 
 from sqlmetrics.dialect import KEPT, Dialect
 from sqlmetrics.errors import SpecError
+from sqlmetrics.template import finished, verbatim
 
 ALLOWED = frozenset(
     {
@@ -77,12 +78,13 @@ def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
     ctes = [_cte(one, about.get(own[one.alias], ""), dialect) for one in tree.ctes]
     head = "with\n\n" + ",\n\n".join(ctes) + "\n\n" if ctes else ""
     tree.set("with_", None)
-    return head + "\n".join(filter(None, (printed(tree, dialect), dialect.settings))) + "\n"
+    body = "\n".join(filter(None, (_printed(tree, dialect), dialect.settings)))
+    return finished(f"{head}{body}\n")
 
 
 def _cte(stage: Tree, comment: str, dialect: Dialect) -> str:
     """A stage, printed for itself so that its comment stays above it."""
-    return f"{comment}{stage.alias} as (\n{indent(printed(stage.this, dialect), ' ' * 4)}\n)"
+    return f"{comment}{stage.alias} as (\n{indent(_printed(stage.this, dialect), ' ' * 4)}\n)"
 
 
 def is_query(text: str, dialect: Dialect) -> bool:
@@ -331,6 +333,11 @@ CHANGES = (
 
 def printed(tree: Tree, dialect: Dialect) -> str:
     """A tree as text: indented, its words in lower case."""
+    return finished(_printed(tree, dialect))
+
+
+def _printed(tree: Tree, dialect: Dialect) -> str:
+    """The same, with the user's own line breaks safe from what is indented around it."""
     text = tree.sql(
         dialect.grammar,
         pretty=True,
@@ -349,6 +356,7 @@ def _lower(text: str, dialect: Dialect) -> Iterator[str]:
     for token in sqlglot.Dialect.get_or_raise(dialect.grammar).tokenize(text):
         word = text[token.start : token.end + 1]
         is_ours = token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
-        yield text[at : token.start] + (word.lower() if is_ours and word.isupper() else word)
+        own = word.lower() if word.isupper() else word
+        yield text[at : token.start] + (own if is_ours else verbatim(word))
         at = token.end + 1
     yield text[at:]

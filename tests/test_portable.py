@@ -151,6 +151,15 @@ def test_names_are_quoted_as_the_dialect_does() -> None:
         assert len(sqlglot.parse(text, read=dialect.grammar)) == 1
 
 
+@pytest.mark.parametrize("dialect", OTHERS, ids=lambda one: one.name)
+def test_line_breaks_in_names_and_texts_are_not_indented(dialect: Dialect) -> None:
+    rankings = {"relation": "runs", "columns": {"query": "two\n  lines"}}
+    asked = spec(name="an\n  odd one", rankings=rankings, baseline=None)
+    tree = sqlglot.parse_one(sm.compile(asked, dialect.name), read=dialect.grammar)
+    texts = {node.name for node in tree.find_all(sqlglot.exp.Literal, sqlglot.exp.Identifier)}
+    assert {one for one in texts if "\n" in one} == {"two\n  lines", "an\n  odd one"}
+
+
 def test_an_unknown_dialect_is_told_with_the_nearest() -> None:
     with pytest.raises(sm.SpecError, match="unknown dialect 'postgre'; did you mean 'postgres'"):
         sm.compile(spec(), "postgre")
