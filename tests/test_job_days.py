@@ -333,15 +333,20 @@ def click_log(seed: int) -> dict[str, pa.Table]:
     done: list[dict[str, Any]] = []
     asked: list[dict[str, Any]] = []
     for number in range(60):
-        request, user = f"r{number}", f"u{chance.randrange(8)}"
+        of = {
+            "request_id": f"r{number}",
+            "user": f"u{chance.randrange(8)}",
+            "system": chance.choice(["new", "old's"]),
+            "query": f"q{number % 7}",
+        }
         began = datetime(2026, 1, 1, 23, 45) + timedelta(chance.randrange(4))
         began += chance.randrange(30) * MINUTE
         logged = began - chance.choice([0, 0, 0, 20]) * MINUTE
         if chance.random() < 0.9:
             n_results = chance.choice([0, 5])
-            asked.append({"request_id": request, "t": logged, "user": user, "n": n_results})
+            asked.append(of | {"t": logged, "n": n_results})
         for position in range(1, chance.choice([0, 3, 5]) + 1):
-            row = {"request_id": request, "item_id": f"i{chance.randrange(6)}", "user": user}
+            row = of | {"item_id": f"i{chance.randrange(6)}"}
             at = began + chance.choice([0, 0, 2, 20]) * MINUTE
             is_test = int(chance.random() < 0.03)
             shown.append(row | {"position": position, "at": at, "is_test": is_test})
@@ -357,13 +362,12 @@ def click_log(seed: int) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist(rows) for name, rows in tables}
 
 
+_ASKED = {"user": "user", "system": "system", "query": "query"}
+
 CLICK_JOB: dict[str, Any] = {
-    "impressions": {"relation": "impressions", "columns": {"user": "user", "time": "at"}},
+    "impressions": {"relation": "impressions", "columns": _ASKED | {"time": "at"}},
     "events": {"relation": "events", "columns": {"user": "user", "time": "happened"}},
-    "requests": {
-        "relation": "requests",
-        "columns": {"user": "user", "time": "t", "results": "n"},
-    },
+    "requests": {"relation": "requests", "columns": _ASKED | {"time": "t", "results": "n"}},
     "cleaning": {
         "test": "is_test = 1",
         "max_events_per_user_hour": 20,

@@ -1,0 +1,91 @@
+"""All that a click log tells, on every database that `run` writes to: what DuckDB tells of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from test_job_days import CLICK_JOB, CLICK_TABLES, KEY, OWN, WRITERS, click_log, long
+
+import sqlmetrics as sm
+from sqlmetrics.clicks.depth import depth
+from sqlmetrics.clicks.online import ONLINE
+from sqlmetrics.clicks.run import cleaned, evaluate_clicks
+from sqlmetrics.clicks.soundness import soundness
+from sqlmetrics.engines.translated import database
+
+METRICS = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
+POOL = {"pool": "query_item"}
+WINDOW = {"window": {"end": "2026-01-04"}}
+LOGS: dict[str, dict[str, Any]] = {
+    "own answers": {"ranked": {"relation": "ranked_lists"}},
+    "expected clicks": {
+        "labels": POOL | WINDOW | {"rate": "coec", "prior": 1.5, "quantiles": [0.5, 0.8]},
+        "evaluation": {"start": "2026-01-04"},
+    },
+    "purchases": {"labels": POOL | {"rate": "purchase_rate", "prior": 2, "cuts": [0.1, 0.3]}},
+}
+
+
+def tables() -> dict[str, pa.Table]:
+    """The log, and what a ranker gave for its requests."""
+    log, chance = click_log(1), random.Random(3)
+    shown = {(row["request_id"], row["item_id"]) for row in log["impressions"].to_pylist()}
+    given = [
+        {"request_id": request, "item_id": item, "score": float(chance.randrange(5))}
+        for request, item in sorted(shown)
+    ]
+    return {**log, "ranked_lists": pa.Table.from_pylist(given)}
+
+
+def told(engine: Any, name: str) -> Mapping[Any, Any]:
+    """The numbers of each metric, the judgments and the reports."""
+    spec = sm.Spec(name="log", clicks=CLICK_JOB | LOGS[name], metrics=METRICS)
+    assert spec.clicks is not None
+    result = evaluate_clicks(spec, engine)
+    found: dict[Any, Any] = {
+        tuple(str(row[key]) for key in KEY): [row[name] for name in OWN]
+        for row in result.facts().to_pylist()
+    }
+    found |= {"cleaning": result.cleaning(), "findings": result.findings}
+    with database(engine) as opened, cleaned(spec.clicks, opened) as log:
+        found["depth"] = repr(depth(log))
+        found["soundness"] = repr(soundness(log, ranked=spec.clicks.ranked))
+        for row in log.judgments().to_pylist() if spec.clicks.labels.pools else ():
+            found[row.pop("query_text"), row.pop("item_id")] = list(row.values())
+    return found
+
+
+def near(value: Any) -> Any:
+    """A text as it is, numbers but for the last digits."""
+    if isinstance(value, list):
+        return list(map(near, value))
+    return pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+
+
+@cache
+def wanted(name: str) -> Mapping[Any, Any]:
+    with database() as own:
+        for table, rows in tables().items():
+            own.load(table, rows)
+        return told(own, name)
+
+
+@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("writer", [long(name) for name in WRITERS[1:]])
+def test_every_database_tells_the_same(writer: str, name: str, servers: Any) -> None:
+    with servers.open(writer) as engine:
+        for table, rows in tables().items():
+            engine.load(table, rows)
+        try:
+            found = told(engine, name)
+        finally:
+            for table in (*CLICK_TABLES, "ranked_lists"):
+                engine.execute(f"drop table {table}")
+    assert found.keys() == wanted(name).keys()
+    for key, value in wanted(name).items():
+        assert found[key] == near(value), key
