@@ -422,6 +422,39 @@ def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
             clear(engine, *CLICK_TABLES)
 
 
+def test_pooled_labels_and_rows_without_requests_by_days() -> None:
+    """The days from which labels are learned are read too; rows keep their numbers."""
+    tables = click_log(3)
+    clicked = pa.array([row % 3 == 0 for row in range(tables["impressions"].num_rows)])
+    wide = tables["impressions"].append_column("clicked", clicked.cast(pa.int64()))
+    pooled: dict[str, Any] = {
+        "labels": {"pool": "query_item", "window": {"end": "2026-01-04"}, "prior": 2},
+        "evaluation": {"start": "2026-01-04"},
+    }
+    columns = {"request": None, "query": "query", "system": "system", "time": "at"}
+    log = {"log": {"relation": "wide", "columns": columns}, "daily": True}
+    output = {"relation": "metrics", "per_query": "metrics_of_queries"}
+    without = sm.Spec(name="log", clicks=log, metrics=["mrr", "ctr"], output=output)
+    for spec, parts in ((click_job(**pooled), [(4, 5), (3, 4)]), (without, [(2, 5), (0, 3)])):
+        with database() as engine:
+            for name, table in {**tables, "wide": wide}.items():
+                engine.load(name, table)
+            whole = evaluate_clicks(spec, engine)
+            for part in parts:
+                write(spec, engine, days(*part))
+            there = facts(engine, "log")
+            queries = engine.rows("from metrics_of_queries") if spec.output.per_query else []
+        for row in whole.facts().to_pylist():
+            own = there.pop(tuple(str(row[name]) for name in KEY))
+            for name in OWN:
+                close = row[name] if row[name] is None else pytest.approx(row[name], rel=1e-9)
+                assert own[name] == close, (spec.clicks, name)
+        assert there == {}
+        if queries:
+            known = whole.offline.per_query().column("query_id").to_pylist()
+            assert sorted(row[3] for row in queries) == sorted(known)
+
+
 def test_days_that_are_open_of_a_click_log(tmp_path: Any) -> None:
     made = simulate(tmp_path, requests=100, days=4, seed=3)
     clicks = {

@@ -146,6 +146,12 @@ def test_a_name_with_a_line_break_is_refused() -> None:
         compile_job(job(name="two\nlines"), "sqlite")
 
 
+def test_a_table_that_a_stage_would_hide_is_refused() -> None:
+    shown = CLICK_JOB["impressions"] | {"relation": "Logged"}
+    with pytest.raises(sm.SpecError, match=r"called 'logged' too.*like main\.logged"):
+        compile_job(click_job(impressions=shown))
+
+
 @pytest.mark.parametrize("name", ["duckdb", "sqlite"])
 def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
     """As it stands, but for the file and the day."""
