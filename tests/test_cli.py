@@ -8,11 +8,16 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from test_docs import README, blocks
+
+from sqlmetrics.cli import main
 
 RUN = "q1 Q0 a 1 3.0 tag\nq1 Q0 b 2 2.0 tag\nq2 Q0 c 1 1.0 tag\n"
 QRELS = "q1 0 b 1\nq2 0 c 2\nq3 0 d 1\n"
@@ -27,17 +32,42 @@ def folder(tmp_path: Path) -> Path:
 
 
 def sqlmetrics(*arguments: str, folder: Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder, and see that its exit code is the expected one."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sqlmetrics", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == expect, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+    """Run the command in a folder, and see that its exit code is the expected one.
+
+    It runs in this process, since starting Python takes longer than most commands.
+    """
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    line = ["sqlmetrics", *arguments]
+    code: object = 0
+    with patch.object(sys, "argv", line), chdir(folder), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+    assert code == expect, texts[1]
+    assert "Traceback" not in texts[1]
+    return subprocess.CompletedProcess(line, expect, *texts)
+
+
+def test_the_command_itself(folder: Path) -> None:
+    for arguments, code, said in (
+        (["evaluate", "run.txt", "qrels.txt", "-m", "mrr"], 0, ""),
+        (["evaluate", "run.txt", "qrels.txt", "-m", "ndgc@10"], 2, "did you mean 'ndcg'?"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "sqlmetrics", *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_table_by_default(folder: Path) -> None:
@@ -177,7 +207,7 @@ PLANTED_CLICKS = {
 }
 
 
-def test_demo_makes_what_it_says(folder: Path) -> None:
+def test_demo_makes_what_it_says_and_the_readme_shows(folder: Path) -> None:
     out = sqlmetrics("demo", folder=folder).stdout
     made = folder / "sqlmetrics_demo"
     assert {path.name for path in made.iterdir()} == {
@@ -199,6 +229,10 @@ def test_demo_makes_what_it_says(folder: Path) -> None:
         events = re.search(rf"^{reason} +([\d,]+)$", planted.stdout, re.MULTILINE)
         assert events
         assert re.search(rf"click +{why} +{events[1]}\n", cleaned)
+    shown = [line for line in blocks(README, "text")[0].splitlines() if line != "..."]
+    # the last line has the largest difference, which the order of a parallel sum decides
+    assert shown[:-1] == [line for line in shown[:-1] if line in out.splitlines()]
+    assert shown[-1].startswith("the largest difference is ")
     following = [line for line in out.splitlines() if line.startswith("  sqlmetrics compile")]
     assert sqlmetrics(*following[0].split()[1:], folder=folder).stdout.startswith("-- metrics:")
 

@@ -79,6 +79,7 @@ def test_what_was_executed_is_told() -> None:
     assert told.keys() == DIALECTS.keys()
 
 
+@pytest.mark.long
 def test_every_case_is_asked_of_every_dialect_that_can() -> None:
     """What a dialect has not is left out by name, and nothing else is."""
     unlike = {name: DIALECTS[name] for name in ("duckdb", "mariadb", "snowflake", "sqlite")}

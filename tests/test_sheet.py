@@ -7,14 +7,13 @@ import io
 import os
 import re
 import stat
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.engines.duckdb import DuckDB
@@ -211,21 +210,6 @@ def _spec(folder: Path, labels: str) -> Path:
         f"labels: {{file: {labels}}}\nmetrics: [ndcg@50]\n"
     )
     return path
-
-
-def sqlmetrics(*arguments: str, folder: Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder, and see that its exit code is the expected one."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sqlmetrics", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        encoding="utf-8",
-    )
-    assert done.returncode == expect, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def grade(path: Path, grades: list[str]) -> list[dict[str, str]]:

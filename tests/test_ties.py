@@ -67,7 +67,7 @@ def values(result: sm.Result) -> dict[tuple[str, str], list[float | None]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
 def test_the_average_is_the_mean_over_all_orders(seed: int) -> None:
     scored = [
         {"query_id": query, "item_id": item, "score": score}

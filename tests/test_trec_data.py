@@ -42,7 +42,10 @@ ROBUST_MEASURES = (
 Cells = Mapping[tuple[str, str], float]  # (measure, query or MEAN) -> value
 
 
-@pytest.mark.parametrize("run", ROBUST_RUNS)
+@pytest.mark.parametrize(
+    "run",
+    [*ROBUST_RUNS[:2], *(pytest.param(run, marks=pytest.mark.long) for run in ROBUST_RUNS[2:])],
+)
 def test_robust03(run: str, shared: Path) -> None:
     folder = shared / "robust03"
     printed = {
