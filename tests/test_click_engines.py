@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from test_job_days import CLICK_JOB, CLICK_TABLES, KEY, OWN, WRITERS, click_log, long
+from test_job_days import CLICK_JOB, CLICK_TABLES, KEY, LATER, OWN, click_log
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.depth import depth
@@ -76,7 +76,7 @@ def wanted(name: str) -> Mapping[Any, Any]:
 
 
 @pytest.mark.parametrize("name", LOGS)
-@pytest.mark.parametrize("writer", [long(name) for name in WRITERS[1:]])
+@pytest.mark.parametrize("writer", LATER)
 def test_every_database_tells_the_same(writer: str, name: str, servers: Any) -> None:
     with servers.open(writer) as engine:
         for table, rows in tables().items():

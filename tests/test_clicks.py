@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from marked import first
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
@@ -433,7 +434,7 @@ SIMULATED = {
 """The columns of a simulated log."""
 
 
-@pytest.mark.parametrize("model", ["position", pytest.param("cascade", marks=pytest.mark.long)])
+@pytest.mark.parametrize("model", first(1, ["position", "cascade"]))
 def test_what_was_planted_is_left_out_exactly(tmp_path: Path, model: str) -> None:
     """And the rest gives the labels, and the numbers, of plain Python."""
     simulated = simulate(tmp_path, requests=1_500, model=model, seed=5)
@@ -538,9 +539,7 @@ LABELLED: Mapping[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    "labels", ["of a request", pytest.param("of a query", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("labels", first(1, LABELLED))
 def test_a_log_is_the_same_on_every_engine(
     engine: Any, small_log: dict[str, Any], labels: str
 ) -> None:

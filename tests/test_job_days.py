@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from marked import long
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.online import ONLINE
@@ -25,6 +26,7 @@ METRICS = ["ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"]
 KEY = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
 OWN = ("value", "numerator", "denominator", "n_queries", "n_skipped", "n_missing", "sum_sq")
 WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
+LATER = [long(name, pytest.mark.xdist_group(name)) for name in WRITERS[1:]]
 
 
 def log(days: int = 6, seed: int = 1) -> tuple[pa.Table, pa.Table]:
@@ -380,11 +382,6 @@ CLICK_JOB: dict[str, Any] = {
 }
 
 
-def long(name: str) -> Any:
-    """A database that is tried in long runs alone."""
-    return pytest.param(name, marks=[pytest.mark.long, pytest.mark.xdist_group(name)])
-
-
 def click_job(**changed: Any) -> sm.Spec:
     metrics = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
     clicks = CLICK_JOB | changed
@@ -406,7 +403,7 @@ def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str,
             assert there[key][name] == close, (key, name)
 
 
-@pytest.mark.parametrize("writer", ["duckdb", *map(long, WRITERS[1:])])
+@pytest.mark.parametrize("writer", ["duckdb", *LATER])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
     """What a day reads of a log is enough: it has the numbers that the whole log gives it."""

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from marked import first
 from test_job_files import client
 
 import sqlmetrics as sm
@@ -56,7 +57,7 @@ def called(connection: duckdb.DuckDBPyConnection, macro: Macro, k: int | None) -
     return connection.execute(f"from {macro.name}('runs', 'truth'{last})").fetchall()
 
 
-@pytest.mark.parametrize("macro", list(macros()), ids=lambda one: one.name)
+@pytest.mark.parametrize("macro", first(12, macros()), ids=lambda one: one.name)
 def test_a_macro_is_what_evaluate_gives(connection: Any, macro: Macro) -> None:
     for k in CUTOFFS[macro.metric.cutoff]:
         at = "" if k is None else f"@{k}"

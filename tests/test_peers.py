@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from conftest import peer
+from marked import long
 
 import sqlmetrics as sm
 
@@ -157,12 +158,7 @@ def _fields(path: Path) -> list[list[str]]:
     return [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
 
 
-def real(run: str) -> Any:
-    """A run of TREC's, which is compared in CI."""
-    return pytest.param(run, marks=pytest.mark.long, id=run)
-
-
-@pytest.fixture(params=[*map(real, RUNS), *SEEDS], ids=str)
+@pytest.fixture(params=[*map(long, RUNS), *SEEDS], ids=str)
 def data(request: pytest.FixtureRequest) -> Data:
     if request.param in SEEDS:
         return world(request.param)
@@ -281,7 +277,7 @@ def test_ir_measures(data: Data) -> None:
     assert_same(data.ours(IR_MEASURES, "ir_measures"), theirs)
 
 
-@pytest.mark.parametrize("data", [real("uic0301"), *SEEDS], indirect=True)
+@pytest.mark.parametrize("data", [long("uic0301"), *SEEDS], indirect=True)
 @pytest.mark.parametrize("gains", GAINS)
 def test_ir_measures_gains(gains: str, data: Data) -> None:
     texts = at(f"nDCG(gains={gains})@")
@@ -328,7 +324,7 @@ def test_ir_measures_does_not_count_missing_queries(data: Data) -> None:
     assert counted["NumQ", MEAN] == theirs["NumQ", MEAN] + len(missing) / 2
 
 
-@pytest.mark.parametrize("data", [real("NLPR03vb10"), *SEEDS], indirect=True)
+@pytest.mark.parametrize("data", [long("NLPR03vb10"), *SEEDS], indirect=True)
 def test_ir_measures_exponential_gains(data: Data) -> None:
     """nDCG(dcg='exp-log2') is gdeval's there: 64-bit scores, and rounded to 5 decimals."""
     tool = peer("ir_measures")
@@ -343,7 +339,7 @@ def test_ir_measures_exponential_gains(data: Data) -> None:
 GDEVAL = {f"err(max_grade=4)@{k}": f"ERR@{k}" for k in (1, 3, 10, 1000)}
 
 
-@pytest.mark.parametrize("data", [real("NLPR03vb10"), real("pircRBa1"), *SEEDS], indirect=True)
+@pytest.mark.parametrize("data", [long("NLPR03vb10"), long("pircRBa1"), *SEEDS], indirect=True)
 def test_ir_measures_expected_reciprocal_rank(data: Data) -> None:
     """ERR is gdeval's there, with grades up to 4, and rounded to 5 decimals."""
     tool = peer("ir_measures")
@@ -355,7 +351,7 @@ def test_ir_measures_expected_reciprocal_rank(data: Data) -> None:
     assert_same(ours, theirs, 5e-6 + EXACT)
 
 
-@pytest.mark.parametrize("data", [real("uic0301"), *SEEDS], indirect=True)
+@pytest.mark.parametrize("data", [long("uic0301"), *SEEDS], indirect=True)
 def test_ir_measures_set_f(data: Data) -> None:
     """SetF is F over the whole list: at a cutoff that is as long as the list itself.
 
@@ -476,7 +472,7 @@ def by_scikit_learn(data: Data, tool: ModuleType) -> Values:
     return values
 
 
-@pytest.mark.parametrize("data", [real("NLPR03vb10"), real("uic0301"), *SEEDS], indirect=True)
+@pytest.mark.parametrize("data", [long("NLPR03vb10"), long("uic0301"), *SEEDS], indirect=True)
 def test_scikit_learn(data: Data) -> None:
     """Without ties, and without lists of one item, which scikit-learn refuses."""
     lists = data.untied().lists.items()
@@ -546,7 +542,7 @@ def beside(data: Data, seed: int) -> Lists:
     return other
 
 
-@pytest.mark.parametrize("data", [real("InexpC2"), real("rutcor03100"), *SEEDS], indirect=True)
+@pytest.mark.parametrize("data", [long("InexpC2"), long("rutcor03100"), *SEEDS], indirect=True)
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.98])
 def test_rbo(data: Data, p: float) -> None:
     """Lists of different lengths too; of ties the lower id is first, here as there."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sqlglot
+from marked import first
 
 import sqlmetrics as sm
 from sqlmetrics.dialect import DIALECTS, Dialect
@@ -29,7 +30,7 @@ def spec(**given: Any) -> sm.Spec:
     return sm.Spec(**{**TABLES, "metrics": ["ndcg@10"], **given})
 
 
-@pytest.mark.parametrize("start", ["preset sklearn", pytest.param("", marks=pytest.mark.long)])
+@pytest.mark.parametrize("start", first(1, ["days, segments", ""]))
 def test_all_that_an_engine_is_asked_is_written_in_every_dialect(start: str) -> None:
     for dialect in OTHERS:
         for case in cases(dialect, "shop", lambda name: name.startswith(start)):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marked import first
 
 import sqlmetrics as sm
 
@@ -42,10 +43,7 @@ ROBUST_MEASURES = (
 Cells = Mapping[tuple[str, str], float]  # (measure, query or MEAN) -> value
 
 
-@pytest.mark.parametrize(
-    "run",
-    [*ROBUST_RUNS[:2], *(pytest.param(run, marks=pytest.mark.long) for run in ROBUST_RUNS[2:])],
-)
+@pytest.mark.parametrize("run", first(2, ROBUST_RUNS))
 def test_robust03(run: str, shared: Path) -> None:
     folder = shared / "robust03"
     printed = {

@@ -1,0 +1,19 @@
+"""Parameters of tests that run in long runs alone: `pytest -m "long or not long"`, and in CI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def long(value: Any, *marks: Any) -> Any:
+    """A value that is tried in long runs alone."""
+    return pytest.param(value, marks=[pytest.mark.long, *marks])
+
+
+def first(count: int, values: Iterable[Any]) -> list[Any]:
+    """The first values in every run, the others in long ones."""
+    there = list(values)
+    return [*there[:count], *map(long, there[count:])]
