@@ -7,6 +7,7 @@ refused, also where it would happen to be right.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from textwrap import indent
@@ -194,6 +195,7 @@ def _free(name: str, taken: set[str]) -> str:
 def _quote(tree: Tree, dialect: Dialect) -> None:
     """The user's names as they are, unless an unquoted one is taken for another."""
     if dialect.folds == "upper":
+        fold(tree)
         return
     own = {stage.alias for stage in tree.find_all(exp.CTE)}
     for select in tree.find_all(exp.Select):
@@ -202,6 +204,13 @@ def _quote(tree: Tree, dialect: Dialect) -> None:
         for name in select.find_all(exp.Identifier) if tables and not is_own else ():
             if isinstance(name.parent, exp.Column | exp.Table):
                 name.set("quoted", True)
+
+
+def fold(tree: Tree) -> None:
+    """Plain words that are quoted, since DuckDB needs it, as the unquoted ones are taken."""
+    for name in tree.find_all(exp.Identifier):
+        if name.quoted and re.fullmatch(r"[a-z_][a-z0-9_]*", name.name):
+            name.set("this", name.name.upper())
 
 
 def _divide(tree: Tree, _: Dialect) -> None:

@@ -57,8 +57,12 @@ class Translation:
             return template.format(column=column)
         from sqlglot import parse_one
 
-        own = parse_one(column, read="duckdb").sql(self.dialect.grammar)
-        return self._hide(template.format(column=own))
+        from sqlmetrics.portable import fold
+
+        tree = parse_one(column, read="duckdb")
+        if self.dialect.folds == "upper":
+            fold(tree)
+        return self._hide(template.format(column=tree.sql(self.dialect.grammar)))
 
     def name(self, dotted: str) -> str:
         """A table's dotted name, quoted as the dialect does it."""

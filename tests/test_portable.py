@@ -161,6 +161,14 @@ def test_line_breaks_in_names_and_texts_are_not_indented(dialect: Dialect) -> No
     assert {one for one in texts if "\n" in one} == {"two\n  lines", "an\n  odd one"}
 
 
+def test_words_that_duckdb_quotes_are_folded_as_snowflake_folds_others() -> None:
+    """There a column `order` or `user` is called ORDER or USER, like all that were not quoted."""
+    columns = {"query": "order", "item": "user", "score": "Score"}
+    text = sm.compile(spec(rankings={"relation": "runs", "columns": columns}), "snowflake")
+    for name in ('"ORDER"', '"USER"', '"Score"'):
+        assert f"cast({name} as " in text
+
+
 def test_an_unknown_dialect_is_told_with_the_nearest() -> None:
     with pytest.raises(sm.SpecError, match="unknown dialect 'postgre'; did you mean 'postgres'"):
         sm.compile(spec(), "postgre")
