@@ -146,6 +146,16 @@ def test_a_name_with_a_line_break_is_refused() -> None:
         compile_job(job(name="two\nlines"), "sqlite")
 
 
+def test_labels_of_a_window_are_compiled() -> None:
+    """The days from which labels are learned stay; those of the run are parameters."""
+    labels = {"pool": "query_item", "window": {"end": "2026-01-04"}}
+    files = compile_job(click_job(labels=labels, evaluation={"start": "2026-01-04"}))
+    there = 'epoch_us("at") < 1767484800000000'
+    assert files["02_evaluation.sql"].count(there) == 1  # where requests are chosen
+    assert "getvariable('end')" in files["02_evaluation.sql"]
+    assert not any("9998" in text for text in files.values())
+
+
 def test_a_table_that_a_stage_would_hide_is_refused() -> None:
     shown = CLICK_JOB["impressions"] | {"relation": "Logged"}
     with pytest.raises(sm.SpecError, match=r"called 'logged' too.*like main\.logged"):

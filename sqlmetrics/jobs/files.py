@@ -22,8 +22,9 @@ from sqlmetrics.template import literal
 from sqlmetrics.translation import Translation
 from sqlmetrics.trust import trust
 
-START, END = date(1, 2, 3), date(9998, 7, 6)
-"""Days that no data has: the text is made for them, and they become the client's parameters."""
+START, END = date(9998, 7, 5), date(9998, 7, 7)
+"""Days that no data has, after those from which labels are learned: the text is made for them,
+and they become the client's parameters."""
 
 THIS_RUN = "sqlmetrics_this_run"
 RUN_ID = f"(select run_id from {THIS_RUN})"
