@@ -11,12 +11,19 @@ from typing import Any
 
 import pytest
 from engines.starting import STARTED, Servers
+from suite import Suite
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
 PEERS = ("ir_measures", "pytrec_eval", "ranx", "rbo", "sklearn")
 ALONE = ("rbo", "recbole", "recommenders")
 """Tools whose own requirements fit nothing else."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what the tests cost."""
+    budget = float(os.environ.get("SQLMETRICS_CPU_BUDGET", "0"))
+    config.pluginmanager.register(Suite(budget), "suite")
 
 
 @pytest.fixture(scope="session")
