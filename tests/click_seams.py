@@ -1,0 +1,243 @@
+"""Click logs drawn by lot, stored as people store them, and what plain Python makes of them."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from seams import FIRST, GAIN, ITEMS, Key, Row, source
+
+from sqlmetrics import reference
+
+METRICS = ("ndcg@3", "mrr", "ctr@2", "abandonment", "first_click_rank", "time_to_first_click")
+GRADES = {"click": 1.0, "purchase": 3.0}
+WINDOW = timedelta(minutes=30)
+ZONE = timezone(timedelta(hours=8))
+
+
+@dataclass(frozen=True)
+class LogSetup:
+    """How a click log is written.
+
+    Attributes:
+        form: `events` beside impressions, one `wide` table, or `ubi`.
+        source: As for rankings.
+        database: `duckdb`, `sqlite` or `postgres`.
+        time: `text` in UTC, `offset` (a text with one), `timestamp` or `timestamptz`.
+        first: The position of the first item.
+        runs: `once`, `daily` or `batches`.
+    """
+
+    form: str
+    source: str
+    database: str
+    time: str
+    first: int
+    runs: str
+
+
+CHOICES: Mapping[str, Sequence[Any]] = {
+    "form": ("events", "wide", "ubi"),
+    "source": ("tables", "csv", "spreadsheet", "ndjson", "parquet"),
+    "database": ("duckdb", "sqlite", "postgres"),
+    "time": ("offset", "timestamptz", "timestamp", "text"),
+    "first": (1, 0),
+    "runs": ("daily", "batches", "once"),
+}
+
+
+def possible(choice: Mapping[str, Any]) -> bool:
+    """As for rankings; UBI is JSON with texts, and its positions start anywhere."""
+    form, source, database, time = (choice.get(n) for n in ("form", "source", "database", "time"))
+    if source not in (None, "tables") and database not in (None, "duckdb"):
+        return False
+    if form == "ubi" and source not in (None, "ndjson"):
+        return False
+    if form == "ubi" and database not in (None, "duckdb"):
+        return False
+    texts = source in ("csv", "spreadsheet", "ndjson") or database == "sqlite" or form == "ubi"
+    return not (texts and time not in (None, "text", "offset"))
+
+
+@dataclass(frozen=True)
+class Log:
+    """Requests in order of time, each with its items from the top and what was done.
+
+    Attributes:
+        requests: Rows with `request_id`, `moment`, `system`, `items` and `events`, which are
+            (item, action, seconds after the request).
+    """
+
+    requests: Sequence[Row]
+
+    def expected(self, form: str) -> dict[Key, Row]:
+        """Value and queries of each day, system and metric."""
+        groups: dict[tuple[date, str], list[Row]] = defaultdict(list)
+        for request in self.requests:
+            groups[request["moment"].date(), request["system"]].append(request)
+        rows: dict[Key, Row] = {}
+        for (day, system), requests in groups.items():
+            for metric, (top, bottom) in _sums(requests, form).items():
+                name, _, k = metric.partition("@")
+                if bottom:
+                    key = (day, system, "all", "all", name, int(k or 0))
+                    rows[key] = {"value": top / bottom}
+        return rows
+
+
+def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
+    """Metric -> numerator and denominator over requests."""
+    parts: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for request in requests:
+        items = request["items"]
+        within = form == "wide"  # a wide table has no times of events
+        done = [
+            (item, action, seconds)
+            for item, action, seconds in request["events"]
+            if within or 0 <= seconds <= WINDOW.total_seconds()
+        ]
+        clicked = [item for item in items if any(e[0] == item and e[1] == "click" for e in done)]
+        parts["ctr@2"].append((len(set(clicked) & set(items[:2])), min(2, len(items))))
+        parts["abandonment"].append((float(not clicked), 1.0))
+        if clicked:
+            parts["first_click_rank"].append((items.index(clicked[0]) + 1, 1.0))
+            if not within:
+                first = min(seconds for _, action, seconds in done if action == "click")
+                parts["time_to_first_click"].append((first, 1.0))
+        grades = {}
+        for item, action, _ in done:
+            grades[item] = max(grades.get(item, 0.0), GRADES[action])
+        listed = [grades.get(item, 0.0) for item in items]
+        for metric, value in (
+            ("ndcg@3", reference.ndcg(listed, listed, k=3, ideal="labels_at_k", **GAIN)),
+            ("mrr", reference.mrr(listed, listed, k=None, rel=1.0, rr_of="first")),
+        ):
+            if grades and value is not None:  # a request without an answer has no label
+                parts[metric].append((value, 1.0))
+    asked = [one for one in METRICS if form != "wide" or one != "time_to_first_click"]
+    sums = {}
+    for metric in asked:
+        own = parts.get(metric, [])
+        sums[metric] = fsum(top for top, _ in own), fsum(bottom for _, bottom in own)
+    return sums
+
+
+def log(chance: random.Random) -> Log:
+    """A few days; systems start and stop, clicks come late or on the next day."""
+    days = [FIRST + timedelta(number) for number in range(chance.randint(2, 4))]
+    requests = []
+    for system in ("new", "old's"):
+        for day in chance.sample(days, chance.randint(1, len(days))):
+            for _ in range(chance.randint(1, 4)):
+                items = chance.sample(ITEMS, chance.randint(1, 4))
+                second = chance.choice([0, 3600, 57600, 86390])
+                at = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(seconds=second)
+                waits = chance.sample([1, 5, 60, 1799, 1801, 90000, -5], chance.randint(0, 3))
+                requests.append(
+                    {
+                        "request_id": f"r{len(requests)}",
+                        "moment": at,
+                        "system": system,
+                        "items": items,
+                        "events": [
+                            (chance.choice(items), chance.choice(["click", "click", "purchase"]), w)
+                            for w in waits
+                        ],
+                    }
+                )
+    return Log(requests)
+
+
+def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
+    """Write a log, and give the spec that reads it."""
+    spec: Row = {
+        "version": 1,
+        "name": "seams",
+        "metrics": [m for m in METRICS if setup.form != "wide" or m != "time_to_first_click"],
+        "output": {"relation": "metrics_of_seams"},
+    }
+    clicks: Row = {"labels": {"grades": GRADES}, "cleaning": {"attribution_window": "30m"}}
+    columns = {"request": "request_id", "item": "item_id"}
+    if setup.form == "ubi":
+        clicks |= _ubi(setup, made, folder, url)
+    else:
+        shown = [
+            {
+                "request_id": request["request_id"],
+                "item_id": item,
+                "position": place + setup.first,
+                "system": request["system"],
+                "at": _time(setup, request["moment"]),
+                **(_flags(request, item) if setup.form == "wide" else {}),
+            }
+            for request in made.requests
+            for place, item in enumerate(request["items"])
+        ]
+        more = {"position": "position", "system": "system", "time": "at"}
+        if setup.form == "wide":
+            more |= {"clicked": "is_click", "actions": {"purchase": "is_purchase"}}
+        name = "log" if setup.form == "wide" else "impressions"
+        clicks[name] = source(setup, name, shown, folder, url)
+        clicks[name] |= {"columns": {**columns, **more}, "first_position": setup.first}
+    if setup.form == "events":
+        events = [
+            {
+                "request_id": request["request_id"],
+                "item_id": item,
+                "action": action,
+                "at": _time(setup, request["moment"] + timedelta(seconds=seconds)),
+            }
+            for request in made.requests
+            for item, action, seconds in request["events"]
+        ]
+        clicks["events"] = source(setup, "events", events, folder, url)
+        clicks["events"]["columns"] = {**columns, "action": "action", "time": "at"}
+    return {**spec, "clicks": clicks}
+
+
+def _flags(request: Row, item: str) -> Row:
+    done = {action for own, action, _ in request["events"] if own == item}
+    return {"is_click": int("click" in done), "is_purchase": int("purchase" in done)}
+
+
+def _time(setup: LogSetup, moment: datetime) -> Any:
+    return {
+        "text": moment.replace(tzinfo=None).isoformat(" "),
+        "offset": moment.astimezone(ZONE).isoformat(),
+        "timestamp": moment.replace(tzinfo=None),
+        "timestamptz": moment.astimezone(ZONE),
+    }[setup.time]
+
+
+def _ubi(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
+    """Queries and events as OpenSearch writes them; impressions are events too."""
+
+    def moment(at: datetime) -> str:
+        text = at.astimezone(ZONE if setup.time == "offset" else UTC).isoformat()
+        return text.replace("+00:00", "Z")
+
+    queries, events = [], []
+    for request in made.requests:
+        own = {"query_id": request["request_id"], "application": request["system"]}
+        own["client_id"] = "c"
+        text = f"text {request['request_id']}"
+        queries.append({**own, "user_query": text, "timestamp": moment(request["moment"])})
+        done = [(item, "impression", 0) for item in request["items"]]
+        for item, action, seconds in [*done, *request["events"]]:
+            at = moment(request["moment"] + timedelta(seconds=seconds))
+            place = request["items"].index(item) + setup.first
+            about = {"object": {"object_id": item}, "position": {"ordinal": place}}
+            events.append(
+                {**own, "action_name": action, "timestamp": at, "event_attributes": about}
+            )
+    return {
+        "format": "ubi",
+        "requests": source(setup, "ubi_queries", queries, folder, url),
+        "events": source(setup, "ubi_events", events, folder, url),
+    }

@@ -1,0 +1,462 @@
+"""Whole setups drawn by lot, stored as people store them, and what plain Python makes of them.
+
+Nothing of the product computes here but the formulas of `reference`: what a day, a system or a
+segment holds is written out once more from the documentation.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta, timezone
+from functools import partial
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sqlmetrics import reference
+
+Row = dict[str, Any]
+Key = tuple[date, str, str, str, str, int]
+"""Day, system, segment and its value, metric and cutoff."""
+
+FIRST = date(2026, 3, 28)  # the clocks of Europe go forward on the next day
+ITEMS = ("a", "A", "é", "10", "9", "o'x", 'we"ird', "x,y", "x;y", "a b", "007", "12.0")
+WORDS = {0: "bad", 1: "fair", 2: "good", 3: "best"}
+GAIN: dict[str, Any] = {"gain": "exp", "discount": "log2", "rel": 1.0}
+
+METRICS: Mapping[str, Callable[..., float | None]] = {
+    "ndcg@3": partial(reference.ndcg, k=3, ideal="labels_at_k", **GAIN),
+    "dcg@2": partial(reference.dcg, k=2, **GAIN),
+    "recall@3": partial(reference.recall, k=3, rel=1.0, recall_denominator="r"),
+    "hit(rel=2)@2": partial(reference.hit, k=2, rel=2.0),
+    "mrr": partial(reference.mrr, k=None, rel=1.0, rr_of="first"),
+}
+"""Metric -> its formula, of the grades of a list and of all labels."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where everything is, and how it is written.
+
+    Attributes:
+        source: `csv`, `spreadsheet`, `ndjson`, `parquet`, `folder` or `tables`.
+        database: `duckdb`, `sqlite` or `postgres`.
+        day: How a day is stored: `date`, `timestamp`, `timestamptz` or `text`.
+        place: How the database is named: `db`, `connection`, `target`, `default` or `dbt`.
+        words: Whether grades are words, with a map.
+        segments: Where the country stands: nowhere, in `rankings` or in `queries`.
+        runs: `once`, `daily`, `batches`, `backfill` or `refresh`.
+        publish: Where to: nowhere, `duckdb`, `folder` or `sqlite`.
+    """
+
+    source: str
+    database: str
+    day: str
+    place: str
+    words: bool
+    segments: str
+    runs: str
+    publish: str
+
+
+CHOICES: Mapping[str, Sequence[Any]] = {
+    "source": ("tables", "csv", "spreadsheet", "ndjson", "parquet", "folder"),
+    "database": ("duckdb", "sqlite", "postgres"),
+    "day": ("date", "timestamp", "timestamptz", "text"),
+    "place": ("connection", "target", "default", "dbt", "db"),
+    "words": (False, True),
+    "segments": ("", "rankings", "queries"),
+    "runs": ("once", "daily", "batches", "backfill", "refresh"),
+    "publish": ("", "duckdb", "folder", "sqlite"),
+}
+
+
+def possible(choice: Mapping[str, Any]) -> bool:
+    """Files are read by DuckDB, --db is one of its files, and SQLite has texts for days."""
+    source, database, day = (choice.get(name) for name in ("source", "database", "day"))
+    if source not in (None, "tables") and database not in (None, "duckdb"):
+        return False
+    if choice.get("place") == "db" and database not in (None, "duckdb"):
+        return False
+    if source in ("csv", "spreadsheet", "ndjson") and day not in (None, "text"):
+        return False
+    if source == "folder" and day not in (None, "text", "date"):
+        return False
+    return not (database == "sqlite" and day not in (None, "text"))
+
+
+Choices = Mapping[str, Sequence[Any]]
+Possible = Callable[[Mapping[str, Any]], bool]
+
+
+def drawn(choices: Choices, possible: Possible, chance: random.Random) -> Iterator[dict[str, Any]]:
+    """Rows of choices, by lot, in which every possible pair of two is there at least once.
+
+    The first rows have the most pairs.
+    """
+    names = list(choices)
+    open_pairs = {
+        ((one, a), (two, b))
+        for i, one in enumerate(names)
+        for two in names[i + 1 :]
+        for a in choices[one]
+        for b in choices[two]
+        if _completed({one: a, two: b}, choices, possible, chance)
+    }
+    while open_pairs:
+        tried = []
+        for _ in range(30):
+            first = dict(chance.choice(sorted(open_pairs, key=repr)))
+            full = _completed(first, choices, possible, chance)
+            if full:
+                tried.append((len(_pairs(full) & open_pairs), len(tried), full))
+        best = max(tried)[2]
+        open_pairs -= _pairs(best)
+        yield best
+
+
+def _pairs(full: Mapping[str, Any]) -> set[Any]:
+    items = list(full.items())
+    return {(one, two) for i, one in enumerate(items) for two in items[i + 1 :]}
+
+
+def _completed(
+    given: Mapping[str, Any], choices: Choices, possible: Possible, chance: random.Random
+) -> dict[str, Any]:
+    """The other choices by lot; empty if none fits."""
+    if not possible(given):
+        return {}
+    full = dict(given)
+    for name, values in choices.items():
+        if name not in full:
+            fits = [value for value in values if possible({**full, name: value})]
+            if not fits:
+                return {}
+            full[name] = chance.choice(fits)
+    return {name: full[name] for name in choices}
+
+
+@dataclass(frozen=True)
+class World:
+    """Rankings of some days, and labels that hold for all of them.
+
+    Attributes:
+        rankings: Rows with `ds`, `moment`, `system`, `query_id`, `item_id` and `score`.
+        labels: Rows with `query_id`, `item_id` and `grade`.
+        countries: Query -> its country.
+    """
+
+    rankings: Sequence[Row]
+    labels: Sequence[Row]
+    countries: Mapping[str, str]
+
+    @property
+    def days(self) -> list[date]:
+        """The days that have rows, in order."""
+        return sorted({row["ds"] for row in self.rankings})
+
+    def expected(self, segments: bool, days: Sequence[date] | None = None) -> dict[Key, Row]:
+        """The fact table, from the rows and the formulas."""
+        rows: dict[Key, Row] = {}
+        for day in self.days if days is None else days:
+            for system, lists in self._lists(day).items():
+                rows |= self._of_system(day, system, lists, segments)
+        return rows
+
+    def _lists(self, day: date) -> dict[str, dict[str, list[Row]]]:
+        """System -> query -> its list, best first; a system counts on a day that has rows of it."""
+        lists: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        for row in self.rankings:
+            if row["ds"] == day:
+                lists[row["system"]][row["query_id"]].append(row)
+        for queries in lists.values():
+            for rows in queries.values():
+                rows.sort(key=lambda row: (-row["score"], row["item_id"].encode()))
+        return lists
+
+    def _of_system(
+        self, day: date, system: str, lists: Mapping[str, Sequence[Row]], segments: bool
+    ) -> Iterator[tuple[Key, Row]] | dict[Key, Row]:
+        searched = {row["query_id"] for row in self.rankings if row["ds"] == day}
+        grades: dict[str, dict[str, float]] = defaultdict(dict)
+        for row in self.labels:
+            grades[row["query_id"]][row["item_id"]] = float(row["grade"])
+        wanted = sorted(searched & grades.keys())
+        groups = {("all", "all"): wanted}
+        if segments:
+            for query in wanted:
+                groups.setdefault(("country", self.countries[query]), []).append(query)
+        rows: dict[Key, Row] = {}
+        for (name, value), queries in groups.items():
+            for metric, formula in METRICS.items():
+                values = [
+                    formula(
+                        [grades[query].get(row["item_id"]) for row in lists.get(query, ())],
+                        list(grades[query].values()),
+                    )
+                    for query in queries
+                ]
+                if not values:
+                    continue
+                own, _, k = metric.partition("@")
+                there = [one for one in values if one is not None]
+                rows[day, system, name, value, own, int(k or 0)] = {
+                    "value": fsum(there) / len(there) if there else None,
+                    "n_queries": len(there),
+                    "n_skipped": len(values) - len(there),
+                    "n_missing": sum(query not in lists for query in queries),
+                }
+        return rows
+
+
+def world(chance: random.Random) -> World:
+    """A small one: systems start, pause and stop, scores are tied, queries are missing."""
+    days = [FIRST + timedelta(number) for number in range(chance.randint(2, 5))]
+    queries = [f"q{number}" for number in range(4)] + ["über", "q 5"]
+    countries = {query: chance.choice(["DE", "US", "(none)"]) for query in queries}
+    rows: list[Row] = []
+    for system in ("new", "old's"):
+        there = sorted(chance.sample(days, chance.randint(1, len(days))))
+        for day in there:
+            for query in chance.sample(queries, chance.randint(2, len(queries))):
+                items = chance.sample(ITEMS, chance.randint(1, 5))
+                for item in items:
+                    at = datetime(day.year, day.month, day.day, tzinfo=UTC)
+                    moment = at + timedelta(seconds=chance.choice([0, 1, 86399, 82800, 3600]))
+                    rows.append(
+                        {
+                            "ds": day,
+                            "moment": moment,
+                            "system": system,
+                            "query_id": query,
+                            "item_id": item,
+                            "score": chance.choice([0.5, 1.0, 1.5, 2.25]),
+                        }
+                    )
+    labels = [
+        {"query_id": query, "item_id": item, "grade": chance.randrange(4)}
+        for query in [*queries[:-1], "never searched"]
+        for item in chance.sample(ITEMS, 4)
+    ]
+    return World(rows, labels, countries)
+
+
+@dataclass
+class Stored:
+    """A setup in a folder: the spec that reads it, and the words that say where.
+
+    Attributes:
+        spec: What stands in the spec's YAML.
+        where: The options that name the database.
+        url: Its URL.
+        profiles: What stands in profiles.yml, if anything does.
+    """
+
+    spec: Row
+    where: list[str]
+    url: str
+    profiles: Row = field(default_factory=dict)
+
+
+def url_of(database: str, folder: Path, postgres: str) -> str:
+    """The database of a folder."""
+    return {
+        "duckdb": f"duckdb:///{folder / 'shop.duckdb'}",
+        "sqlite": f"sqlite:///{folder / 'shop.sqlite'}",
+        "postgres": postgres,
+    }[database]
+
+
+def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
+    """Write the tables and files of a setup.
+
+    Args:
+        setup: How.
+        made: What.
+        folder: An empty folder.
+        postgres: The URL of a server, with a schema of its own for this setup.
+    """
+    rankings = [_stored(row, setup, made.countries) for row in made.rankings]
+    labels = [
+        {**row, "grade": WORDS[row["grade"]]} if setup.words else dict(row) for row in made.labels
+    ]
+    queries = [{"query_id": query, "country": country} for query, country in made.countries.items()]
+    tables = {"rankings": rankings, "labels": labels}
+    if setup.segments == "queries":
+        tables["queries"] = queries
+    url = url_of(setup.database, folder, postgres)
+    spec: Row = {
+        "version": 1,
+        "name": "seams",
+        **{name: source(setup, name, rows, folder, url) for name, rows in tables.items()},
+        "metrics": list(METRICS),
+        "output": {"relation": "metrics_of_seams", "per_query": "queries_of_seams"},
+    }
+    spec["rankings"]["columns"] = {"score": "score", "system": "system", "date": "ds"}
+    if setup.words:
+        spec["labels"]["grades"] = {word: number for number, word in WORDS.items()}
+    if setup.segments:
+        spec["by"] = ["country"]
+    if setup.segments == "queries":
+        spec["queries"]["columns"] = {"query": "query_id", "segments": ["country"]}
+    if setup.source not in ("tables",) and setup.database == "duckdb":
+        duckdb.connect(str(folder / "shop.duckdb")).close()
+    return Stored(spec, *_place(setup, url, folder))
+
+
+def _stored(row: Row, setup: Setup, countries: Mapping[str, str]) -> Row:
+    days = {
+        "date": row["ds"],
+        "timestamp": row["moment"].replace(tzinfo=None),
+        "timestamptz": row["moment"].astimezone(timezone(timedelta(hours=9))),
+        "text": row["ds"].isoformat(),
+    }
+    own = {name: row[name] for name in ("system", "query_id", "item_id", "score")}
+    more = {"country": countries[row["query_id"]]} if setup.segments == "rankings" else {}
+    return {"ds": days[setup.day], **own, **more}
+
+
+def _place(setup: Setup, url: str, folder: Path) -> tuple[list[str], str, Row]:
+    output: Row = {"type": setup.database, "url": url}
+    if setup.place == "dbt":
+        if setup.database == "duckdb":
+            output = {"type": "duckdb", "path": str(folder / "shop.duckdb"), "schema": "main"}
+            output |= {"threads": 2}
+        return [], url, {"shop": {"target": "dev", "outputs": {"dev": output}}}
+    return {
+        "db": (["--db", str(folder / "shop.duckdb")], url, {}),
+        "connection": (["--connection", url], url, {}),
+        "target": (
+            ["--target", "prod"],
+            url,
+            {"target": "dev", "outputs": {"dev": {"type": "duckdb"}, "prod": output}},
+        ),
+        "default": ([], url, {"target": "prod", "outputs": {"prod": output}}),
+    }[setup.place]
+
+
+def source(setup: Any, name: str, rows: Sequence[Row], folder: Path, url: str) -> Row:
+    """Write a table, and tell where it is as a spec does."""
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    if setup.source == "tables":
+        _load(setup.database, name, names, rows, url)
+        return {"relation": name}
+    if setup.source == "ndjson":
+        text = "\n".join(json.dumps(row, ensure_ascii=False, default=str) for row in rows)
+        (folder / f"{name}.ndjson").write_text(text, encoding="utf-8")
+        return {"file": f"{name}.ndjson"}
+    if setup.source in ("csv", "spreadsheet"):
+        spreadsheet = setup.source == "spreadsheet"
+        with (folder / f"{name}.csv").open(
+            "w", encoding="utf-8-sig" if spreadsheet else "utf-8", newline=""
+        ) as file:
+            to = csv.writer(file, delimiter=";" if spreadsheet else ",")
+            to.writerow(names)
+            for row in rows:
+                cells = [str(row[key]) for key in names]
+                if spreadsheet and "score" in row:
+                    cells[names.index("score")] = str(row["score"]).replace(".", ",")
+                to.writerow(cells)
+        return {"file": f"{name}.csv"}
+    if setup.source == "folder" and name == "rankings":
+        for day in {str(row["ds"]) for row in rows}:
+            part = folder / "lake" / f"ds={day}"
+            part.mkdir(parents=True)
+            own = [{k: v for k, v in row.items() if k != "ds"} for row in rows]
+            own = [one for one, row in zip(own, rows, strict=True) if str(row["ds"]) == day]
+            pq.write_table(pa.Table.from_pylist(own), part / "part-0.parquet")
+        return {"file": "lake"}
+    pq.write_table(pa.Table.from_pylist(list(rows)), folder / f"{name}.parquet")
+    return {"file": f"{name}.parquet"}
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, datetime):
+        return "timestamptz" if value.tzinfo else "timestamp"
+    if isinstance(value, date):
+        return "date"
+    if isinstance(value, int):
+        return "bigint"
+    return "double precision" if isinstance(value, float) else "text"
+
+
+def _load(database: str, name: str, names: Sequence[str], rows: Sequence[Row], url: str) -> None:
+    """A table by the database's own driver."""
+    kinds = ", ".join(f"{key} {_type(rows[0][key])}" for key in names)
+    values = [[row[key] for key in names] for row in rows]
+    mark = "%s" if database == "postgres" else "?"
+    insert = f"insert into {name} values ({', '.join([mark] * len(names))})"
+    with connected(url) as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"create table {name} ({kinds})")
+        cursor.executemany(insert, values)
+        connection.commit()
+
+
+class connected:  # noqa: N801 (used as a block)
+    """A database by its own driver, closed behind the block."""
+
+    def __init__(self, url: str) -> None:
+        if url.startswith("duckdb:///"):
+            self._connection: Any = duckdb.connect(url.removeprefix("duckdb:///"))
+        elif url.startswith("sqlite:///"):
+            self._connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        else:
+            import psycopg
+
+            self._connection = psycopg.connect(url)
+
+    def __enter__(self) -> Any:
+        return self._connection
+
+    def __exit__(self, *failure: object) -> None:
+        self._connection.close()
+
+
+def facts(url: str, table: str = "metrics_of_seams", spec: str = "seams") -> dict[Key, Row]:
+    """The rows of a fact table by the database's own driver."""
+    names = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
+    numbers = ("value", "n_queries", "n_skipped", "n_missing")
+    with connected(url) as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"select {', '.join((*names, *numbers))} from {table} where spec = '{spec}'")
+        return keyed(cursor.fetchall())
+
+
+def keyed(rows: Sequence[Sequence[Any]]) -> dict[Key, Row]:
+    """Rows of six keys and four numbers, by their keys."""
+    found: dict[Key, Row] = {}
+    for day, system, segment, value, metric, k, *numbers in rows:
+        own = day if isinstance(day, date) else date.fromisoformat(str(day)[:10])
+        key = (own, system, segment, value, metric, int(k))
+        assert key not in found, f"twice: {key}"
+        found[key] = dict(
+            zip(("value", "n_queries", "n_skipped", "n_missing"), numbers, strict=True)
+        )
+    return found
+
+
+def differences(there: Mapping[Key, Row], wanted: Mapping[Key, Row]) -> list[str]:
+    """What is not the same, in words."""
+    told = [f"too much: {key} {there[key]}" for key in there.keys() - wanted.keys()]
+    told += [f"not there: {key}" for key in wanted.keys() - there.keys()]
+    for key in there.keys() & wanted.keys():
+        for name, value in wanted[key].items():
+            own = there[key][name]
+            if value is None or own is None:
+                same = value is own
+            else:
+                same = abs(own - value) <= 1e-9 * max(1.0, abs(value))
+            if not same:
+                told.append(f"{key} {name}: {own}, should be {value}")
+    return sorted(told)
