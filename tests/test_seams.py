@@ -1,8 +1,8 @@
 """Features put together by lot, through the public commands alone, beside plain Python.
 
-Each setup crosses where rows are, which database holds them, how days and grades are written, how
-the database is named, which days a job does in which order, and where its tables are published. Every
-run takes the setups with the most pairs of choices; `SQLMETRICS_SEED` draws other ones, and
+A setup crosses where rows are, which database holds them, how days and grades are written, how the
+database is named, which days a job does in which order, and where its tables are published. A run
+takes the setups with the most pairs of choices; `SQLMETRICS_SEED` draws other ones, and
 `SQLMETRICS_ALL=1` takes every pair, several times.
 """
 
