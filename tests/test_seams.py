@@ -40,6 +40,14 @@ def draw(module: Any, kind: Any, most: int) -> Iterator[tuple[str, Any]]:
             yield f"{turn}-{number}-{row['source']}-{row['database']}", kind(**row)
 
 
+def grouped(setups: dict[str, Any]) -> list[Any]:
+    """The names, those of a server in its group."""
+    group = {"postgres": [pytest.mark.xdist_group("postgres")]}
+    return [
+        pytest.param(name, marks=group.get(setup.database, ())) for name, setup in setups.items()
+    ]
+
+
 SETUPS = dict(draw(seams, Setup, 14))
 LOGS = dict(draw(click_seams, LogSetup, 8))
 
@@ -59,8 +67,7 @@ def postgres(servers: Any, request: pytest.FixtureRequest) -> Iterator[str]:
         connection.commit()
 
 
-@pytest.mark.xdist_group("postgres")
-@pytest.mark.parametrize("name", SETUPS)
+@pytest.mark.parametrize("name", grouped(SETUPS))
 def test_any_setup_gives_what_plain_python_gives(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -72,8 +79,7 @@ def test_any_setup_gives_what_plain_python_gives(
     Walk(setup, made, stored, tmp_path, chance).all()
 
 
-@pytest.mark.xdist_group("postgres")
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", grouped(LOGS))
 def test_any_click_log_gives_what_plain_python_gives(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
