@@ -22,16 +22,14 @@ def database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
 
 
-def evaluate(name: str, *tables_and_metrics: Any, **given: Any) -> sm.Result:
-    """`sm.evaluate` in the database of this process, for the numbers.
-
-    Looking for bad input costs more than the numbers of small tables. Where it is not the
-    subject, a slice of the evaluations has it, to see that good input is not refused.
+def evaluate(*tables_and_metrics: Any, cell: str = "", **given: Any) -> sm.Result:
+    """`sm.evaluate` in the database of this process.
 
     Args:
-        name: What the slice is chosen by: the cell of a matrix.
         *tables_and_metrics: As `sm.evaluate` takes them.
-        **given: Likewise.
+        cell: Of a matrix of numbers, which. Looking for bad input costs more than the numbers
+            of small tables: a slice of the cells has it, to see that good input is not refused.
+        **given: As `sm.evaluate` takes them.
     """
-    usual = {"connection": database(), "check": keep(f"check {name}", CHECKED)}
-    return sm.evaluate(*tables_and_metrics, **(usual | given))
+    check = not cell or keep(f"check {cell}", CHECKED)
+    return sm.evaluate(*tables_and_metrics, **({"connection": database(), "check": check} | given))

@@ -112,9 +112,9 @@ class Case:
         given = {role: role for role in ROLES if role in rankings[0] and role != "score"}
         given = {"score": "score", "item": "item", "query": "query", "by": self.by} | given
         return evaluate(
-            self.name,
             pa.Table.from_pylist(rankings),
             pa.Table.from_pylist(labels),
+            cell=self.name,
             preset=self.preset,
             items=pa.Table.from_pylist(_catalogue(self.items)) if self.items else None,
             baseline=self.baseline,

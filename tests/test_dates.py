@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from memory import database
+from memory import database, evaluate
 from pairwise import pairs
 from worlds import proof_of
 
@@ -47,11 +47,10 @@ LABELS = [{"q": query, "i": "b", "g": 1} for query in ("shoes", "lamps", "never 
 
 
 def evaluated(**given: Any) -> sm.Result:
-    return sm.evaluate(
+    return evaluate(
         table(RANKINGS, "q", "i", "s", "m", "d", "country"),
         table(LABELS, "q", "i", "g"),
         ["mrr"],
-        connection=database(),
         **(COLUMNS | given),
     )
 
@@ -129,7 +128,7 @@ def test_a_query_that_the_queries_table_lacks_has_no_weight() -> None:
 def test_labels_of_a_day_hold_for_that_day() -> None:
     labels = [{"q": "shoes", "i": "a", "g": 1, "d": DAYS[0]}, *LABELS[:0]]
     labels += [{"q": "shoes", "i": "b", "g": 1, "d": DAYS[1]}]
-    result = sm.evaluate(
+    result = evaluate(
         table(RANKINGS, "q", "i", "s", "m", "d"),
         table(labels, "q", "i", "g", "d"),
         "mrr",
@@ -148,7 +147,7 @@ def test_a_table_joined_with_its_labels() -> None:
     ]
     both = table(joined, "q", "i", "s", "m", "g")
     columns = {key: name for key, name in COLUMNS.items() if key != "date"}
-    result = sm.evaluate(both, None, ["mrr", "num_rel"], **columns)
+    result = evaluate(both, None, ["mrr", "num_rel"], **columns)
     values = {(row["system"], row["metric"]): row["value"] for row in result.to_dicts()}
     assert values == {
         ("old", "mrr"): 0.25,
@@ -169,10 +168,10 @@ def test_where_chooses_rows() -> None:
 def test_texts_become_grades() -> None:
     labels = pa.table({"q": ["shoes", "lamps"], "i": ["b", "b"], "g": ["high", "none"]})
     rankings = table(RANKINGS[:6], "q", "i", "s", "m", "d")
-    result = sm.evaluate(rankings, labels, "cg", grades={"high": 3, "none": 0}, **COLUMNS)
+    result = evaluate(rankings, labels, "cg", grades={"high": 3, "none": 0}, **COLUMNS)
     assert [row["value"] for row in result.to_dicts()] == [1.5, 1.5]
     with pytest.raises(sm.InputError, match="g has no number in grades in 1 row"):
-        sm.evaluate(rankings, labels, "cg", grades={"high": 3}, **COLUMNS)
+        evaluate(rankings, labels, "cg", grades={"high": 3}, **COLUMNS)
 
 
 METRICS = [
@@ -265,11 +264,10 @@ def test_every_policy_against_the_reference(number: int) -> None:
     rows = together(range(number, WORLDS, len(ROWS)), list(DAYS) if dated else [None])
     day = ["d"] if dated else []
     columns = {key: name for key, name in COLUMNS.items() if dated or key != "date"}
-    result = sm.evaluate(
+    result = evaluate(
         table(rows["rankings"], "q", "i", "s", "m", *day),
         table(rows["labels"], "q", "i", "g"),
         METRICS,
-        connection=database(),
         queries=table(rows["queries"], "q", "c", "w", *day),
         weight="w",
         by="c",
