@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from slices import keep
+from slices import kept
 
 
 def long(value: Any, *marks: Any) -> Any:
@@ -22,4 +22,6 @@ def first(count: int, values: Iterable[Any]) -> list[Any]:
 
 def sliced(what: str, share: float, values: Iterable[Any], name: Callable[[Any], str] = str) -> Any:
     """A slice of the values in every run, the others in long ones; see `slices`."""
-    return [one if keep(f"{what} {name(one)}", share) else long(one) for one in values]
+    there = list(values)
+    mine = {name(one) for one in kept(what, there, share, name)}
+    return [one if name(one) in mine else long(one) for one in there]
