@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
+from memory import database, evaluate
+from pairwise import pairs
+from slices import kept
 
 import sqlmetrics as sm
 from sqlmetrics.catalog import listed
@@ -159,7 +162,7 @@ def test_bad_input_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     case = CASES[name]
     monkeypatch.chdir(FOLDER)
     with pytest.raises(sm.SqlmetricsError) as caught:
-        sm.evaluate(case.rankings, case.labels, case.metrics, **case.options)
+        evaluate(case.rankings, case.labels, case.metrics, **case.options)
     assert (type(caught.value), caught.value.exit_code) == (case.error, 2)
     assert str(caught.value) == golden(name, str(caught.value))
 
@@ -215,30 +218,30 @@ TYPED = {
 }
 
 
-@pytest.mark.parametrize("case", TYPED)
-@pytest.mark.parametrize("frame", ["pandas", "table"])
+@pytest.mark.parametrize(
+    ("case", "frame"),
+    [(case, frame) for case in TYPED for frame in kept(f"typed {case}", ("pandas", "table"), 0.3)],
+)
 def test_typed_values_are_checked_too(case: str, frame: str) -> None:
     bad, message = TYPED[case]
     rows = pa.Table.from_pylist([GOOD | bad])
     rankings = rows.select(["query_id", "item_id", "score", "rank", "weight"])
     labels = rows.select(["query_id", "item_id", "grade"])
     options = {"weight": "weight"} | ({"rank": "rank"} if "rank" in bad else {})
-    with duckdb.connect() as connection:  # a NaN of pandas is a NULL
-        sources: list[Any] = [rankings, labels]
-        if frame == "pandas":
-            sources = [table.to_pandas() for table in sources]
-        else:
-            sources = [
-                table_of(connection, name, rows) for name, rows in zip("rl", sources, strict=True)
-            ]
-        with pytest.raises(sm.InputError, match=message):
-            sm.evaluate(*sources, "mrr", connection=connection, **options)
+    sources: list[Any] = [rankings, labels]
+    if frame == "pandas":  # a NaN of pandas is a NULL
+        sources = [table.to_pandas() for table in sources]
+    else:
+        sources = [table_of(name, rows) for name, rows in zip("rl", sources, strict=True)]
+    with pytest.raises(sm.InputError, match=message):
+        evaluate(*sources, "mrr", **options)
+    database().execute("drop table if exists r; drop table if exists l")
 
 
-def table_of(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> str:
-    connection.register("given", rows)
-    connection.execute(f"create table {name} as from given")
-    connection.unregister("given")
+def table_of(name: str, rows: pa.Table) -> str:
+    database().register("given", rows)
+    database().execute(f"create or replace table {name} as from given")
+    database().unregister("given")
     return name
 
 
@@ -246,14 +249,14 @@ def table_of(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -
 def test_what_is_no_table(given: object) -> None:
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
     with pytest.raises((sm.InputError, sm.SpecError), match=r"rankings|data in memory"):
-        sm.evaluate(given, labels, "mrr")
+        evaluate(given, labels, "mrr")
 
 
 def test_a_frame_of_mixed_ids_names_its_column() -> None:
     mixed = pd.DataFrame({"query_id": ["q", 1], "item_id": ["a", "b"], "score": [2.0, 1.0]})
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
     with pytest.raises(sm.InputError, match="query_id"):
-        sm.evaluate(mixed, labels, "mrr")
+        evaluate(mixed, labels, "mrr")
 
 
 TWICE = (["query_id", "item_id", "score", "score"], ["query_id", "item_id", "Score", "score"])
@@ -275,7 +278,7 @@ def test_a_column_that_is_there_twice(form: str, columns: list[str], tmp_path: P
         arrow_csv.write_csv(rows, source)
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
     with pytest.raises(sm.InputError, match="score"):
-        sm.evaluate(source, labels, "mrr")
+        evaluate(source, labels, "mrr")
 
 
 # Files that are bad far from their start
@@ -299,7 +302,7 @@ def test_a_bad_line_late_in_a_file(
     Path("late.csv").write_bytes(text.encode("latin-1"))
     labels = pa.table({"query_id": ["q"], "item_id": ["i1"], "grade": [1]})
     with pytest.raises(sm.InputError, match=r"late\.csv[\s\S]*30,?002"):
-        sm.evaluate("late.csv", labels, "mrr")
+        evaluate("late.csv", labels, "mrr")
 
 
 def test_a_folder_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +311,7 @@ def test_a_folder_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     Path("runs/a.csv").write_text("query_id,item_id,score\nq,a,1\n")
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
     with pytest.raises(sm.InputError, match=r"folder|directory"):
-        sm.evaluate("runs", labels, "mrr")
+        evaluate("runs", labels, "mrr")
 
 
 def test_files_of_a_glob_must_have_the_same_columns(
@@ -320,7 +323,7 @@ def test_files_of_a_glob_must_have_the_same_columns(
         pq.write_table(part, f"{number}.parquet")
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
     with pytest.raises(sm.InputError, match=r"1\.parquet"):
-        sm.evaluate("*.parquet", labels, "mrr")
+        evaluate("*.parquet", labels, "mrr")
 
 
 @pytest.mark.parametrize("name", ["nope.csv", "nope.parquet", "nope.run", "nope.tsv.gz"])
@@ -328,7 +331,7 @@ def test_a_path_that_is_not_there(name: str) -> None:
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
     for given in (name, Path(name)):
         with pytest.raises(sm.InputError, match=name) as caught:
-            sm.evaluate(given, labels, "mrr")
+            evaluate(given, labels, "mrr")
         assert "\n" not in str(caught.value)
         assert "read_" not in str(caught.value)
 
@@ -370,7 +373,7 @@ POLICIES = [
 def test_a_policy_lets_it_pass(
     rankings: str, labels: str, options: Options, text: str, value: float
 ) -> None:
-    result = sm.evaluate(str(FOLDER / rankings), str(FOLDER / labels), text, **options)
+    result = evaluate(str(FOLDER / rankings), str(FOLDER / labels), text, **options)
     assert result[text] == pytest.approx(value, abs=1e-12)
 
 
@@ -387,10 +390,11 @@ def test_no_metric_above_1(rankings: str, labels: str) -> None:
     """A plain join over repeated rows would give a recall and an NDCG above 1."""
     assert {"ndcg@3", "recall@3", "precision@3", "ap@3", "auc"} <= set(BOUNDED)
     items = {*arrow_csv.read_csv(FOLDER / rankings)["item_id"].to_pylist()}
-    result = sm.evaluate(
+    result = evaluate(
         str(FOLDER / rankings),
         str(FOLDER / labels),
         BOUNDED,
+        cell=f"bounded {rankings} {labels}",
         duplicate_rankings="best_score",
         duplicate_labels="max_grade",
         items=pa.table({"item_id": sorted(items)}),
@@ -402,15 +406,18 @@ def test_no_metric_above_1(rankings: str, labels: str) -> None:
         assert [name for name, value in known.items() if not 0 <= value <= 1 + 1e-12] == []
 
 
-@pytest.mark.parametrize("writer", ["pyarrow", "polars"])
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize("column", ["score", "grade", "weight"])
-def test_parquet_statistics_do_not_hide_bad_numbers(
-    tmp_path: Path, writer: str, bad: float, column: str
-) -> None:
+STATISTICS = pairs(
+    lambda row: (row["column"], row["bad"]) != ("score", math.inf),  # is a score: it sorts
+    writer=["pyarrow", "polars"],
+    bad=[math.nan, math.inf],
+    column=["score", "grade", "weight"],
+)
+
+
+@pytest.mark.parametrize("row", STATISTICS, ids=lambda row: "-".join(map(str, row.values())))
+def test_parquet_statistics_do_not_hide_bad_numbers(tmp_path: Path, row: Mapping[str, Any]) -> None:
     """Statistics leave NaN out, so that a filter may be answered without reading a row."""
-    import polars as pl
-    import pyarrow.parquet as pq
+    writer, bad, column = row["writer"], row["bad"], row["column"]
 
     values = {"score": [3.0, 2.0, 1.0], "grade": [1.0, 0.0, 2.0], "weight": [1.0, 1.0, 1.0]}
     values[column] = [*values[column][:2], bad]
@@ -422,7 +429,5 @@ def test_parquet_statistics_do_not_hide_bad_numbers(
             pl.from_arrow(table).write_parquet(path)
         else:
             pq.write_table(table, path)
-    if column == "score" and bad == float("inf"):
-        return  # an infinite score is a score: it sorts
     with pytest.raises(sm.InputError, match=rf"{column} is .*in 1 row\n.*\n  q .*(nan|inf)"):
-        sm.evaluate(tmp_path / "runs.parquet", tmp_path / "truth.parquet", "ndcg", weight="weight")
+        evaluate(tmp_path / "runs.parquet", tmp_path / "truth.parquet", "ndcg", weight="weight")

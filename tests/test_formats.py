@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from memory import evaluate
+from slices import kept
 
 import sqlmetrics as sm
 from sqlmetrics.spec import Spec
@@ -89,9 +91,12 @@ def _rounded(value: Any) -> Any:
 
 
 @cache
-def expected(kind: str) -> list[Row]:
-    """What plain rows of Arrow give, with ids that are texts."""
-    tables = [pa.Table.from_pylist(as_text(rows)) for rows in (rankings_of(kind), labels_of(kind))]
+def expected(kind: str, *, binary: bool = False) -> list[Row]:
+    """What plain rows of Arrow give, with ids that are texts; grades are 1 if binary."""
+    labels = labels_of(kind)
+    if binary:
+        labels = [row | {"grade": 1} for row in labels if row["grade"]]
+    tables = [pa.Table.from_pylist(as_text(rows)) for rows in (rankings_of(kind), labels)]
     return numbers(sm.evaluate(*tables, METRICS))
 
 
@@ -295,34 +300,27 @@ FORMATS: Mapping[str, tuple[Callable[[Rows, str, Path], Any], Sequence[str]]] = 
 BY_PLACE = {"dict of dicts", "named tuples", "tuples", "generator"}
 """These hold one value an item, whatever it is called."""
 
-MATRIX = [
-    pytest.param(put, kind, order, id=f"{name}-{kind}-{order}")
-    for name, (put, kinds) in FORMATS.items()
-    for kind in kinds
-    for order in ("score", "rank")
-    if order == "score" or name not in BY_PLACE
-]
+
+def _cells(name: str, kinds: Sequence[str]) -> Iterator[Any]:
+    """A format with every kind of ids, by scores and by ranks in turn; a slice of them."""
+    orders = ("score",) if name in BY_PLACE else ("score", "rank")
+    cells = [(kind, orders[place % len(orders)]) for place, kind in enumerate(kinds)]
+    if len(cells) < len(orders):
+        cells.append((kinds[0], "rank"))
+    for kind, order in kept(f"format {name}", cells, 0.4):
+        yield pytest.param(name, kind, order, id=f"{name}-{kind}-{order}")
 
 
-@pytest.fixture(scope="module")
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """One database for all that is only read."""
-    with duckdb.connect() as one:
-        yield one
+MATRIX = [cell for name, (_, kinds) in FORMATS.items() for cell in _cells(name, kinds)]
 
 
-@pytest.mark.parametrize(("put", "kind", "order"), MATRIX)
-def test_a_format_changes_no_number(
-    put: Callable[..., Any],
-    kind: str,
-    order: str,
-    tmp_path: Path,
-    connection: duckdb.DuckDBPyConnection,
-) -> None:
+@pytest.mark.parametrize(("name", "kind", "order"), MATRIX)
+def test_a_format_changes_no_number(name: str, kind: str, order: str, tmp_path: Path) -> None:
+    put, _ = FORMATS[name]
     other = "score" if order == "rank" else "rank"
     rankings = put(without(rankings_of(kind), other), "rankings", tmp_path)
     labels = put(labels_of(kind), "labels", tmp_path)
-    result = sm.evaluate(rankings, labels, METRICS, connection=connection, **{order: order})
+    result = evaluate(rankings, labels, METRICS, cell=f"{name} {kind}", **{order: order})
     assert numbers(result) == expected(kind)
 
 
@@ -343,25 +341,26 @@ IN_ORDER: Mapping[str, Callable[[Rows, str, Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", TYPED)
-@pytest.mark.parametrize("form", IN_ORDER)
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [(form, kind) for form in IN_ORDER for kind in kept(f"in order {form}", TYPED, 0.4)],
+)
 def test_the_order_of_a_list_is_its_rank(form: str, kind: str, tmp_path: Path) -> None:
     """Lists of relevant items have no grades: each is 1, as in rows with grade 1."""
     put = IN_ORDER[form]
     ranked = put(without(rankings_of(kind), "score", "rank"), "rankings", tmp_path)
     relevant = [row for row in labels_of(kind) if row["grade"]]
     labels = put(without(relevant, "grade"), "labels", tmp_path)
-    ones = [row | {"grade": 1} for row in as_text(relevant)]
-    plain = pa.Table.from_pylist(as_text(rankings_of(kind))), pa.Table.from_pylist(ones)
-    assert numbers(sm.evaluate(ranked, labels, METRICS)) == numbers(sm.evaluate(*plain, METRICS))
+    result = evaluate(ranked, labels, METRICS, cell=f"in order {form} {kind}")
+    assert numbers(result) == expected(kind, binary=True)
 
 
 def test_labels_may_be_sets() -> None:
     truth = {query: {"a", "b"} for query in "qr"}
     run = {"q": ["x", "b"], "r": ["a"]}
-    assert sm.evaluate(run, truth, "mrr")["mrr"] == pytest.approx(3 / 4)
+    assert evaluate(run, truth, "mrr")["mrr"] == pytest.approx(3 / 4)
     frozen = {query: frozenset(items) for query, items in truth.items()}
-    assert sm.evaluate(run, frozen, "recall@5")["recall@5"] == pytest.approx(1 / 2)
+    assert evaluate(run, frozen, "recall@5")["recall@5"] == pytest.approx(1 / 2)
 
 
 # JSON
@@ -375,14 +374,14 @@ def test_integers_of_json_are_unharmed(tmp_path: Path) -> None:
     text = f'{{"query_id": 1, "item_id": {large}, "score": 1}}\n'
     run = text_file(tmp_path / "run.jsonl", text)
     labels = {"1": {str(large): 1, str(large + 1): 1}}
-    assert sm.evaluate(run, labels, "recall@5")["recall@5"] == 0.5
+    assert evaluate(run, labels, "recall@5")["recall@5"] == 0.5
 
 
 def test_a_key_that_is_missing_is_null(tmp_path: Path) -> None:
     rows = [{"query_id": "q", "item_id": "a", "score": 1}, {"query_id": "q", "item_id": "b"}]
     run = text_file(tmp_path / "run.json", json.dumps(rows))
     with pytest.raises(sm.InputError, match="score is NULL in 1 row"):
-        sm.evaluate(run, LABELS, "mrr")
+        evaluate(run, LABELS, "mrr")
 
 
 def test_a_key_may_come_late(tmp_path: Path) -> None:
@@ -390,7 +389,7 @@ def test_a_key_may_come_late(tmp_path: Path) -> None:
     rows.append({"query_id": "q", "item_id": "b", "score": -1, "country": "de"})
     run = text_file(tmp_path / "run.jsonl", lines_of(rows))
     with pytest.raises(sm.InputError, match="country varies"):
-        sm.evaluate(run, LABELS, "mrr", by="country")
+        evaluate(run, LABELS, "mrr", by="country")
 
 
 JSON = {
@@ -409,7 +408,7 @@ JSON = {
 def test_json_that_is_refused(name: str, tmp_path: Path) -> None:
     text, message = JSON[name]
     with pytest.raises(sm.InputError, match=message):
-        sm.evaluate(text_file(tmp_path / f"{name}.jsonl", text), LABELS, "mrr")
+        evaluate(text_file(tmp_path / f"{name}.jsonl", text), LABELS, "mrr")
 
 
 # Folders and globs
@@ -424,7 +423,7 @@ def test_a_folder_of_days(tmp_path: Path) -> None:
         parquet_file(tmp_path / "logs" / f"ds={day}" / "model=007" / "x.parquet", rows)
     for given in ("logs", "logs/", "logs/ds=*", "logs/ds=*/*/*.parquet", "logs/**/*.parquet"):
         path = f"{tmp_path}/{given}"
-        result = sm.evaluate(path, LABELS, "mrr", rank="rank", date="ds", system="model")
+        result = evaluate(path, LABELS, "mrr", rank="rank", date="ds", system="model")
         found = {(str(r["metric_date"]), r["system"], r["value"]) for r in result.to_dicts()}
         assert found == {("2026-03-01", "007", 0.5), ("2026-03-02", "007", 1)}
 
@@ -439,7 +438,7 @@ def test_names_of_folders_are_texts_as_they_are_written(form: str, tmp_path: Pat
         path = tmp_path / f"system={system}" / f"x.{form}"
         path.parent.mkdir()
         write(path, rows)
-    result = sm.evaluate(str(tmp_path / "*" / f"*.{form}"), LABELS, "mrr", system="system")
+    result = evaluate(str(tmp_path / "*" / f"*.{form}"), LABELS, "mrr", system="system")
     assert [row["system"] for row in result.to_dicts()] == ["007", "07", "1e3", "2026-01-01"]
 
 
@@ -483,7 +482,7 @@ FOLDERS = {
 def test_a_folder_that_is_refused(name: str, tmp_path: Path) -> None:
     broken_folder(name, tmp_path)
     with pytest.raises(sm.InputError, match=FOLDERS[name]):
-        sm.evaluate(tmp_path, LABELS, "mrr")
+        evaluate(tmp_path, LABELS, "mrr")
 
 
 def test_a_backslash_in_a_file_of_a_glob(tmp_path: Path) -> None:
@@ -491,7 +490,7 @@ def test_a_backslash_in_a_file_of_a_glob(tmp_path: Path) -> None:
     for name in ("a", "b\\c"):
         csv_file(tmp_path / f"{name}.csv", [{"query_id": "q", "item_id": name, "score": 1}])
     with pytest.raises(sm.InputError, match="backslash in its name"):
-        sm.evaluate(f"{tmp_path}/*.csv", LABELS, "mrr")
+        evaluate(f"{tmp_path}/*.csv", LABELS, "mrr")
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -502,7 +501,7 @@ def test_a_column_that_a_file_of_a_glob_has_not(form: str, short: int, tmp_path:
         rows = [{"query_id": "q", "item_id": f"i{number}", "score": 1.0}]
         write(tmp_path / f"{number:02}.{form}", without(rows, "score" if number == short else ""))
     with pytest.raises(sm.InputError, match=rf"{short:02}\.{form}[\s\S]*score"):
-        sm.evaluate(str(tmp_path / f"*.{form}"), LABELS, "mrr")
+        evaluate(str(tmp_path / f"*.{form}"), LABELS, "mrr")
 
 
 def test_types_of_files_may_differ(tmp_path: Path) -> None:
@@ -510,7 +509,7 @@ def test_types_of_files_may_differ(tmp_path: Path) -> None:
     parquet_file(tmp_path / "1.parquet", [{"query_id": 1, "item_id": 7, "score": 2}])
     parquet_file(tmp_path / "2.parquet", [{"query_id": "01", "item_id": "007", "score": 2.5}])
     parquet_file(tmp_path / "3.parquet", [{"query_id": "1", "item_id": "007", "score": 2.25}])
-    result = sm.evaluate(str(tmp_path / "*.parquet"), {1: {"7": 1}, "01": {"007": 1}}, "mrr")
+    result = evaluate(str(tmp_path / "*.parquet"), {1: {"7": 1}, "01": {"007": 1}}, "mrr")
     assert result.per_query()["mrr"].to_pylist() == [1, 0.5]
 
 
@@ -519,12 +518,11 @@ def test_files_of_a_glob_are_in_the_order_of_their_names(form: str, tmp_path: Pa
     writers = {"csv": csv_file, "parquet": parquet_file}
     write = writers.get(form, lambda path, rows: text_file(path, lines_of(rows)))
     for number in reversed(range(12)):
-        rows = [{"query_id": "q", "item_id": f"i{number}", "score": 1.0}]
+        rows = [{"query_id": q, "item_id": f"i{number}", "score": 1.0} for q in "pqr"]
         write(tmp_path / f"{number}.{form}", rows)
-    for place, name in ((1, "0"), (4, "11"), (12, "9")):
-        labels = {"q": [f"i{name}"]}
-        found = sm.evaluate(str(tmp_path / f"*.{form}"), labels, "first_rank", ties="input_order")
-        assert found["first_rank"] == place
+    labels = {"p": ["i0"], "q": ["i11"], "r": ["i9"]}
+    result = evaluate(str(tmp_path / f"*.{form}"), labels, "first_rank", ties="input_order")
+    assert result.per_query()["first_rank"].to_pylist() == [1, 4, 12]
 
 
 # Lists
@@ -536,12 +534,12 @@ def one_list(**columns: Any) -> pa.Table:
 
 def test_scores_in_a_list_order_it() -> None:
     run = one_list(item_id=["a", "b"], score=[1.0, 2.0])
-    assert sm.evaluate(run, LABELS, "mrr")["mrr"] == 1
+    assert evaluate(run, LABELS, "mrr")["mrr"] == 1
     ranks = one_list(item_id=["a", "b"], place=[2, 1])
-    assert sm.evaluate(ranks, LABELS, "mrr", rank="place")["mrr"] == 1
+    assert evaluate(ranks, LABELS, "mrr", rank="place")["mrr"] == 1
     equal = one_list(item_id=["b", "a"], score=[1.0, 1.0])
-    assert sm.evaluate(equal, LABELS, "mrr")["mrr"] == 0.5
-    assert sm.evaluate(equal, LABELS, "mrr", ties="input_order")["mrr"] == 1
+    assert evaluate(equal, LABELS, "mrr")["mrr"] == 0.5
+    assert evaluate(equal, LABELS, "mrr", ties="input_order")["mrr"] == 1
 
 
 def test_lists_have_names_of_their_own() -> None:
@@ -549,20 +547,20 @@ def test_lists_have_names_of_their_own() -> None:
     truth = one_list(relevant=["b", "c"], gains=[2, 1], missing_values=7)
     names = {"item": "relevant", "grade": "gains"}
     options = {"item": "Ranked Items", "label_columns": names, "by": "list_rank"}
-    result = sm.evaluate(run, truth, ["cg@5", "mrr"], **options)
+    result = evaluate(run, truth, ["cg@5", "mrr"], **options)
     assert {row["value"] for row in result.to_dicts() if row["metric"] == "mrr"} == {1}
 
 
 def test_a_grade_may_hold_for_a_whole_list() -> None:
     truth = pa.table({"query_id": ["q", "q"], "item_id": [["a"], ["b", "c"]], "grade": [0, 2]})
-    assert sm.evaluate({"q": ["b", "a", "c"]}, truth, "cg@5")["cg@5"] == 4
+    assert evaluate({"q": ["b", "a", "c"]}, truth, "cg@5")["cg@5"] == 4
 
 
 def test_lists_of_any_kind() -> None:
     kinds = (pa.large_list(pa.string()), pa.list_(pa.string(), 2), pa.list_view(pa.string()))
     for kind in (*kinds, pa.list_(pa.dictionary(pa.int8(), pa.string()))):
         run = pa.table({"query_id": ["q"], "item_id": pa.array([["a", "b"]], kind)})
-        assert sm.evaluate(run, LABELS, "mrr")["mrr"] == 0.5
+        assert evaluate(run, LABELS, "mrr")["mrr"] == 0.5
 
 
 def test_lists_in_a_table_of_a_database() -> None:
@@ -572,7 +570,7 @@ def test_lists_in_a_table_of_a_database() -> None:
         )
         options = {"item": "items", "label_columns": {"item": "item_id"}, "system": "system"}
         for given in ("runs", "select * from runs"):
-            result = sm.evaluate(given, LABELS, "mrr", connection=connection, **options)
+            result = evaluate(given, LABELS, "mrr", connection=connection, **options)
             assert result["mrr"] == 0.5
 
 
@@ -580,10 +578,10 @@ def test_an_empty_list_is_a_query_without_rows() -> None:
     """It is missing, and counts as an empty list; labels without an item are none."""
     run = {"q": ["b"], "r": []}
     truth: dict[str, list[str]] = {"q": ["b"], "r": ["b"], "s": []}
-    (row,) = sm.evaluate(run, truth, "mrr").to_dicts()
+    (row,) = evaluate(run, truth, "mrr").to_dicts()
     assert (row["value"], row["n_queries"], row["n_missing"]) == (0.5, 2, 1)
     typed = pa.table({"query_id": ["q", "r"], "item_id": [["b"], []], "score": [[1.0], []]})
-    assert sm.evaluate(typed, truth, "mrr")["mrr"] == 0.5
+    assert evaluate(typed, truth, "mrr")["mrr"] == 0.5
 
 
 BAD_LISTS: Mapping[str, tuple[Any, Any, str]] = {
@@ -624,19 +622,19 @@ BAD_LISTS: Mapping[str, tuple[Any, Any, str]] = {
 def test_lists_that_are_refused(name: str) -> None:
     run, truth, message = BAD_LISTS[name]
     with pytest.raises(sm.InputError, match=message):
-        sm.evaluate(run, truth, "mrr")
+        evaluate(run, truth, "mrr")
 
 
 def test_a_score_that_is_named_must_be_there() -> None:
     with pytest.raises(sm.InputError, match="unknown column 'relevance_score'"):
-        sm.evaluate(one_list(item_id=["a"]), LABELS, "mrr", score="relevance_score")
+        evaluate(one_list(item_id=["a"]), LABELS, "mrr", score="relevance_score")
     with pytest.raises(sm.InputError, match="unknown column 'gain'"):
-        sm.evaluate({"q": ["a"]}, one_list(item_id=["a"]), "mrr", label_columns={"grade": "gain"})
+        evaluate({"q": ["a"]}, one_list(item_id=["a"]), "mrr", label_columns={"grade": "gain"})
 
 
 def test_an_item_twice_in_a_list_counts_at_its_best_rank() -> None:
     run = {"q": ["a", "b", "a"]}
-    assert sm.evaluate(run, LABELS, "mrr", duplicate_rankings="best_score")["mrr"] == 0.5
+    assert evaluate(run, LABELS, "mrr", duplicate_rankings="best_score")["mrr"] == 0.5
 
 
 def lists_in_csv(path: Path, rows: Rows) -> Path:
@@ -712,15 +710,13 @@ BAD_DATA: Mapping[str, tuple[Any, str]] = {
 def test_data_that_is_refused(name: str) -> None:
     data, message = BAD_DATA[name]
     with pytest.raises(sm.InputError, match=message):
-        sm.evaluate(data, LABELS, "mrr")
+        evaluate(data, LABELS, "mrr")
 
 
 def test_ids_of_a_dict_may_be_of_both_types() -> None:
     run = {7: {"a": 2, 1: 1}, "8": {2**70: 1}}
     truth = {"7": {"1": 1}, 8: [str(2**70)]}
-    assert (
-        sm.evaluate(run, {q: dict.fromkeys(v, 1) for q, v in truth.items()}, "mrr")["mrr"] == 0.75
-    )
+    assert evaluate(run, {q: dict.fromkeys(v, 1) for q, v in truth.items()}, "mrr")["mrr"] == 0.75
 
 
 def test_a_dict_has_the_names_of_the_columns() -> None:
@@ -728,24 +724,24 @@ def test_a_dict_has_the_names_of_the_columns() -> None:
     labels = LABELS.rename_columns(["qid", "sku", "gain"])
     names = {"query": "qid", "item": "sku", "grade": "gain"}
     for run in ({"q": ["a", "b"]}, {"q": {"a": 2, "b": 1}}, RUN, [ScoredDoc(*row) for row in RUN]):
-        assert sm.evaluate(run, labels, "mrr", **names)["mrr"] == 0.5
+        assert evaluate(run, labels, "mrr", **names)["mrr"] == 0.5
     run = {"q": {"a": 2, "b": 1}}
-    assert sm.evaluate(run, labels, "mrr", score="s", **names)["mrr"] == 0.5
+    assert evaluate(run, labels, "mrr", score="s", **names)["mrr"] == 0.5
 
 
 def test_rows_of_python_keep_their_order_and_their_columns() -> None:
     run = [{"query_id": "q", "item_id": i, "score": 1, "country": "de"} for i in "ba"]
-    result = sm.evaluate(run, LABELS, "mrr", ties="input_order", by="country")
+    result = evaluate(run, LABELS, "mrr", ties="input_order", by="country")
     assert {row["value"] for row in result.to_dicts()} == {1}
     in_order = {"q": {"b": 1, "a": 1}}
-    assert sm.evaluate(in_order, LABELS, "mrr", ties="input_order")["mrr"] == 1
+    assert evaluate(in_order, LABELS, "mrr", ties="input_order")["mrr"] == 1
 
 
 def test_what_is_given_stays_as_it_is() -> None:
     run: dict[Any, Any] = {7: [1, "b"]}
     rows = [{"query_id": 7, "doc_id": 1, "score": 1.0}]
-    sm.evaluate(run, {7: ["b"]}, "mrr")
-    sm.evaluate(rows, {7: [1]}, "mrr")
+    evaluate(run, {7: ["b"]}, "mrr")
+    evaluate(rows, {7: [1]}, "mrr")
     assert run == {7: [1, "b"]}
     assert rows == [{"query_id": 7, "doc_id": 1, "score": 1.0}]
 
@@ -753,12 +749,12 @@ def test_what_is_given_stays_as_it_is() -> None:
 def test_a_dataset_of_files(tmp_path: Path) -> None:
     as_folder(rankings_of("texts"), "rankings", tmp_path)
     run = ds.dataset(tmp_path / "rankings", format="parquet")
-    assert numbers(sm.evaluate(run, labels_of("texts"), METRICS)) == expected("texts")
+    assert numbers(evaluate(run, labels_of("texts"), METRICS)) == expected("texts")
 
 
 def test_labels_that_stand_in_lists_of_rankings() -> None:
     run = one_list(item_id=["a", "b", "c"], grade=[0, 1, None])
-    result = sm.evaluate(run, None, ["mrr", "num_rel", "num_ret"])
+    result = evaluate(run, None, ["mrr", "num_rel", "num_ret"])
     assert [result[name] for name in ("mrr", "num_rel", "num_ret")] == [0.5, 1, 3]
 
 
@@ -766,8 +762,8 @@ def test_an_empty_list_is_refused_where_it_cannot_be_told_from_a_missing_one() -
     """It leaves no row: the same as an empty list by missing=zero, and wrong by anything else."""
     runs = {"q1": ["a"], "q2": []}
     labels = {"q1": ["a"], "q2": ["b"]}
-    assert sm.evaluate(runs, labels, "mrr")["mrr"] == 0.5
+    assert evaluate(runs, labels, "mrr")["mrr"] == 0.5
     for options in ({"missing": "drop"}, {"average_over": "common"}):
         with pytest.raises(sm.InputError, match="cannot be told from missing ones: 1"):
-            sm.evaluate(runs, labels, "mrr", **options)
-    assert sm.evaluate({"q1": ["a"]}, labels, "mrr", missing="drop")["mrr"] == 1.0
+            evaluate(runs, labels, "mrr", **options)
+    assert evaluate({"q1": ["a"]}, labels, "mrr", missing="drop")["mrr"] == 1.0

@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory import database, evaluate
+from slices import keep, kept
 
 import sqlmetrics as sm
 from sqlmetrics.inputs.sources import relation_of
@@ -119,18 +122,53 @@ SIMPLE_RANKED = numbers(sm.evaluate(SIMPLE[0], SIMPLE[1][:-1], METRICS))
 """The numbers without the label of the query that has no list."""
 
 
-@pytest.fixture
-def connection() -> Iterator[Connection]:
-    """A user's database."""
+@pytest.fixture(scope="module")
+def own() -> Iterator[Connection]:
+    """A user's database: settings are put back, and what was made is dropped, after each test."""
     with duckdb.connect(config={"threads": 1}) as one:
         yield one
 
 
+@pytest.fixture
+def connection(own: Connection) -> Iterator[Connection]:
+    """A user's database with nothing in it."""
+    before = settings_of(own)
+    yield own
+    with suppress(duckdb.Error):
+        own.execute("rollback")
+    for name, value in set(before) - set(settings_of(own)):
+        own.execute(f"set {name} = '{value}'")
+    clear(own)
+    assert settings_of(own) == before
+
+
+def clear(connection: Connection) -> None:
+    """Drop all tables, views and schemas, and let go of other databases."""
+    names = (
+        "select 'view', database_name, schema_name, view_name from duckdb_views() "
+        "where not internal union all "
+        "select 'table', database_name, schema_name, table_name from duckdb_tables()"
+    )
+    for kind, *place in connection.execute(names).fetchall():
+        connection.execute(f"drop {kind} " + ".".join(map(quoted, place)))
+    for (name,) in connection.execute(
+        "select database_name from duckdb_databases() where not internal"
+    ).fetchall():
+        if name != "memory":
+            connection.execute(f"detach {quoted(name)}")
+    names = "select schema_name from duckdb_schemas() where not internal and schema_name <> 'main'"
+    for (name,) in connection.execute(names).fetchall():
+        connection.execute(f"drop schema {quoted(name)} cascade")
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 @pytest.fixture(scope="module")
-def shared_connection() -> Iterator[Connection]:
+def shared_connection() -> Connection:
     """A database that holds nothing, for all tests that put nothing there."""
-    with duckdb.connect() as one:
-        yield one
+    return database()
 
 
 # Formats
@@ -267,26 +305,26 @@ FORMATS = {
     "arrow reader": Format(as_reader),
 }
 
-MATRIX = [
-    pytest.param(form, order, kinds, id=f"{name}-{order}-{ids}")
-    for name, form in FORMATS.items()
-    for order in ("score", "rank")
-    for ids, kinds in (("texts", TEXTS), ("integers", INTEGERS))
-    if order == "score" or (form.ranks and ids == "texts")
-]
+
+def _cells(name: str) -> Iterator[Any]:
+    """A format by scores and by ranks, with ids that are texts and integers; a slice of them."""
+    cells = [("score", "integers"), ("rank" if FORMATS[name].ranks else "score", "texts")]
+    for order, ids in kept(f"format {name}", cells, 0.5):
+        yield pytest.param(name, order, ids, id=f"{name}-{order}-{ids}")
 
 
-@pytest.mark.parametrize(("form", "order", "kinds"), MATRIX)
+@pytest.mark.parametrize(("name", "order", "ids"), [c for name in FORMATS for c in _cells(name)])
 def test_a_format_changes_no_number(
-    form: Format, order: str, kinds: Mapping[str, Ids], tmp_path: Path, connection: Connection
+    name: str, order: str, ids: str, tmp_path: Path, connection: Connection
 ) -> None:
+    form, kinds = FORMATS[name], TEXTS if ids == "texts" else INTEGERS
     held = {kind: ids for kind, ids in kinds.items() if kind not in form.cannot}
     rankings, labels = (
         form.put(rows, role, tmp_path, connection)
         for rows, role in zip(tables_of(held), ("rankings", "labels"), strict=True)
     )
-    result = sm.evaluate(rankings, labels, METRICS, connection=connection, **{order: order})
-    assert numbers(result) == expected(held)
+    given = {"connection": connection, "cell": f"input {name} {ids}", order: order}
+    assert numbers(evaluate(rankings, labels, METRICS, **given)) == expected(held)
 
 
 def test_the_ids_of_the_matrix_are_all_different() -> None:
@@ -341,13 +379,12 @@ def read_back(path: str | Path, connection: Connection) -> list[tuple[Any, ...]]
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n \t\n", "  \n", "\r"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_line_ends_of_trec_files(
-    start: str, end: str, tmp_path: Path, shared_connection: Connection
-) -> None:
+def test_line_ends_of_trec_files(start: str, end: str, tmp_path: Path) -> None:
     run, qrels = tmp_path / "run", tmp_path / "qrels"
     run.write_bytes(f"{start}q Q0 a 1 2.5 r{end}q\tQ0\t b 2 1e-3 r{end}".encode())
     qrels.write_bytes(f"{start}q 0 b 1{end}".encode())
-    assert sm.evaluate(run, qrels, "mrr", connection=shared_connection)["mrr"] == 0.5
+    found = evaluate(run, qrels, "mrr", cell=f"lines {start!r} {end!r}")
+    assert found["mrr"] == 0.5
 
 
 def test_lines_of_a_trec_file_may_end_differently(tmp_path: Path) -> None:
@@ -381,7 +418,7 @@ TYPES = (
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_types_of_ids(kind: pa.DataType, shared_connection: Connection) -> None:
+def test_types_of_ids(kind: pa.DataType) -> None:
     """A type may differ between the tables, as long as the text is the same."""
     rankings, labels = tables_of(INTEGERS)
     for column in ("query_id", "item_id"):
@@ -389,7 +426,7 @@ def test_types_of_ids(kind: pa.DataType, shared_connection: Connection) -> None:
         texts = rankings[column].cast(pa.string())
         typed = texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts.cast(kind)
         rankings = rankings.set_column(place, column, typed)
-    result = sm.evaluate(rankings, labels, METRICS, connection=shared_connection)
+    result = evaluate(rankings, labels, METRICS, cell=f"type of ids {kind}")
     assert numbers(result) == expected(INTEGERS)
 
 
@@ -398,12 +435,12 @@ def test_pandas_types_of_ids(kind: str) -> None:
     frames = [table.to_pandas() for table in SIMPLE]
     for frame in frames:
         frame[["query_id", "item_id"]] = frame[["query_id", "item_id"]].astype(kind)
-    assert numbers(sm.evaluate(*frames, METRICS)) == SIMPLE_NUMBERS
+    assert numbers(evaluate(*frames, METRICS)) == SIMPLE_NUMBERS
 
 
 def test_a_pandas_index_may_hold_the_query() -> None:
     frames = [table.to_pandas().set_index("query_id") for table in SIMPLE]
-    assert numbers(sm.evaluate(*frames, METRICS)) == SIMPLE_NUMBERS
+    assert numbers(evaluate(*frames, METRICS)) == SIMPLE_NUMBERS
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.decimal128(22, 3), pa.string()], ids=str)
@@ -411,7 +448,7 @@ def test_types_of_scores_and_grades(kind: pa.DataType) -> None:
     rankings, labels = SIMPLE
     rankings = rankings.set_column(2, "score", rankings["score"].cast(kind))
     labels = labels.set_column(2, "grade", labels["grade"].cast(kind))
-    assert numbers(sm.evaluate(rankings, labels, METRICS)) == SIMPLE_NUMBERS
+    assert numbers(evaluate(rankings, labels, METRICS, cell=f"type {kind}")) == SIMPLE_NUMBERS
 
 
 # Names
@@ -431,9 +468,12 @@ NAMES = (
 ROLES = ("query", "item", "score", "system", "weight", "by")
 
 
-@pytest.mark.parametrize("first", range(0, len(NAMES), 2), ids=lambda first: repr(NAMES[first]))
-def test_columns_may_have_any_name(first: int, connection: Connection) -> None:
-    """Each name stands for three roles, as the list is turned by two."""
+TURNS = [turn for turn in range(0, len(NAMES), 2) if turn % 6 in kept("roles", (0, 2, 4), 0.3)]
+
+
+@pytest.mark.parametrize("first", TURNS, ids=lambda first: repr(NAMES[first]))
+def test_columns_may_have_any_name(first: int) -> None:
+    """Each name stands for a role at least; in all slices, for three."""
     turned = NAMES[first:] + NAMES[:first]
     names = dict(zip(ROLES, turned, strict=False))
     rankings, labels = SIMPLE
@@ -443,9 +483,8 @@ def test_columns_may_have_any_name(first: int, connection: Connection) -> None:
     ranked = pa.table(columns, names=list(names.values()))
     # The query without a list has no weight, so its label is left out
     labelled = pa.table(labels.columns, names=turned[:3])[:-1]
-    result = sm.evaluate(
-        ranked, labelled, METRICS, connection=connection, grade=names["score"], **names
-    )
+    given = {"cell": f"columns {first}", "grade": names["score"], **names}
+    result = evaluate(ranked, labelled, METRICS, **given)
     assert numbers(result) == SIMPLE_RANKED
     segments = {(row["segment_name"], row["segment_value"]) for row in result.to_dicts()}
     assert segments == {("all", "all"), (names["by"], "x")}
@@ -539,32 +578,46 @@ def put(connection: Connection, kind: str, name: str, rows: pa.Table) -> str:
     return quoted
 
 
-@pytest.mark.parametrize("names", [*zip(NAMES[::2], NAMES[1::2], strict=True)], ids=repr)
-def test_tables_may_have_any_name(names: tuple[str, str], connection: Connection) -> None:
-    """As it is, and as SQL would write it."""
-    quoted = [
-        put(connection, "table", name, rows) for name, rows in zip(names, SIMPLE, strict=True)
+@pytest.mark.parametrize("names", [NAMES[at : at + 3] for at in range(0, len(NAMES), 3)], ids=repr)
+def test_tables_may_have_any_name(names: Sequence[str], connection: Connection) -> None:
+    """As it is, or as SQL would write it: which, the slice says."""
+    names = [*names, "queries"][:3]
+    queries = pa.table({"query_id": ["a", "b", "c", "d"], "length": ["x"] * 4})
+    put_there = [
+        put(connection, "table", name, rows)
+        for name, rows in zip(names, (*SIMPLE, queries), strict=True)
     ]
     before = objects(connection)
-    for written in (names, quoted):
-        result = sm.evaluate(*written, METRICS, connection=connection)
-        assert numbers(result) == SIMPLE_NUMBERS
+    rankings, labels, asked = (
+        name if keep(f"unquoted {name}", 0.5) else text
+        for name, text in zip(names, put_there, strict=True)
+    )
+    given = {"connection": connection, "cell": f"tables {names}", "queries": asked, "by": "length"}
+    result = evaluate(rankings, labels, METRICS, **given)
+    assert numbers(result) == SIMPLE_NUMBERS
+    assert {row["segment_value"] for row in result.to_dicts()} == {"all", "x"}
     assert objects(connection) == before
-    for name, rows in zip(quoted, SIMPLE, strict=True):
+    for name, rows in zip(put_there, SIMPLE, strict=False):
         assert connection.execute(f"from {name}").fetchall() == _tuples(rows)
 
 
 OWN = ("rankings", "labels", "ranked", "per_query", "sqlmetrics_per_query", "sqlmetrics_rankings")
 
 
-@pytest.mark.parametrize("kind", ["table", "temp table", "view"])
-@pytest.mark.parametrize("first", range(len(OWN)), ids=OWN)
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (first, kind)
+        for first, name in enumerate(OWN)
+        for kind in kept(f"own {name}", ("table", "temp table", "view"), 0.4)
+    ],
+)
 def test_tables_named_like_our_own(first: int, kind: str, connection: Connection) -> None:
     names = OWN[first], OWN[first - 1]
     for name, rows in zip(names, SIMPLE, strict=True):
         put(connection, kind, name, rows)
     before = objects(connection)
-    result = sm.evaluate(*names, METRICS, connection=connection)
+    result = evaluate(*names, METRICS, connection=connection, cell=f"own {names} {kind}")
     assert numbers(result) == SIMPLE_NUMBERS
     assert objects(connection) == before
     for name, rows in zip(names, SIMPLE, strict=True):
@@ -627,7 +680,8 @@ SELECTS = (
 @pytest.mark.parametrize("text", SELECTS)
 def test_ways_to_write_a_query(text: str, connection: Connection) -> None:
     put(connection, "table", "my_rankings", SIMPLE[0])
-    result = sm.evaluate(text, SIMPLE[1], METRICS, connection=connection)
+    given = {"connection": connection, "cell": f"query {text}"}
+    result = evaluate(text, SIMPLE[1], METRICS, **given)
     assert numbers(result) == SIMPLE_NUMBERS
 
 
@@ -681,7 +735,7 @@ def test_hostile_texts_only_fail(place: str, connection: Connection) -> None:
         put(connection, "table", name, rows)
     connection.execute("create table t as select 42 as x")
     before = objects(connection)
-    for text in HOSTILE:
+    for text in kept(f"hostile {place}", HOSTILE, 0.5):
         with pytest.raises((sm.SpecError, sm.InputError)):
             PLACES[place](text, connection)
     assert objects(connection) == before
@@ -691,28 +745,36 @@ def test_hostile_texts_only_fail(place: str, connection: Connection) -> None:
 @pytest.mark.parametrize(
     "name", [*HOSTILE[:5], "it's", 'a "b" c', "[1]", "a?b*", "a\nb", "select 1"]
 )
-def test_files_may_have_any_name(name: str, tmp_path: Path, shared_connection: Connection) -> None:
+def test_files_may_have_any_name(name: str, tmp_path: Path) -> None:
     """A file that is there is meant itself, not as a pattern."""
     decoy = [(tmp_path / decoy) for decoy in ("1.parquet", "aXbY.parquet")]
     for path, rows in zip(decoy, SIMPLE, strict=True):
         pq.write_table(rows[:1], path)
     run = tmp_path / f"{name}.parquet"
     pq.write_table(SIMPLE[0], run)
-    for path in (run, str(run)):
-        result = sm.evaluate(path, SIMPLE[1], METRICS, connection=shared_connection)
-        assert numbers(result) == SIMPLE_NUMBERS
+    path = run if keep(f"path {name}", 0.5) else str(run)
+    result = evaluate(path, SIMPLE[1], METRICS, cell=f"file {name}")
+    assert numbers(result) == SIMPLE_NUMBERS
 
 
-@pytest.mark.parametrize("value", [*HOSTILE, "all", "(unknown)", "a\nb", ""])
-def test_values_come_back_as_they_are(value: str, shared_connection: Connection) -> None:
-    rankings, labels = SIMPLE
-    for column in ("sys", "country"):
-        rankings = rankings.append_column(column, pa.array([value] * rankings.num_rows))
-    result = sm.evaluate(
-        rankings, labels, "mrr", connection=shared_connection, system="sys", by="country"
+def test_values_come_back_as_they_are() -> None:
+    """Each is a system, and the country of its rows."""
+    values = [*HOSTILE, "all", "(unknown)", "a\nb", ""]
+    rankings = pa.concat_tables(
+        SIMPLE[0]
+        .append_column("sys", pa.array([value] * SIMPLE[0].num_rows))
+        .append_column("country", pa.array([value] * SIMPLE[0].num_rows))
+        .append_column("day", pa.array([f"2026-01-{day:02}"] * SIMPLE[0].num_rows))
+        for day, value in enumerate(values, start=1)
     )
-    assert {row["system"] for row in result.to_dicts()} == {value}
-    assert value in {row["segment_value"] for row in result.to_dicts()}
+    result = evaluate(rankings, SIMPLE[1], "mrr", system="sys", by="country", date="day")
+    found = {
+        (row["metric_date"].day, row["system"], row["segment_name"], row["segment_value"])
+        for row in result.to_dicts()
+        if row["n_queries"] > row["n_missing"]
+    }
+    for day, value in enumerate(values, start=1):
+        assert {(day, value, "country", value), (day, value, "all", "all")} <= found
 
 
 # The user's own connection
@@ -763,8 +825,14 @@ RUNS: Mapping[str, tuple[Callable[[Connection], object], str]] = {
 """Evaluations, and a word of the error with which they end."""
 
 
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("kind", ["table", "temp table", "temp view"])
+@pytest.mark.parametrize(
+    ("run", "kind"),
+    [
+        (run, kind)
+        for run in RUNS
+        for kind in kept(f"left behind {run}", ("table", "temp table", "temp view"), 0.4)
+    ],
+)
 def test_nothing_is_left_behind_or_lost(run: str, kind: str, connection: Connection) -> None:
     evaluation, error = RUNS[run]
     for name, rows in zip(("my_rankings", "my_labels"), SIMPLE, strict=True):
@@ -840,17 +908,18 @@ SETTINGS = (
 @pytest.mark.parametrize(
     ("setting", "order"), [(SETTINGS[0], "rank"), *((setting, "score") for setting in SETTINGS)]
 )
-def test_settings_of_the_connection_change_no_number(
-    setting: str, order: str, connection: Connection
-) -> None:
+def test_settings_of_the_connection_change_no_number(setting: str, order: str) -> None:
+    connection = duckdb.connect(config={"threads": 1})  # some settings cannot be put back
     held = {kind: TEXTS[kind] for kind in ("case", "accents", "zeros")}
     for name, rows in zip(("rankings", "labels"), tables_of(held), strict=True):
         put(connection, "table", name, rows)
     connection.execute(f"set {setting}")
     before = settings_of(connection)
-    result = sm.evaluate("rankings", "labels", METRICS, connection=connection, **{order: order})
+    given = {"connection": connection, "cell": f"setting {setting} {order}", order: order}
+    result = evaluate("rankings", "labels", METRICS, **given)
     assert numbers(result) == expected(held)
     assert settings_of(connection) == before
+    connection.close()
 
 
 def test_a_collation_that_merges_ids_is_refused(connection: Connection) -> None:
@@ -894,12 +963,12 @@ def test_a_closed_connection_is_told() -> None:
 
 # The order of rows
 
-QUERIES, DEPTH, PLACE = 1000, 1000, 7
+QUERIES, DEPTH, PLACE = 500, 500, 7
 
 
 @pytest.fixture(scope="module")
 def long_lists() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """1,000 lists of 1,000 items with equal scores, mixed; the 7th row of each is relevant."""
+    """500 lists of 500 items with equal scores, mixed; the 7th row of each is relevant."""
     n = QUERIES * DEPTH
     rows = pd.Series(range(n))
     rankings = pd.DataFrame({"query_id": rows % QUERIES, "item_id": rows * 7919 % n, "score": 0.5})

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from memory import evaluate
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
@@ -32,7 +33,7 @@ ITEMS = pa.table(
 
 
 def evaluated(metric: str, **given: Any) -> sm.Result:
-    return sm.evaluate(RANKINGS, LABELS, metric, **{"system": "system", **given})
+    return evaluate(RANKINGS, LABELS, metric, **{"system": "system", **given})
 
 
 def items(**changed: list[Any]) -> pa.Table:
@@ -115,8 +116,8 @@ def test_a_text_whose_grade_is_above_the_scale_is_refused() -> None:
     grades = {"top": 4, "ok": 1}
     given = {"system": "system", "grades": grades}
     with pytest.raises(sm.InputError, match="grade is above max_grade=3 in 1 row"):
-        sm.evaluate(RANKINGS, labels, "err@2", **given)
-    assert sm.evaluate(RANKINGS, labels, "err(max_grade=4)@2", **given).measures
+        evaluate(RANKINGS, labels, "err@2", **given)
+    assert evaluate(RANKINGS, labels, "err(max_grade=4)@2", **given).measures
 
 
 SPEC = """

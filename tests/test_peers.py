@@ -28,6 +28,7 @@ import pyarrow as pa
 import pytest
 from conftest import peer
 from marked import long
+from memory import evaluate
 
 import sqlmetrics as sm
 
@@ -64,10 +65,11 @@ class Data:
     def ours(self, texts: Iterable[str], preset: str, **conventions: Any) -> Values:
         """Our values of the metrics, for every query that counts, and their means."""
         texts = list(texts)
-        result = sm.evaluate(
+        result = evaluate(
             _table(self.lists, "score"),
             _table(self.labels, "grade"),
             texts,
+            cell=f"{preset} {texts} {len(self.lists)}",
             preset=preset,
             **conventions,
         )

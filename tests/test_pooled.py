@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from memory import evaluate
 
 import sqlmetrics as sm
 from sqlmetrics.engines.duckdb import DuckDB, open_database
@@ -28,7 +29,7 @@ TRUTH = pa.table(
 
 
 def test_a_metric_of_all_lists_has_one_number_and_nothing_to_add_up() -> None:
-    result = sm.evaluate(RUN, TRUTH, ["auc", "mrr"])
+    result = evaluate(RUN, TRUTH, ["auc", "mrr"])
     assert result["auc"] == 3 / 4
     (row,) = [row for row in result.to_dicts() if row["metric"] == "auc"]
     assert (row["numerator"], row["denominator"], row["sum_sq"]) == (None, None, None)
@@ -36,9 +37,9 @@ def test_a_metric_of_all_lists_has_one_number_and_nothing_to_add_up() -> None:
 
 
 def test_a_metric_of_all_lists_has_no_column_in_the_per_query_table() -> None:
-    result = sm.evaluate(RUN, TRUTH, ["auc", "mrr"])
+    result = evaluate(RUN, TRUTH, ["auc", "mrr"])
     assert result.per_query().column_names == ["system", "query_id", "mrr"]
-    alone = sm.evaluate(RUN, TRUTH, ["auc"])
+    alone = evaluate(RUN, TRUTH, ["auc"])
     assert alone.per_query().column_names == ["system", "query_id"]
     assert "auc" in repr(alone)
 
@@ -47,7 +48,7 @@ def test_the_script_runs_as_it_is_printed() -> None:
     with duckdb.connect() as connection:
         connection.execute("create table run as select * from (values ('q', 'a', 2.0)) t(q, i, s)")
         connection.execute("create table truth as select 'q' as q, 'a' as i, 1 as g")
-        result = sm.evaluate(
+        result = evaluate(
             "run",
             "truth",
             ["auc(max_fpr=0.5)", "mrr"],
@@ -71,7 +72,7 @@ def test_the_script_runs_as_it_is_printed() -> None:
 
 def test_a_metric_of_all_lists_is_not_weighted() -> None:
     with pytest.raises(sm.SpecError, match="auc has no weighted form; leave out the weight"):
-        sm.evaluate(RUN, TRUTH, ["auc"], weight="traffic")
+        evaluate(RUN, TRUTH, ["auc"], weight="traffic")
 
 
 @pytest.mark.parametrize("most", ["0", "1.5", "-1", "half"])
@@ -106,18 +107,18 @@ def test_without_the_catalogue_it_is_refused(text: str) -> None:
     with pytest.raises(
         sm.SpecError, match=f"{text} needs the items table, one row an item; give items"
     ):
-        sm.evaluate(RUN, TRUTH, [text])
+        evaluate(RUN, TRUTH, [text])
 
 
 def test_the_catalogue_is_read_only_if_it_is_needed() -> None:
-    result = sm.evaluate(RUN, TRUTH, ["mrr"], items=pa.table({"sku": ["a"]}))
+    result = evaluate(RUN, TRUTH, ["mrr"], items=pa.table({"sku": ["a"]}))
     assert "sku" not in result.sql
     assert result["mrr"] == 1
 
 
 def test_items_that_the_catalogue_lacks_are_refused_with_examples() -> None:
     with pytest.raises(sm.InputError) as told:
-        sm.evaluate(RUN, TRUTH, ["coverage@1"], items=ITEMS.slice(2))
+        evaluate(RUN, TRUTH, ["coverage@1"], items=ITEMS.slice(2))
     (problem,) = told.value.problems
     assert "ranked items that the items table does not have: 2" in problem
     assert "\n  a\n  b\n" in problem
@@ -134,14 +135,14 @@ def test_items_that_the_catalogue_lacks_are_refused_with_examples() -> None:
 def test_a_bad_catalogue_is_refused(items: list[str | None], problem: str) -> None:
     table = pa.table({"item_id": pa.array(items, pa.string())})
     with pytest.raises(sm.InputError, match=problem):
-        sm.evaluate(RUN, TRUTH, ["coverage@1"], items=table)
+        evaluate(RUN, TRUTH, ["coverage@1"], items=table)
 
 
 def test_numbers_and_texts_are_the_same_ids() -> None:
     run = pa.table({"query_id": ["q"], "item_id": [7], "score": [1.0]})
     truth = pa.table({"query_id": ["q"], "item_id": ["7"], "grade": [1]})
     items = pa.table({"item_id": ["7", "8"]})
-    assert sm.evaluate(run, truth, ["coverage@1"], items=items)["coverage@1"] == 1 / 2
+    assert evaluate(run, truth, ["coverage@1"], items=items)["coverage@1"] == 1 / 2
 
 
 def test_a_condition_makes_the_catalogue_smaller(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_gini_is_that_of_recbole() -> None:
     run = pa.table({"query_id": queries, "item_id": items, "score": scores})
     truth = pa.table({"query_id": queries, "item_id": items, "grade": [1] * len(rows)})
     catalogue = pa.table({"item_id": [*"abcdefghij"]})
-    assert sm.evaluate(run, truth, "gini@3", items=catalogue)["gini@3"] == pytest.approx(theirs)
+    assert evaluate(run, truth, "gini@3", items=catalogue)["gini@3"] == pytest.approx(theirs)
 
 
 @pytest.mark.parametrize("text", ["auc", "gauc(gauc_weight=positives)", "pnr(average=micro)"])

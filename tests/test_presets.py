@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import random
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import peer
+from conftest import REQUIRED, peer
+from slices import kept
 from test_peers import MEAN, TOY, Data
 from tools import Labels, Lists, Tool
 
@@ -139,8 +140,14 @@ def parameters(*others: Any, only: Callable[[Compared], bool] = bool) -> list[An
             id="-".join(map(str, (compared, *other))),
         )
         for compared in filter(only, LIVE)
-        for other in ([(other,) for other in others] or [()])
+        for other in ([(other,) for other in _some(str(compared), others)] or [()])
     ]
+
+
+def _some(preset: str, others: Sequence[Any]) -> list[Any]:
+    """The toy, and a slice of the random worlds; all of them in a run that must have the tools."""
+    toy, seeds = others[:1], others[1:]
+    return [*toy, *(seeds if REQUIRED else kept(f"live {preset}", seeds, 0.3))]
 
 
 # --- Live -----------------------------------------------------------------------------------------

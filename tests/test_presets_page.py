@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from marked import sliced
+from slices import kept
 from test_presets import (
     BY_PRESET,
     CASES,
@@ -36,6 +38,10 @@ BORDERS = ("<!-- generated: compared -->\n", "<!-- end -->")
 HEAD = ["preset", "compared with", "metric", "k", "values", "largest difference"]
 WORKED = "values that it states"
 """What stands in the second column where a tool is not asked itself."""
+
+LOOKED_AT = kept("live on the page", BY_PRESET, 0.25)
+"""The presets whose tools are asked all that is on the page, each time; the others by slices."""
+LONG = [pytest.mark.long]
 
 Row = list[str]
 """The cells of a row, as `HEAD` names them."""
@@ -123,13 +129,16 @@ def check(fresh: list[Row], preset: str, *, asked: bool) -> None:
 
 @pytest.mark.parametrize(
     "preset",
-    [pytest.param(preset, marks=marks(preset)) for preset in BY_PRESET],
+    [
+        pytest.param(preset, marks=[*marks(preset), *([] if preset in LOOKED_AT else LONG)])
+        for preset in BY_PRESET
+    ],
 )
 def test_the_page_has_what_was_compared_live(preset: str) -> None:
     check(live(preset), preset, asked=True)
 
 
-@pytest.mark.parametrize("preset", sorted({case["preset"] for case in CASES}))
+@pytest.mark.parametrize("preset", sliced("page", 0.3, sorted({case["preset"] for case in CASES})))
 def test_the_page_has_what_was_compared_with_worked_values(preset: str) -> None:
     check(worked(preset), preset, asked=False)
 

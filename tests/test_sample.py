@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from conftest import peer
+from marked import sliced
 
 import sqlmetrics as sm
 from sqlmetrics.engines.duckdb import DuckDB
@@ -418,10 +419,10 @@ def test_unbiased_over_500_seeds_drawn_by_the_sql() -> None:
     _unbiased(estimates, truth)
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["queries", "traffic"])
-@pytest.mark.parametrize("size", [200, 300])
-def test_intervals_cover_93_to_97_percent(size: int, weighted: bool) -> None:
+@pytest.mark.parametrize("drawn", sliced("cover", 0.3, [(200, 0), (200, 1), (300, 0), (300, 1)]))
+def test_intervals_cover_93_to_97_percent(drawn: tuple[int, int]) -> None:
     """2,000 samples of 200 and more of 2,000 queries, drawn as the SQL draws."""
+    size, weighted = drawn[0], bool(drawn[1])
     rows = population(2000).to_pylist()
     if weighted:  # a tail that is not all one query: else every head is drawn whole
         rows = [row | {"weight": 1 + math.log(row["weight"])} for row in rows]

@@ -201,7 +201,8 @@ def table() -> str:
 
 def example(name: str) -> str:
     """The end of an explanation: what it says of its example."""
-    return explain(name)[explain(name).index("Example") :]
+    told = explain(name)
+    return told[told.index("Example") :]
 
 
 def test_the_page_is_current() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from engines.starting import REQUIRED, STARTED, Servers
+from memory import evaluate
+from slices import kept
 
 import sqlmetrics as sm
 from sqlmetrics.api import run
@@ -114,9 +116,8 @@ def test_branches_of_other_types_are_one_column(name: str, servers: Servers) -> 
     """Counts, ranks and means in the long summary, texts beside them."""
     asked = ["first_rank", "num_q", "mrr", "num_ret", "auc", "dcg@3"]
     tables = rows(LISTS, "score"), rows(LABELS, "grade")
-    own, wanted = (
-        sm.evaluate(*tables, asked, connection=one) for one in (servers.open(name), None)
-    )
+    own = sm.evaluate(*tables, asked, connection=servers.open(name))
+    wanted = on_duckdb("branches", *tables, asked)
     assert own.summary().schema == wanted.summary().schema
     assert [row["value"] for row in own.to_dicts()] == pytest.approx(
         [row["value"] for row in wanted.to_dicts()], rel=1e-9
@@ -143,8 +144,28 @@ NAMES = {
 VALUES = ["o'x", "'; drop table x; --", 'a"b', "\\", "%s {0} \\'", None]
 
 
-@pytest.mark.parametrize("kind", NAMES)
-@pytest.mark.parametrize("name", ENGINES)
+def on_duckdb(what: str, *tables_and_metrics: Any, **given: Any) -> sm.Result:
+    """What DuckDB gives, asked for once."""
+    if what not in WANTED:
+        WANTED[what] = evaluate(*tables_and_metrics, **given)
+    return WANTED[what]
+
+
+WANTED: dict[str, sm.Result] = {}
+
+
+def on_engines(what: str, values: Iterable[Any], engines: Iterable[str] = STARTED) -> list[Any]:
+    """Every engine with some of the values, by slices; with the others in long runs."""
+    cells = []
+    for engine in engines:
+        mine = kept(f"{what} {engine}", values, 0.2)
+        for value in values:
+            marks = [pytest.mark.xdist_group(engine), *[pytest.mark.long] * (value not in mine)]
+            cells.append(pytest.param(engine, value, marks=marks))
+    return cells
+
+
+@pytest.mark.parametrize(("name", "kind"), on_engines("names", NAMES))
 def test_names_and_values_only_name(name: str, kind: str, servers: Servers) -> None:
     query, item, score, country = NAMES[kind]
     lists = rows(LISTS, "score")
@@ -159,17 +180,18 @@ def test_names_and_values_only_name(name: str, kind: str, servers: Servers) -> N
         "label_columns": {"query": "query_id", "item": "item_id"},
     }
     labels = rows(LABELS, "grade")
-    own, wanted = (
-        sm.evaluate(lists, labels, ["mrr", "ndcg@3"], connection=connection, **given).to_dicts()
-        for connection in (servers.open(name), None)
-    )
+    asked = ["mrr", "ndcg@3"]
+    own = sm.evaluate(lists, labels, asked, connection=servers.open(name), **given).to_dicts()
+    wanted = on_duckdb(f"names {kind}", lists, labels, asked, **given).to_dicts()
     assert [row["segment_value"] for row in own] == [row["segment_value"] for row in wanted]
     for row, other in zip(own, wanted, strict=True):
         assert row["value"] == (None if other["value"] is None else pytest.approx(other["value"]))
 
 
-@pytest.mark.parametrize("tables", [("ranked", "ideal"), ("Summary", "per_query")])
-@pytest.mark.parametrize("name", [one for one in ENGINES if one.values[0] in LOADED])
+@pytest.mark.parametrize(
+    ("name", "tables"),
+    on_engines("stages", [("ranked", "ideal"), ("Summary", "per_query")], LOADED),
+)
 def test_tables_may_be_called_as_stages_are(
     name: str, tables: tuple[str, str], servers: Servers
 ) -> None:
@@ -183,7 +205,7 @@ def test_tables_may_be_called_as_stages_are(
             for table in tables:
                 quoted = engine.quoted(f'"{table}"')
                 engine.execute(f"drop table if exists {quoted}")
-    wanted = sm.evaluate(lists, labels, METRICS)
+    wanted = on_duckdb("stages", lists, labels, METRICS)
     for metric in METRICS:
         assert found[metric] == pytest.approx(wanted[metric], rel=1e-9)
 
