@@ -1,0 +1,40 @@
+"""Which cells of a large matrix this run tries: a slice that a seed chooses.
+
+`SQLMETRICS_SEED` is the seed: CI sets it to the commit, so that each commit tries another slice;
+without it all runs on one machine try the same. `SQLMETRICS_ALL=1` tries every cell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+from zlib import crc32
+
+T = TypeVar("T")
+
+
+def keep(name: str, share: float) -> bool:
+    """Whether a cell belongs to this run, in which a share of all cells is tried.
+
+    >>> keep("any cell", 1.0), keep("any cell", 0.0) and os.environ.get("SQLMETRICS_ALL") != "1"
+    (True, False)
+    """
+    if os.environ.get("SQLMETRICS_ALL") == "1":
+        return True
+    seed = os.environ.get("SQLMETRICS_SEED", "0")
+    return crc32(f"{seed} {name}".encode()) < share * 2**32
+
+
+def kept(what: str, values: Iterable[T], share: float, name: Callable[[T], str] = str) -> list[T]:
+    """The values of a matrix that belong to this run; one at least.
+
+    Args:
+        what: the matrix; two of them keep different values.
+        values: all of them.
+        share: how many of them, from 0 to 1.
+        name: how a value is named; the same in each run.
+    """
+    there = list(values)
+    chosen = [value for value in there if keep(f"{what} {name(value)}", share)]
+    return chosen or there[:1]
