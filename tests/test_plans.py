@@ -12,7 +12,6 @@ import duckdb
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from marked import first
 from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, proof_of, worlds
 
 import sqlmetrics as sm
@@ -152,8 +151,15 @@ MISTAKES = {
 """Rows of a query without a label, and by what lists must be ranked to see that they are wrong."""
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("number", first(1, [3, 1]))
+BUCKETS = [
+    pytest.param(mistake, number, marks=[pytest.mark.long] * (number != (3, 1)[place % 2]))
+    for place, mistake in enumerate(MISTAKES)
+    for number in (3, 1)
+]
+"""In every run one of the two numbers of buckets, in long ones both."""
+
+
+@pytest.mark.parametrize(("mistake", "number"), BUCKETS)
 def test_mistakes_that_are_found_on_the_way_are_told_alike(
     tmp_path: Path, database: duckdb.DuckDBPyConnection, mistake: str, number: int
 ) -> None:
