@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from engines.starting import STARTED, Servers
 from marked import engines
+from slices import keep
 
 from sqlmetrics.dialect import DIALECTS
 from sqlmetrics.doctor.cases import cases
@@ -17,7 +18,8 @@ from sqlmetrics.doctor.doctor import TOLERANCE, examine, executed
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database, Translated
 from sqlmetrics.listing import dialects
-from sqlmetrics.trust import keep, trust
+from sqlmetrics.trust import keep as record
+from sqlmetrics.trust import trust
 
 LONGEST = {"googlesql": 40}
 """How long the longest list is, where it is not 1,000: this evaluator is made to be right."""
@@ -56,16 +58,22 @@ ANOTHER_DOOR = ("clickhouse_connect", "spark_connect")
 """Engines that another name stands for too."""
 
 WHOLE = engines([name for name in STARTED if name not in ANOTHER_DOOR], now=[])
+SHARES = {"duckdb": 1.0, "sqlite": 1.0, "postgres": 1.0, "spark": 0.15}
+"""The part of all cases that a run asks; the seed chooses, and by night it is all of them."""
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_every_number(name: str, servers: Servers) -> None:
-    report = examined(name, servers)
+    share = 1.0 if os.environ.get("SQLMETRICS_ALL") == "1" else SHARES.get(name, 0.3)
+    report = examined(name, servers, lambda case: keep(f"{name}: {case}", share))
     assert report.failures == []
-    assert len(report.findings) >= 90
-    assert report.compared > 130_000
-    if os.environ.get("UPDATE_GOLDEN"):
-        keep({"chdb": "clickhouse"}.get(name, name), executed(report))
+    assert len(report.findings) >= 90 * share / 2
+    assert report.compared > 130_000 * share / 3
+    if share == 1:
+        assert len(report.findings) >= 90
+        assert report.compared > 130_000
+    if share == 1 and os.environ.get("UPDATE_GOLDEN"):
+        record({"chdb": "clickhouse"}.get(name, name), executed(report))
 
 
 def test_what_was_executed_is_told() -> None:
