@@ -503,7 +503,8 @@ def gini(lists: Shown, catalogue: Catalogue, *, k: int) -> Value:
     """How unequally the places in the top k go to the items: mean difference / 2 means."""
     shown = Counter(item for items in lists for item in items[:k])
     counts = [*shown.values(), *[0] * (len(catalogue) - len(shown))]
-    apart = sum(abs(x - y) for x in counts for y in counts)
+    items = Counter(counts)  # by count: many items are shown as often as others
+    apart = sum(m * n * abs(x - y) for x, m in items.items() for y, n in items.items())
     return _ratio(apart, 2 * len(counts) * sum(counts))
 
 

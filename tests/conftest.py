@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 from engines.starting import STARTED, Servers
+from marked import engines
 from suite import Suite
+
+from sqlmetrics import portable
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
@@ -61,6 +64,41 @@ def peer(name: str) -> ModuleType:
         (pytest.fail if REQUIRED else pytest.skip)(message)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`SQLMETRICS_ENGINES=sqlite,postgres`: only the cells of these engines, each whole."""
+    if not (asked := os.environ.get("SQLMETRICS_ENGINES")):
+        return
+    groups = set(asked.split(","))
+    if unknown := groups - {*STARTED}:
+        raise pytest.UsageError(f"SQLMETRICS_ENGINES: {unknown} of {', '.join(STARTED)}")
+    own = [one for one in items if groups & _groups(one)]
+    config.hook.pytest_deselected(items=[one for one in items if not groups & _groups(one)])
+    items[:] = own
+
+
+def _groups(item: pytest.Item) -> set[str]:
+    return {str(mark.args[0]) for mark in item.iter_markers("xdist_group")}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def translated_once() -> Iterator[None]:
+    """A text in a dialect is the same each time: what many runs of jobs ask is kept.
+
+    That it is the same is tested by the texts themselves, in test_portable.
+    """
+    original, kept = portable.translated, dict[tuple[Any, ...], str]()
+
+    def translated(text: str, dialect: Any, about: Mapping[str, str]) -> str:
+        key = (text, repr(dialect), tuple(about.items()))
+        if key not in kept:
+            kept[key] = original(text, dialect, about)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(portable, "translated", translated)
+        yield
+
+
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
     """The engines, each started when it is first asked for."""
@@ -68,7 +106,7 @@ def servers() -> Iterator[Servers]:
         yield started
 
 
-@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in STARTED])
+@pytest.fixture(params=engines(STARTED, now=["duckdb", "sqlite", "postgres", "datafusion"]))
 def engine(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Any]:
     """Every engine that can be started here, open."""
     with servers.open(request.param) as opened:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,12 +49,10 @@ def test_the_readme_s_python_runs() -> None:
 
 
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda p: p.stem)
-def test_examples_run(example: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(example)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "queries" in done.stdout
+def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In this process, where warnings are errors too."""
+    runpy.run_path(str(example), run_name="__main__")
+    assert "queries" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from marked import long
+from marked import engines
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.online import ONLINE
@@ -26,9 +28,12 @@ METRICS = ["ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"]
 KEY = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
 OWN = ("value", "numerator", "denominator", "n_queries", "n_skipped", "n_missing", "sum_sq")
 WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
-LATER = [long(name, pytest.mark.xdist_group(name)) for name in WRITERS[1:]]
+LATER = engines(WRITERS[1:], now=[], night=["spark"])
+MORE = engines(WRITERS, now=["duckdb"], night=["spark"])
+"""DuckDB in every run, others in long ones; Spark takes seconds for a run of a job."""
 
 
+@cache
 def log(days: int = 6, seed: int = 1) -> tuple[pa.Table, pa.Table]:
     """Rankings of some days, with ties, and labels that hold for all of them."""
     chance = random.Random(seed)
@@ -76,7 +81,7 @@ def days(start: int, end: int) -> Days:
     return Days(start=FIRST + timedelta(start), end=FIRST + timedelta(end))
 
 
-@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in WRITERS])
+@pytest.fixture(params=engines(WRITERS, now=["duckdb", "sqlite", "postgres"]))
 def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
     """A database with the log in a place of its own."""
     with database(servers.open(request.param)) as opened:
@@ -121,45 +126,226 @@ def per_query(engine: Any, spec: str = "shop") -> dict[tuple[str, ...], tuple[An
 
 
 def expected(numbers: list[int], seed: int = 1) -> sm.Result:
-    """The same days, evaluated in DuckDB without a job."""
-    rankings, labels = log(seed=seed)
+    """The same days, evaluated in DuckDB without a job; once for all tests."""
+    return _expected(tuple(numbers), seed)
+
+
+@cache
+def _expected(numbers: tuple[int, ...], seed: int) -> sm.Result:
+    rankings, labels = log(seed=seed)[0], log()[1]
     there = pa.array([FIRST + timedelta(number) for number in numbers])
     rankings = rankings.filter(pc.is_in(rankings["ds"], there))
     options = {"system": "system", "date": "ds", "by": "country"}
     return sm.evaluate(rankings, labels, METRICS, **options)
 
 
+Row = dict[str, Any]
+
+
+@cache
+def numbers_of(seed: int) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
+    """Day -> the means and the values of queries, of an evaluation of all days at once."""
+    result = expected([*range(6)], seed)
+    tables = (result.to_dicts(), result.per_query().to_pylist())
+    days = [str(FIRST + timedelta(number)) for number in range(6)]
+    means, queries = (
+        {day: [row for row in rows if str(row["metric_date"]) == day] for day in days}
+        for rows in tables
+    )
+    return means, queries
+
+
 def check(engine: Any, numbers: list[int]) -> None:
     """Exactly these days stand in both tables, as an evaluation has them."""
-    result = expected(numbers)
-    there, wanted = facts(engine), result.to_dicts()
+    check_days(engine, dict.fromkeys(numbers, 1))
+
+
+def check_days(engine: Any, seeds: dict[int, int]) -> None:
+    """Exactly these days stand in both tables, each with the rankings of this seed."""
+    there, queries = facts(engine), per_query(engine)
+    by_day = {str(FIRST + timedelta(number)): seed for number, seed in seeds.items()}
+    wanted, rows = (
+        [row for day, seed in by_day.items() for row in numbers_of(seed)[at][day]] for at in (0, 1)
+    )
     assert len(there) == len(wanted)
     for row in wanted:
         own = there[tuple(str(row[name]) for name in KEY)]
         for name in OWN:
-            close = row[name] if row[name] is None else pytest.approx(row[name], rel=1e-9)
-            assert own[name] == close, (name, own)
+            assert same(own[name], row[name]), (name, own, row)
         assert own["definition_hash"] == row["definition_hash"]
-    queries = per_query(engine)
-    rows = result.per_query().to_pylist()
     assert len(queries) == len(rows)
     for row in rows:
         values = queries[str(row["metric_date"]), row["system"], row["query_id"]]
-        assert values == pytest.approx((row["ndcg_at_3"], row["mrr"]), rel=1e-9, nan_ok=False)
+        for value, name in zip(values, ("ndcg_at_3", "mrr"), strict=True):
+            assert same(value, row[name]), (name, row)
 
 
-def test_ranges_in_any_order_give_what_a_full_refresh_gives(engine: Any) -> None:
+def same(value: float | None, wanted: float | None) -> bool:
+    """Whether two numbers are equal but for the last digits."""
+    if value is None or wanted is None:
+        return value is wanted
+    return math.isclose(value, wanted, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def runs(engine: Any, spec: str = "shop") -> dict[int, str]:
+    """Day, by its number -> the run that wrote it, which is one."""
+    found = facts(engine, spec)
+    by_day = {(key[0], row["run_id"]) for key, row in found.items()}
+    assert len({day for day, _ in by_day}) == len(by_day), "a day of two runs"
+    return {(date.fromisoformat(day) - FIRST).days: run for day, run in by_day}
+
+
+def without(*gone: int, country: str = "", seed: int = 1) -> pa.Table:
+    """The rankings but for some days, and but for a country."""
+    rankings = log(seed=seed)[0]
+    there = pa.array([FIRST + timedelta(number) for number in range(6) if number not in gone])
+    rankings = rankings.filter(pc.is_in(rankings["ds"], there))
+    return rankings.filter(pc.not_equal(rankings["country"], country))
+
+
+def test_a_range_replaces_itself_and_nothing_else(engine: Any) -> None:
+    """Days that are open, are written in any order, are written again, and vanish."""
     spec = job()
-    for start, end in ((3, 5), (0, 1), (4, 6), (0, 1), (1, 4)):
-        write(spec, engine, days(start, end))
+    assert open_days(spec, engine, backfill=True) == [days(0, 6)]
+    write(spec, engine, days(3, 5))
+    write(spec, engine, days(1, 2))
+    check(engine, [1, 3, 4])
+    assert open_days(spec, engine, backfill=True) == [days(0, 1), days(2, 3), days(5, 6)]
+    assert open_days(spec, engine, days(0, 3), backfill=True) == [days(0, 1), days(2, 3)]
+    assert open_days(spec, engine, lookback=3) == [days(3, 6)]
+    assert open_days(spec, engine, days(0, 4), lookback=2) == [days(2, 4)]
+    assert open_days(spec, engine, backfill=True, lookback=2) == [
+        days(0, 1),
+        days(2, 3),
+        days(4, 6),
+    ]
+    write(job("other"), engine, days(2, 5))
+    check(engine, [1, 3, 4])
+    for part in open_days(spec, engine, backfill=True):
+        write(spec, engine, part)
     check(engine, [*range(6)])
-    for _ in range(10 if engine.translation.dialect.name == "duckdb" else 2):
-        write(spec, engine, days(2, 4))
+    assert open_days(spec, engine, backfill=True) == []
+    before = runs(engine)
+    write(spec, engine, days(2, 4))
     check(engine, [*range(6)])
-    write(spec, engine, full_refresh=True)
-    check(engine, [*range(6)])
+    assert changed(before, runs(engine)) == {2, 3}
+    reload(engine, without(2))
+    write(spec, engine, days(1, 4))
+    check(engine, [0, 1, 3, 4, 5])
+    assert changed(before, runs(engine)) == {1, 2, 3}
+    assert runs(engine, "other").keys() == {2, 3, 4}
 
 
+def changed(before: dict[int, str], after: dict[int, str]) -> set[int]:
+    """The days that another run wrote, or that are gone or new."""
+    return {day for day in {**before, **after} if before.get(day) != after.get(day)}
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
+    write(job(), engine, Days(start=FIRST + timedelta(4)))
+    check(engine, [4, 5])
+    write(job(), engine, Days(end=FIRST + timedelta(1)))
+    check(engine, [0, 4, 5])
+    reload(engine, without(0, 1, 2))
+    assert write(job(), engine).days == days(3, 6), "days without a row are not replaced"
+    check(engine, [0, 3, 4, 5])
+    with pytest.raises(sm.InputError, match="rankings: there is no row in it"):
+        write(job(), engine, days(0, 2))
+    check(engine, [0, 3, 4, 5])
+    write(job(), engine, days(0, 2), check=False)
+    check(engine, [3, 4, 5])
+    reload(engine, without(country="US"))
+    write(job(), engine, days(0, 5))
+    assert {key[3] for key in facts(engine) if key[0] < "2026-01-06"} == {"all", "DE"}
+    assert runs(engine).keys() == {*range(6)}
+    reload(engine, without(5))
+    write(job(), engine, full_refresh=True)
+    check(engine, [*range(5)])
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_another_definition_needs_a_full_refresh_and_the_log_tells_all(engine: Any) -> None:
+    written = write(job(), engine, days(0, 4))
+    linear = job(conventions={"gain": "linear"})
+    told = r"another definition of ndcg@3 \(from 2026-01-01 to 2026-01-04\).*--full-refresh"
+    with pytest.raises(sm.SpecError, match=told):
+        write(linear, engine, days(4, 6))
+    check(engine, [0, 1, 2, 3])
+    write(linear, engine, days(0, 4))  # all days that there are
+    with pytest.raises(sm.SpecError, match="another definition"):
+        write(job(), engine, days(0, 1))
+    more = job(metrics=[*METRICS, "ndcg(gain=linear)@3", "hit@1"])
+    last = write(more, engine, full_refresh=True)
+    assert len(per_query(engine)) == 6 * 2 * 4
+    assert {*runs(engine).values()} == {last.run_id}
+    engine.execute("insert into truth values ('q1', 'i1', 3)")
+    with pytest.raises(sm.InputError):
+        write(more, engine, days(1, 3))
+    told_by_run = engine.table("select * from metrics_runs order by started_at").to_pylist()
+    (done,) = (row for row in told_by_run if row["run_id"] == written.run_id)
+    assert (str(done["range_start"]), str(done["range_end"])) == ("2026-01-01", "2026-01-05")
+    assert (done["outcome"], done["spec"], done["message"]) == ("replaced", "shop", None)
+    assert (done["facts"], done["per_query"]) == (written.rows["facts"], written.rows["per_query"])
+    assert 0 < done["seconds"] < 60
+    assert done["engine"].startswith(engine.name)
+    failed = told_by_run[-1]
+    assert (failed["outcome"], failed["facts"]) == ("failed", None)
+    assert "duplicate_labels=max_grade" in failed["message"]
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_rankings_without_dates_are_of_the_first_day(engine: Any) -> None:
+    undated = job(
+        rankings={"relation": "runs", "where": "ds < '2026-01-02'"}
+        | {"columns": {"score": "score", "system": "system"}}
+    )
+    write(undated, engine)
+    assert {key[0] for key in facts(engine)} == {"1970-01-01"}
+    write(undated, engine, Days(start=date(2026, 3, 1)))
+    assert {key[0] for key in facts(engine)} == {"1970-01-01", "2026-03-01"}
+    assert {key[0] for key in per_query(engine)} == {"1970-01-01", "2026-03-01"}
+    with pytest.raises(sm.SpecError, match="they are of one day"):
+        write(undated, engine, days(0, 2))
+
+
+SEQUENCES = engines(WRITERS, now=["duckdb"], night=["mariadb", "chdb", "spark"])
+
+
+@pytest.mark.parametrize("engine", SEQUENCES, indirect=True)
+def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) -> None:
+    """Ranges, open ends, late rows, days that went: after each the table is what it must be."""
+    chance = random.Random(11)
+    stands: dict[int, int] = {}
+    for _ in range(10):
+        seed, gone = chance.choice([1, 2]), chance.sample(range(6), chance.choice([0, 0, 1, 3]))
+        reload(engine, without(*gone, seed=seed))
+        there = {*range(6)} - {*gone}
+        low, high = sorted(chance.sample(range(7), 2))
+        what = chance.choice(["range", "range", "from", "until", "all", "refresh"])
+        asked = {
+            "range": days(low, high),
+            "from": Days(start=FIRST + timedelta(low)),
+            "until": Days(end=FIRST + timedelta(high)),
+        }.get(what)
+        replaced = {
+            "range": {*range(low, high)},
+            "from": {*range(low, 9)},
+            "until": {*range(high)},
+            "refresh": {*range(9)},
+        }.get(what, {*range(min(there), max(there) + 1)})
+        if not there & replaced:
+            with pytest.raises(sm.InputError, match="there is no row in it"):
+                write(job(), engine, asked)
+            write(job(), engine, asked, check=False)
+        else:
+            write(job(), engine, asked, full_refresh=what == "refresh")
+        stands = {day: own for day, own in stands.items() if day not in replaced}
+        stands |= dict.fromkeys(there & replaced, seed)
+        check_days(engine, stands)
+
+
+@pytest.mark.long
 @pytest.mark.xdist_group("duckdb")
 def test_a_year_in_pieces_is_a_year(servers: Any) -> None:
     """Days, weeks and months in any order, overlapping, are what one run of a year is."""
@@ -181,83 +367,6 @@ def test_a_year_in_pieces_is_a_year(servers: Any) -> None:
         assert len({row[0] for row in own}) == 365
 
 
-def test_a_range_replaces_itself_and_nothing_else(engine: Any) -> None:
-    write(job(), engine, days(1, 3))
-    check(engine, [1, 2])
-    write(job("other"), engine, days(2, 5))
-    check(engine, [1, 2])
-    before = {key: row["run_id"] for key, row in facts(engine).items()}
-    write(job(), engine, days(2, 4))
-    check(engine, [1, 2, 3])
-    after = {key: row["run_id"] for key, row in facts(engine).items()}
-    kept = {key for key in before if key[0] == str(FIRST + timedelta(1))}
-    assert kept == {key for key in before if before[key] == after[key]}
-    assert {key[0] for key in facts(engine, "other")} == {
-        str(FIRST + timedelta(day)) for day in (2, 3, 4)
-    }
-
-
-def test_days_and_segments_that_vanished_go(engine: Any) -> None:
-    write(job(), engine)
-    check(engine, [*range(6)])
-    rankings = log()[0]
-    rankings = rankings.filter(pc.not_equal(rankings["ds"], pa.scalar(FIRST + timedelta(2))))
-    reload(engine, rankings)
-    write(job(), engine, days(1, 4))
-    check(engine, [0, 1, 3, 4, 5])
-    reload(engine, rankings.filter(pc.not_equal(rankings["country"], "US")))
-    write(job(), engine, days(0, 6))
-    assert {key[3] for key in facts(engine)} == {"all", "DE"}
-
-
-def test_a_range_without_a_row_is_emptied_only_on_demand(engine: Any) -> None:
-    write(job(), engine, days(0, 3))
-    rankings = log()[0]
-    reload(engine, rankings.filter(pc.less(rankings["ds"], FIRST + timedelta(2))))
-    with pytest.raises(sm.InputError, match="rankings: there is no row in it"):
-        write(job(), engine, days(2, 4))
-    check(engine, [0, 1, 2])
-    write(job(), engine, days(2, 4), check=False)
-    check(engine, [0, 1])
-
-
-def test_without_a_range_only_days_of_the_data_are_replaced(engine: Any) -> None:
-    write(job(), engine)
-    rankings = log()[0]
-    reload(engine, rankings.filter(pc.greater_equal(rankings["ds"], FIRST + timedelta(3))))
-    assert write(job(), engine).days == days(3, 6)
-    check(engine, [*range(6)])
-    write(job(), engine, full_refresh=True)
-    check(engine, [3, 4, 5])
-
-
-def test_an_open_end_is_all_that_follows(engine: Any) -> None:
-    write(job(), engine, Days(start=FIRST + timedelta(4)))
-    check(engine, [4, 5])
-    write(job(), engine, Days(end=FIRST + timedelta(1)))
-    check(engine, [0, 4, 5])
-
-
-def test_missing_days_are_found_and_late_ones_done_again(engine: Any) -> None:
-    spec = job()
-    assert open_days(spec, engine, backfill=True) == [days(0, 6)]
-    write(spec, engine, days(1, 2))
-    write(spec, engine, days(3, 5))
-    assert open_days(spec, engine, backfill=True) == [days(0, 1), days(2, 3), days(5, 6)]
-    assert open_days(spec, engine, days(0, 3), backfill=True) == [days(0, 1), days(2, 3)]
-    assert open_days(spec, engine, lookback=3) == [days(3, 6)]
-    assert open_days(spec, engine, days(0, 4), lookback=2) == [days(2, 4)]
-    assert open_days(spec, engine, backfill=True, lookback=2) == [
-        days(0, 1),
-        days(2, 3),
-        days(4, 6),
-    ]
-    for part in open_days(spec, engine, backfill=True):
-        write(spec, engine, part)
-    check(engine, [*range(6)])
-    assert open_days(spec, engine, backfill=True) == []
-
-
 @pytest.mark.xdist_group("duckdb")
 def test_tables_may_be_called_like_our_stages(servers: Any) -> None:
     with database(servers.open("duckdb")) as opened:
@@ -272,53 +381,6 @@ def test_tables_may_be_called_like_our_stages(servers: Any) -> None:
         assert open_days(asked, opened, backfill=True) == [days(0, 6)]
         write(asked, opened)
         check(opened, [*range(6)])
-
-
-def test_another_definition_needs_a_full_refresh(engine: Any) -> None:
-    write(job(), engine, days(0, 4))
-    linear = job(conventions={"gain": "linear"})
-    told = r"another definition of ndcg@3 \(from 2026-01-01 to 2026-01-04\).*--full-refresh"
-    with pytest.raises(sm.SpecError, match=told):
-        write(linear, engine, days(4, 6))
-    check(engine, [0, 1, 2, 3])
-    write(linear, engine, days(0, 4))  # all days that there are
-    write(linear, engine, full_refresh=True)
-    with pytest.raises(sm.SpecError, match="another definition"):
-        write(job(), engine, days(0, 1))
-    write(job(metrics=[*METRICS, "ndcg(gain=linear)@3", "hit@1"]), engine, full_refresh=True)
-    assert len(per_query(engine)) == 6 * 2 * 4
-
-
-def test_the_run_log_tells_what_was_done(engine: Any) -> None:
-    written = write(job(), engine, days(1, 3))
-    engine.execute("insert into truth values ('q1', 'i1', 3)")
-    with pytest.raises(sm.InputError):
-        write(job(), engine, days(1, 3))
-    order = "select * from metrics_runs order by started_at"
-    done, failed = engine.table(order).to_pylist()
-    assert done["run_id"] == written.run_id
-    assert {row["run_id"] for row in facts(engine).values()} == {written.run_id}
-    assert (str(done["range_start"]), str(done["range_end"])) == ("2026-01-02", "2026-01-04")
-    assert (done["outcome"], done["spec"], done["message"]) == ("replaced", "shop", None)
-    assert (done["facts"], done["per_query"]) == (written.rows["facts"], written.rows["per_query"])
-    assert 0 < done["seconds"] < 60
-    assert done["engine"].startswith(engine.name)
-    assert (failed["outcome"], failed["facts"]) == ("failed", None)
-    assert "duplicate_labels=max_grade" in failed["message"]
-
-
-def test_rankings_without_dates_are_of_the_first_day(engine: Any) -> None:
-    undated = job(
-        rankings={"relation": "runs", "where": "ds < '2026-01-02'"}
-        | {"columns": {"score": "score", "system": "system"}}
-    )
-    write(undated, engine)
-    assert {key[0] for key in facts(engine)} == {"1970-01-01"}
-    write(undated, engine, Days(start=date(2026, 3, 1)))
-    assert {key[0] for key in facts(engine)} == {"1970-01-01", "2026-03-01"}
-    assert {key[0] for key in per_query(engine)} == {"1970-01-01", "2026-03-01"}
-    with pytest.raises(sm.SpecError, match="they are of one day"):
-        write(undated, engine, days(0, 2))
 
 
 MINUTE = timedelta(minutes=1)
@@ -388,6 +450,13 @@ def click_job(**changed: Any) -> sm.Spec:
     return sm.Spec(name="log", clicks=clicks, metrics=metrics, output={"relation": "metrics"})
 
 
+CLICK_CELLS = [
+    pytest.param(*one.values, seed, marks=[*one.marks, *[pytest.mark.long] * (seed > 1)])
+    for seed in (1, 2)
+    for one in engines(WRITERS if seed == 1 else WRITERS[:2], now=["duckdb"], night=["spark"])
+]
+
+
 def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str, pa.Table]) -> None:
     """These are the numbers that DuckDB gives, without a job, of the whole log at once."""
     with database() as own:
@@ -403,8 +472,7 @@ def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str,
             assert there[key][name] == close, (key, name)
 
 
-@pytest.mark.parametrize("writer", ["duckdb", *LATER])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("writer", "seed"), CLICK_CELLS)
 def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
     """What a day reads of a log is enough: it has the numbers that the whole log gives it."""
     tables = click_log(seed)

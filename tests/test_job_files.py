@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from engines.starting import REQUIRED
+from marked import by_night
 from test_job_days import (
     CLICK_JOB,
     FIRST,
@@ -341,7 +342,7 @@ def test_spark_s_variables(tmp_path: Path, servers: Any) -> None:
             clear(opened)
 
 
-@pytest.mark.long
+@by_night
 @pytest.mark.xdist_group("spark")
 def test_spark_sql_s_command(tmp_path: Path, servers: Any) -> None:
     """The command itself, with a catalogue of its own."""
@@ -436,10 +437,13 @@ def test_a_click_log(tmp_path: Path) -> None:
             assert value == (close if exact else pytest.approx(close, rel=1e-9))
 
 
+def test_the_same_bytes() -> None:
+    assert compile_job(job(), "postgres") == compile_job(job(), "postgres")
+
+
 @pytest.mark.parametrize("name", CLIENTS)
-def test_the_same_bytes_and_their_hashes(name: str) -> None:
+def test_the_files_and_their_hashes(name: str) -> None:
     files = compile_job(job(), name)
-    assert files == compile_job(job(), name)
     kept = CLIENTS[name].keep or dialect(name).keep
     assert [*files] == [one for one in (*SQL, "manifest.json") if kept or one[:2] != "02"]
     told = json.loads(files["manifest.json"])

@@ -12,7 +12,6 @@ import duckdb
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from marked import first
 from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, proof_of, worlds
 
 import sqlmetrics as sm
@@ -152,10 +151,17 @@ MISTAKES = {
 """Rows of a query without a label, and by what lists must be ranked to see that they are wrong."""
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("number", first(1, [3, 1]))
+BUCKETS = [
+    pytest.param(mistake, number, marks=[pytest.mark.long] * (number != (3, 1)[place % 2]))
+    for place, mistake in enumerate(MISTAKES)
+    for number in (3, 1)
+]
+"""In every run one of the two numbers of buckets, in long ones both."""
+
+
+@pytest.mark.parametrize(("mistake", "number"), BUCKETS)
 def test_mistakes_that_are_found_on_the_way_are_told_alike(
-    tmp_path: Path, mistake: str, number: int
+    tmp_path: Path, database: duckdb.DuckDBPyConnection, mistake: str, number: int
 ) -> None:
     _, labels = some_files(tmp_path)
     rankings = tmp_path / "odd.parquet"
@@ -165,11 +171,14 @@ def test_mistakes_that_are_found_on_the_way_are_told_alike(
         rows = f"select {right} as place from range(600) as numbers(i)"
         rows = f"select 'odd' as query_id, {wrong} union all by name {rows}"
         connection.execute(f"copy ({rows}) to '{rankings}'")
-    for plan, by in ((LISTS, "score"), (COUNTS, "score"), (None, "rank")):
-        order = {"rank": "place"} if by == "rank" else {}
-        window = _told(rankings, labels, number, plan=WINDOW, **order)
-        assert _told(rankings, labels, number, plan=plan, **order) == window
+    for by, plans in (("score", (LISTS, COUNTS)), ("rank", (None,))):
+        given: dict[str, Any] = {"connection": database}
+        if by == "rank":
+            given["rank"] = "place"
+        window = _told(rankings, labels, number, plan=WINDOW, **given)
         assert bool(window) == (by in seen_by)
+        for plan in plans:
+            assert _told(rankings, labels, number, plan=plan, **given) == window
 
 
 def test_where_the_window_is_taken_after_all_nothing_is_missed(tmp_path: Path) -> None:
@@ -183,7 +192,7 @@ def test_where_the_window_is_taken_after_all_nothing_is_missed(tmp_path: Path) -
     assert told == _told(rankings, labels, 1, plan=WINDOW)
 
 
-def _told(rankings: Path, labels: Path, number: int, **given: str | None) -> str:
+def _told(rankings: Path, labels: Path, number: int, **given: Any) -> str:
     """What is told of the input, in so many buckets."""
     try:
         with patch.object(memory, "ceil", lambda _: number):

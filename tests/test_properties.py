@@ -26,6 +26,7 @@ from worlds import (
     worlds,
 )
 
+import sqlmetrics as sm
 from sqlmetrics.measure import Measure
 from sqlmetrics.spec import Spec
 from sqlmetrics.verify import compare
@@ -55,18 +56,19 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @given(world=worlds())
 def test_the_sql_is_the_reference(database: duckdb.DuckDBPyConnection, world: World) -> None:
+    """And keeps what is promised of all numbers: one evaluation, all that can be said of it."""
     result = world.evaluated(database)
     proof = proof_of(result, database)
     assert differences(by_sql(result), by_reference(result, proof)) == []
     assert [one for one in compare(result, proof) if not one.largest <= ALMOST] == []
+    values_are_in_the_range_that_the_header_says(result, world)
+    rows = result.to_dicts()
+    a_mean_is_its_numerator_over_its_denominator(result, rows)
+    for name in world.given["by"]:
+        assert added(rows, name) == pytest.approx(added(rows, "all"), rel=1e-12, nan_ok=True)
 
 
-@FEWER
-@given(world=worlds())
-def test_values_are_in_the_range_that_the_header_says(
-    database: duckdb.DuckDBPyConnection, world: World
-) -> None:
-    result = world.evaluated(database)
+def values_are_in_the_range_that_the_header_says(result: sm.Result, world: World) -> None:
     outside = [
         (str(measure), row)
         for row in result.per_query().to_pylist()
@@ -87,27 +89,14 @@ def _in_range(measure: Measure, row: Row, world: World, spec: Spec) -> bool:
     return RANGES[told](value, relevant) and (not whole or value == int(value))
 
 
-@FEWER
-@given(world=worlds())
-def test_a_mean_is_its_numerator_over_its_denominator(
-    database: duckdb.DuckDBPyConnection, world: World
-) -> None:
-    result = world.evaluated(database)
+def a_mean_is_its_numerator_over_its_denominator(result: sm.Result, rows: list[Row]) -> None:
     counts = {m.name for m in result.measures if m.metric.count or m.metric.pooled}
-    for row in result.to_dicts():
+    for row in rows:
         top, bottom = row["numerator"], row["denominator"]
         if row["metric"] in counts:
             assert (top, bottom) == (None, None)
         else:
             assert same(row["value"], top / bottom if bottom else None), row
-
-
-@FEWER
-@given(world=worlds())
-def test_segments_add_up_to_all(database: duckdb.DuckDBPyConnection, world: World) -> None:
-    rows = world.evaluated(database).to_dicts()
-    for name in world.given["by"]:
-        assert added(rows, name) == pytest.approx(added(rows, "all"), rel=1e-12, nan_ok=True)
 
 
 @FEWER

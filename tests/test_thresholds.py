@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 from click.testing import CliRunner
-from test_job_days import FIRST, days, engine, expected, job, log
+from test_job_days import FIRST, MORE, days, engine, job, log, numbers_of
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
@@ -27,8 +27,9 @@ __all__ = ["engine"]  # the fixture
 LAST = FIRST + timedelta(5)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shop() -> Iterator[Any]:
+    """A database with all days; tests look at it, and change nothing that stays."""
     with database() as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
@@ -45,7 +46,7 @@ def value(metric: str, system: str = "new", day: int = 5, segment: str = "all") 
     k = 3 if metric == "ndcg" else 0
     rows = [
         row["value"]
-        for row in expected([day]).to_dicts()
+        for row in numbers_of(1)[0][str(FIRST + timedelta(day))]
         if (row["metric"], row["k"]) == (metric, k)
         and (row["system"], row["segment_value"]) == (system, segment)
     ]
@@ -98,7 +99,7 @@ def test_against_a_baseline(shop: Any) -> None:
 
 def test_a_confidence_interval_must_say_so_too(shop: Any) -> None:
     """The interval by hand: the mean, and 1.96 times its standard error."""
-    rows = expected([4]).per_query().to_pylist()
+    rows = numbers_of(1)[1][str(FIRST + timedelta(4))]
     own = [row["mrr"] for row in rows if row["system"] == "new" and row["mrr"] is not None]
     half = NormalDist().inv_cdf(0.975) * stdev(own) / math.sqrt(len(own))
     mean = sum(own) / len(own)
@@ -133,7 +134,7 @@ def test_freshness_and_counts(shop: Any) -> None:
     ]
     (n,) = {
         row["n_queries"]
-        for row in expected([5]).to_dicts()
+        for row in numbers_of(1)[0][str(LAST)]
         if row["metric"] == "mrr" and row["segment_name"] == "all"
     }
     few = looked(shop, {"metric": "mrr", "min_queries": n}, {"metric": "mrr", "min_queries": n + 1})
@@ -141,11 +142,14 @@ def test_freshness_and_counts(shop: Any) -> None:
 
 
 def test_another_definition_is_no_drop(shop: Any) -> None:
+    shop.execute("begin")
     shop.execute(f"update metrics set definition_hash = 'x' where metric_date = date '{LAST}'")
     (one,) = looked(shop, {"metric": "mrr", "max_drop": 1, "system": "new"})
+    shop.execute("rollback")
     assert (one.holds, one.note) == (False, "another definition of the metric: not comparable")
 
 
+@pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_on_every_database(engine: Any) -> None:
     write(job(), engine, days(3, 6))
     asked = job(checks=[{"metric": "mrr", "min": 0, "max_drop": 0}, {"max_age": 1, "min_rows": 1}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -186,6 +187,7 @@ class _Tables:
         return {"labels": labels, "conventions": {"negative_grades": policy}}
 
 
+@cache
 def _has(text: str, option: Option) -> bool:
     """Whether a metric is changed by an option."""
     if option.scope == "spec":

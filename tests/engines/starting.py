@@ -24,7 +24,9 @@ from sqlmetrics.engines.opening import open_engine
 SMALL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
+    # to plan again between stages takes longer than small stages do
+    "spark.sql.adaptive.enabled": "false",
     # to compile the plans takes longer than small data does
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
