@@ -15,6 +15,7 @@ from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
+from sqlmetrics.portable import columns_lacking
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
 from sqlmetrics.screen import CLEAR, Screen, is_possible, screen
@@ -176,8 +177,26 @@ class _Look:
         try:
             yield
         except InputError as error:
-            place = self.plan.shape.tables[table].place
-            raise InputError(f"{table}: {place!r} {error}") from None
+            raise InputError(f"{table}: {self._blamed(table, error)}") from None
+
+    def _blamed(self, table: str, error: InputError) -> str:
+        """What cannot be read: the condition, if the table can without it."""
+        relation = self.plan.shape.tables[table]
+        spec = self.plan.spec
+        condition = (getattr(spec, table) or spec.truth).where or ""
+        there = self._columns_of(source_text(relation)) if condition else None
+        if there is None or self._columns_of(self.sources[table]) is not None:
+            return f"{relation.place!r} {error}"
+        gaps = columns_lacking(condition, there, self.plan.shape.at.translation.dialect)
+        wrong = unknown("column", gaps[0], there) if gaps else str(error).partition(": ")[2]
+        return f"where {condition!r}: {wrong}"
+
+    def _columns_of(self, source: str) -> dict[str, str] | None:
+        """The columns of a source; None if it cannot be read."""
+        try:
+            return self.engine.columns(source)
+        except InputError:
+            return None
 
     def merged_ids(self) -> Iterator[Problem]:
         """Columns whose collation takes different ids for equal."""

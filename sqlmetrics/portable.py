@@ -8,7 +8,7 @@ refused, also where it would happen to be right.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 from textwrap import indent
 from typing import Any
@@ -98,6 +98,16 @@ def is_condition(text: str, dialect: Dialect) -> bool:
     tree = _one_query(f"select 1 where ({text}\n)", dialect)
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     return where is not None and isinstance(where.this, exp.Paren)
+
+
+def columns_lacking(condition: str, there: Collection[str], dialect: Dialect) -> list[str]:
+    """The columns that a condition names and a table has not."""
+    tree = _one_query(f"select 1 where ({condition}\n)", dialect)
+    known = {name.casefold() for name in there}
+    named = (
+        [column.name for column in tree.find_all(exp.Column) if not column.table] if tree else []
+    )
+    return [name for name in dict.fromkeys(named) if name.casefold() not in known]
 
 
 def _one_query(text: str, dialect: Dialect) -> Tree | None:

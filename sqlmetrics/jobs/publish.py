@@ -118,7 +118,7 @@ def _to_database(spec: Spec, engine: Database, url: str) -> Iterator[str]:
     """The spec's rows in another database, in the place of its old ones."""
     where = f"where spec = {literal(spec.title)}"
     named = targets(spec)
-    with database(url) as other:
+    with database(url, create=True) as other:
         at = other.translation
         own = f"where spec = {at.value(literal(spec.title))}"
         held = {
