@@ -90,10 +90,11 @@ class Profiles:
             return self._target()
         full = dict.fromkeys(one for known, one in self._names if known == name)
         if not full:
-            known = dict.fromkeys(known for known, _ in self._names)
-            raise SpecError(f"{self.file.name}: {unknown('output', name, known)}")
+            there = dict.fromkeys(known for known, _ in self._names)
+            raise SpecError(f"{self.file.name}: {unknown('output', name, there)}")
         if len(full) > 1:
-            raise SpecError(f"{self.file.name} has several outputs {name!r}: {', '.join(full)}")
+            known = ", ".join(full)
+            raise SpecError(f"{self.file.name}: {name!r} is in several profiles; give {known}")
         return self._outputs[next(iter(full))]
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlmetrics.engines.place import NEW_FILE, NEW_SCHEMA, SCHEMA, Place, check_there, is_file
+from sqlmetrics.engines.place import NEW_SCHEMA, SCHEMA, Place, check_there
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.template import literal
 
@@ -73,18 +73,17 @@ class Setup:
         for name, value in self.settings.items():
             session.execute(f"set {_word(name)} = {literal(str(value))}")
         for one in self.attach:
-            session.execute(self._attachment(one, place))
+            session.execute(self._attachment(one))
         if self.schema != "main":
             self._use(session, place)
 
-    def _attachment(self, one: Any, place: Place) -> str:
+    def _attachment(self, one: Any) -> str:
         """The statement that attaches a database."""
         given = dict(_of_kind(dict, one, "attach"))
         path, alias = str(given.pop("path", "")), given.pop("alias", None)
         if not path:
             raise SpecError("attach: each database has a path")
-        if is_file(path) and NEW_FILE not in place.makes:
-            check_there(path)
+        check_there(path)
         read_only = given.pop("read_only", False) or self.read_only
         options = [f"type {_word(given.pop('type'))}"] if given.get("type") else []
         options += ["read_only"] if read_only else []
