@@ -299,7 +299,7 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
     fill(folder / "shop.duckdb")
     for number, line in enumerate(READING):
         where = TYPOS[number % len(TYPOS)]
-        if line[0] in ("reconcile", "sheet", "sample"):
+        if line[0] == "reconcile":
             where = TYPOS[0]
         told = sqlmetrics(*line, *where, folder=folder, expect=2).stderr
         assert "there is no database file 'shpo.d" in told, line
@@ -356,8 +356,9 @@ def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -
         verb, *options = line
         where = ["--target", "dev"]
         sqlmetrics(verb, "runs", "truth", *options, *where, folder=folder)
-    told = sqlmetrics("sheet", "tables.yml", "--target", "lite", folder=folder, expect=2).stderr
-    assert "sheet works in DuckDB alone, given sqlite:///out.db" in told
+    where = ["runs", "truth", "-m", "mrr", "--value", "0.75", "--target", "lite"]
+    told = sqlmetrics("reconcile", *where, folder=folder, expect=2).stderr
+    assert "reconcile works in DuckDB alone, given sqlite:///out.db" in told
 
 
 # -- on every engine ----------------------------------------------------------------------
@@ -406,6 +407,14 @@ def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, server
         done = sqlmetrics("verify", "tables.yml", "--connection", url, folder=folder)
         assert "2 queries compared with the reference: no number differs" in done.stderr
         sqlmetrics("validate", "tables.yml", "--connection", url, folder=folder)
+        fill(folder / "own.duckdb")
+        for line in (["sheet"], ["sample", "--size", "2"], ["estimate", "drawn.csv"]):
+            own, other = (
+                sqlmetrics(line[0], "tables.yml", *line[1:], *where, folder=folder).stdout
+                for where in (["--db", "own.duckdb"], ["--connection", url])
+            )
+            assert own == other
+            (folder / "drawn.csv").write_text(own)
         script = sqlmetrics("run", "tables.yml", "--dry-run", "--connection", url, folder=folder)
         with database(url) as engine:
             assert engine.find("metrics") is None

@@ -14,6 +14,7 @@ from sqlmetrics.errors import SpecError
 if TYPE_CHECKING:
     from sqlmetrics.engines.duckdb import DuckDB
     from sqlmetrics.engines.place import Place
+    from sqlmetrics.engines.profiles import Profiles
     from sqlmetrics.engines.translated import Database
     from sqlmetrics.spec import Spec
 
@@ -74,13 +75,13 @@ class Location:
         place = self._place(needed or _reads_tables(spec))
         return database(place and _read_only(place))
 
-    def reading_duckdb(self, verb: str, spec: Spec | None = None) -> DuckDB:
-        """The same for a command that works in DuckDB alone.
+    def reading_duckdb(self, verb: str) -> DuckDB:
+        """The same for a command that has no spec, and works in DuckDB alone.
 
         Raises:
             SpecError: Also if it is another database.
         """
-        place = self._place(_reads_tables(spec))
+        place = self._place(needed=False)
         return self._duckdb(verb, place and _read_only(place))
 
     def _duckdb(self, verb: str, place: Place | None, *, create: bool = False) -> DuckDB:
@@ -146,7 +147,7 @@ class Location:
         return dialect_of(scheme_of(name, self._profiles_file))
 
     @property
-    def _profiles_file(self) -> Any:
+    def _profiles_file(self) -> Profiles | None:
         from sqlmetrics.engines.profiles import Profiles
 
         return Profiles.find(self.profiles, self.spec)
@@ -159,19 +160,20 @@ class Location:
 
         if self.db:
             return Place("duckdb", path=self.db)
-        name = self.connection or self.target
-        if self.target and not self._profiles_file:
+        profiles = self._profiles_file
+        if self.connection:
+            return place_of(self.connection, profiles)
+        if self.target and profiles is None:
             raise SpecError(f"--target {self.target}: there is no {FILE} {LOOKED}")
-        if name is not None:
-            return place_of(name, self._profiles_file)
+        if self.target and profiles:
+            return profiles.output(self.target).place
         if not (needed or self.profiles):
             return None
-        profiles = self._profiles_file
         if profiles is None:
             raise SpecError(SAY_WHERE)
         output = profiles.output()
         _say(f"target {output.name} of {profiles.file}")
-        return place_of(output.place)
+        return output.place
 
 
 def place_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -54,7 +54,7 @@ def sample(
     from sqlmetrics.spec import Spec
 
     asked = Spec.read(spec)
-    with location.reading_duckdb("sample", asked) as engine:
+    with location.reading(asked) as engine:
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
@@ -98,7 +98,7 @@ def estimate(
     from sqlmetrics.spec import Spec
 
     asked, drawn = _with_labels(Spec.read(spec), labels), Sample.read(sample)
-    with location.reading_duckdb("estimate", asked) as engine:
+    with location.reading(asked) as engine:
         found = checkup.estimate(asked, engine, drawn, by=by, level=level, ungraded=ungraded)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)

@@ -62,7 +62,7 @@ def sheet(
     from sqlmetrics.spec import Spec
 
     asked = Spec.read(spec)
-    with location.reading_duckdb("sheet", asked) as engine:
+    with location.reading(asked) as engine:
         if sample is not None:
             made = sheets.of_sample(asked, engine, k, Sample.read(sample))
         else:

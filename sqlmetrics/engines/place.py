@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ class Place:
     @property
     def is_missing(self) -> bool:
         """Whether it is a file that is not there."""
-        return self.scheme in FILES and is_file(self.path) and not Path(self.path).exists()
+        return self.scheme in FILES and is_file(self.path) and not os.path.exists(self.path)
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -115,11 +116,11 @@ def check_there(path: str) -> None:
         SpecError: With the file of the nearest name.
     """
     file = Path(path)
-    if not is_file(path) or file.exists():
+    if not is_file(path) or os.path.exists(file):
         return
-    if not file.parent.is_dir():
+    if not os.path.isdir(file.parent):
         raise SpecError(f"there is no folder {str(file.parent)!r}, and no database {path!r}")
-    names = sorted(one.name for one in file.parent.iterdir())
+    names = sorted(os.listdir(file.parent)) if os.access(file.parent, os.R_OK) else []
     near = get_close_matches(file.name, names, n=1)
     guess = f"; did you mean {str(file.with_name(near[0]))!r}?" if near else ""
     raise SpecError(f"there is no database file {path!r}{guess}")

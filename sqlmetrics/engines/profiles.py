@@ -69,12 +69,14 @@ class Profiles:
                 `profiles.yml` there start in it, as those of the spec do.
         """
         if given is not None:
-            return cls(Path(given) / FILE if Path(given).is_dir() else Path(given))
-        if spec is not None and (Path(spec).parent / FILE).is_file():
-            return cls(Path(spec).parent / FILE, Path(spec).parent)
-        own = os.environ.get(FOLDER)
-        folders = [Path(), *([Path(own).expanduser()] if own else []), Path.home() / HOME]
-        return next((cls(one / FILE) for one in folders if (one / FILE).is_file()), None)
+            return cls(Path(given) / FILE if os.path.isdir(given) else Path(given))
+        folder = None if spec is None else Path(spec).parent
+        if folder is not None and os.path.isfile(folder / FILE):
+            return cls(folder / FILE, folder)
+        named = [os.environ[FOLDER]] if os.environ.get(FOLDER) else []
+        folders = map(os.path.expanduser, ("", *named, f"~/{HOME}"))
+        files = (Path(one) / FILE for one in folders)
+        return next((cls(file) for file in files if os.path.isfile(file)), None)
 
     def output(self, name: str = "") -> Output:
         """An output by its name.
@@ -257,7 +259,7 @@ class Output:
 
     def _path(self, path: str) -> str:
         """A file's path, as seen from where we are."""
-        return str(self.profiles.base / Path(path).expanduser()) if is_file(path) else path
+        return str(self.profiles.base / os.path.expanduser(path)) if is_file(path) else path
 
     @property
     def _mapping(self) -> Mapping[str, Any]:

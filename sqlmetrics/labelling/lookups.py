@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.inputs.sources import relation_of
@@ -60,7 +60,7 @@ def facts(shape: Shape, rankings: str) -> Facts:
     return Facts(ordered, {queries: equal(queries, rankings, shape.known_keys)})
 
 
-def texts(plan: Plan, engine: DuckDB) -> dict[str, Stage]:
+def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
     """The stages with the texts that people read, for those that the spec has.
 
     Returns:
@@ -95,7 +95,7 @@ def texts(plan: Plan, engine: DuckDB) -> dict[str, Stage]:
 
 
 def check_columns(
-    table: str, relation: Relation, wanted: Mapping[str, str], engine: DuckDB
+    table: str, relation: Relation, wanted: Mapping[str, str], engine: Database
 ) -> None:
     """Refuse a table that lacks columns.
 
@@ -116,7 +116,7 @@ def check_columns(
         raise InputError(told)
 
 
-def check_rankings(plan: Plan, engine: DuckDB) -> None:
+def check_rankings(plan: Plan, engine: Database) -> None:
     """Refuse tables, the labels apart, that lack columns.
 
     Raises:
@@ -134,7 +134,7 @@ def printed(name: str, template: str, view: Mapping[str, Any]) -> Stage:
     return Stage(name, "printed", {"text": print_template(template, view)})
 
 
-def _relation(source: Any, role: str, engine: DuckDB) -> Relation:
+def _relation(source: Any, role: str, engine: Database) -> Relation:
     if source.data is not None:
         return Relation("table", engine.register(f"sqlmetrics_{role}s", source.data), True)
     return relation_of(source, ROLES[role])
