@@ -8,7 +8,7 @@ refused, also where it would happen to be right.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from textwrap import indent
 from typing import Any
@@ -100,14 +100,11 @@ def is_condition(text: str, dialect: Dialect) -> bool:
     return where is not None and isinstance(where.this, exp.Paren)
 
 
-def columns_lacking(condition: str, there: Collection[str], dialect: Dialect) -> list[str]:
-    """The columns that a condition names and a table has not."""
+def columns_named(condition: str, dialect: Dialect) -> list[str]:
+    """The columns that a condition names without a table."""
     tree = _one_query(f"select 1 where ({condition}\n)", dialect)
-    known = {name.casefold() for name in there}
-    named = (
-        [column.name for column in tree.find_all(exp.Column) if not column.table] if tree else []
-    )
-    return [name for name in dict.fromkeys(named) if name.casefold() not in known]
+    columns = tree.find_all(exp.Column) if tree else ()
+    return list(dict.fromkeys(column.name for column in columns if not column.table))
 
 
 def _one_query(text: str, dialect: Dialect) -> Tree | None:

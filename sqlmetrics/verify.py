@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlmetrics import reference, sql
 from sqlmetrics.api import run
+from sqlmetrics.checks import check_columns
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.measure import Measure
@@ -70,6 +71,7 @@ def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int
     """
     at = engine.translation
     tables = opened(spec, engine)
+    check_columns(plan(spec, tables), engine)
     source = sql.source_text(tables.shown(tables.rankings), at.condition(spec.rankings.where or ""))
     column = identifier(spec.rankings.columns.query)
     hashed = at.expression(at.dialect.hashed, f"cast({column} as varchar)")

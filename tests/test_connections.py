@@ -463,6 +463,16 @@ def test_a_wrong_condition_is_blamed_and_not_the_file(folder: Path) -> None:
             "rankings: where 'scoer <= 10': unknown column 'scoer'; did you mean 'score'?" in told
         )
         assert "runs.csv" not in told
+    for verb in (["verify"], ["validate"], ["sheet"], ["sample", "--size", "2"]):
+        (folder / "wrong.yml").write_text(FILES.replace("runs.csv", "runs.csv, where: scoer > 1"))
+        told = sqlmetrics(verb[0], "wrong.yml", *verb[1:], folder=folder, expect=2).stderr
+        assert "rankings: where 'scoer > 1': unknown column 'scoer'" in told
+    log = "{log: {file: runs.csv, columns: {request: query_id, position: score, actions: {}}, %s}"
+    for where, test in (("scoer > 1", "item_id = 'a'"), ("item_id = 'a'", "scoer > 1")):
+        clicks = log % f'where: "{where}"' + f', cleaning: {{test: "{test}"}}}}'
+        (folder / "clicks.yml").write_text(f"clicks: {clicks}\nmetrics: [mrr]\n")
+        told = sqlmetrics("clicks", "clicks.yml", folder=folder, expect=2).stderr
+        assert " 'scoer > 1': unknown column 'scoer'; did you mean 'score'?" in told
     told = sqlmetrics(*line, "nope(score) <= 10", folder=folder, expect=2).stderr
     assert "rankings: where 'nope(score) <= 10': " in told
     assert "nope does not exist" in told

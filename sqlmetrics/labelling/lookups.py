@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
+from sqlmetrics import checks
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.inputs.relation import Relation
@@ -122,11 +123,7 @@ def check_rankings(plan: Plan, engine: Database) -> None:
     Raises:
         InputError: As `check_columns` does.
     """
-    shape = plan.shape
-    for table, relation in shape.tables.items():
-        if table != "labels":
-            by = {f"by {name}": name for name in shape.segments.get(table, ())}
-            check_columns(table, relation, {**shape.columns[table], **by}, engine)
+    checks.check_columns(plan, engine, apart=("labels",))
 
 
 def printed(name: str, template: str, view: Mapping[str, Any]) -> Stage:
