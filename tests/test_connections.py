@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import tempfile
@@ -110,6 +111,8 @@ def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> 
     assert "dev of profiles.yml\nnew database out.duckdb\n" in done.stderr
     assert rows(folder / "out.duckdb") == 2
     assert "1 of 1 checks hold" in sqlmetrics("check", "files.yml", folder=folder).stderr
+    told = sqlmetrics("check", "tables.yml", "--errors", "json", folder=folder, expect=2).stderr
+    assert json.loads(told)["exit_code"] == 2
     sqlmetrics("run", "files.yml", "--target", "lite", folder=folder)
     sqlmetrics("check", "files.yml", "--target", "lite", folder=folder)
     with sqlite3.connect(folder / "out.db") as connection:
@@ -150,7 +153,10 @@ def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
         told = sqlmetrics("run", "files.yml", *where, folder=folder, expect=2).stderr
         assert said in told
         assert "s3cr3t" not in told
-    sqlmetrics("run", "files.yml", "--target", "memory", "--publish", "p.duckdb", folder=folder)
+    passing = ["run", "files.yml", "--target", "memory", "--publish"]
+    told = sqlmetrics(*passing, "sqlite://", folder=folder, expect=2).stderr
+    assert "--publish sqlite:// is a database in memory" in told
+    sqlmetrics(*passing, "p.duckdb", folder=folder)
     assert rows(folder / "p.duckdb") == 2
     (folder / "profiles.yml").unlink()
     for verb in ("run", "check"):
@@ -203,6 +209,8 @@ def test_names_of_outputs(folder: Path) -> None:
         (["--target", "x", "--profiles", "no.yml"], "no.yml cannot be read"),
     ):
         assert said in sqlmetrics("run", "files.yml", *line, folder=folder, expect=2).stderr
+    told = sqlmetrics("run", "files.yml", "--connection", "a:s3cr3t@b", folder=folder, expect=2)
+    assert "s3cr3t" not in told.stderr
     for text, said in (
         ("target: dve\noutputs: {dev: {type: duckdb, path: a}}", "did you mean 'dev'?"),
         ("outputs: {a: {type: duckdb}, b: {type: duckdb}}", "names no target; choose by --target"),

@@ -91,9 +91,12 @@ class Profiles:
         if not name:
             return self._target()
         full = dict.fromkeys(one for known, one in self._names if known == name)
+        if not full and name in self._profiles:
+            return self._default_output(name)
         if not full:
             there = dict.fromkeys(known for known, _ in self._names)
-            raise SpecError(f"{self.file.name}: {unknown('output', name, there)}")
+            shown = "***" if {":", "@"} & set(name) else name  # it may hold a password
+            raise SpecError(f"{self.file.name}: {unknown('output', shown, there)}")
         if len(full) > 1:
             known = ", ".join(full)
             raise SpecError(f"{self.file.name}: {name!r} is in several profiles; give {known}")
@@ -159,14 +162,19 @@ class Profiles:
         profiles = self._profiles
         if not profiles:
             raise SpecError(f"{self.file}: there are no outputs in it")
-        known = ", ".join(self._outputs)
         if len(profiles) > 1:
+            known = ", ".join(self._outputs)
             raise SpecError(f"{self.file} has several profiles; choose by --target: {known}")
-        ((name, profile),) = profiles.items()
+        return self._default_output(next(iter(profiles)))
+
+    def _default_output(self, name: str) -> Output:
+        """The output that a profile's target names."""
+        profile = self._profiles[name]
         target = self._default(profile)
         if target is not None:
             return self._outputs[_full(name, target)]
         if "target" not in profile:
+            known = ", ".join(_full(name, str(one)) for one in profile["outputs"])
             raise SpecError(f"{self.file} names no target; choose by --target: {known}")
         raise SpecError(f"{self.file}: {unknown('target', _target(profile), profile['outputs'])}")
 
