@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.inputs.condition import wrong_condition
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
@@ -51,6 +52,24 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
     problems = next(filter(None, (list(kind()) for kind in kinds)), [])
     if problems and presumed:
         check(plan, engine)  # together with what is wrong in those tables
+    if problems:
+        raise InputError(problems)
+
+
+def check_columns(plan: Plan, engine: Database, *, apart: Sequence[str] = ()) -> None:
+    """Raise InputError unless the tables can be read, and have the columns that are asked for.
+
+    Args:
+        plan: The plan of the evaluation.
+        engine: Where the tables are.
+        apart: Tables that are not looked at.
+
+    Raises:
+        InputError: With every column that is missing, or a condition that cannot be read.
+    """
+    look = _look(plan, engine)
+    there = {name: source for name, source in look.sources.items() if name not in apart}
+    problems = list(replace(look, sources=there).missing_columns())
     if problems:
         raise InputError(problems)
 
@@ -176,8 +195,14 @@ class _Look:
         try:
             yield
         except InputError as error:
-            place = self.plan.shape.tables[table].place
-            raise InputError(f"{table}: {place!r} {error}") from None
+            raise InputError(f"{table}: {self._blamed(table, error)}") from None
+
+    def _blamed(self, table: str, error: InputError) -> str:
+        """What cannot be read: the condition, if the table can without it."""
+        spec, relation = self.plan.spec, self.plan.shape.tables[table]
+        condition = (getattr(spec, table) or spec.truth).where
+        wrong = wrong_condition(condition, relation, self.engine)
+        return f"where {condition!r}: {wrong}" if wrong else f"{relation.place!r} {error}"
 
     def merged_ids(self) -> Iterator[Problem]:
         """Columns whose collation takes different ids for equal."""

@@ -64,6 +64,7 @@ class Dialect:
             it all days are replaced in one transaction.
         session: What a session is told before a script, so that it means the same.
         run_id: A text that names a run of a job, by its text.
+        hashed: The MD5 of a text, in lower case.
         times: How times are read and told.
     """
 
@@ -91,6 +92,7 @@ class Dialect:
     by_day: str = ""
     session: tuple[str, ...] = ()
     run_id: str = "cast(current_timestamp as varchar)"
+    hashed: str = "md5({column})"
     times: Times = Times()
 
 
@@ -120,6 +122,8 @@ _TRINO_TIMES = Times(
     day_before="date_add('day', -1, {column})",
     micros="cast(round(to_unixtime({column}) * 1000000) as bigint)",
 )
+
+_TRINO_HASH = "lower(to_hex(md5(to_utf8({column}))))"
 
 _CLICKHOUSE_TYPES = {
     "varchar": "Nullable(String)",
@@ -160,7 +164,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     now="cast(current_timestamp at time zone 'UTC' as timestamp)",
                 ),
             ),
-            Dialect("athena", "Amazon Athena", "athena", keep="", times=_TRINO_TIMES),
+            Dialect(
+                "athena", "Amazon Athena", "athena", keep="", hashed=_TRINO_HASH, times=_TRINO_TIMES
+            ),
             Dialect(
                 "bigquery",
                 "BigQuery",
@@ -172,6 +178,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 partitions_floats=False,
                 keep="",
                 run_id="generate_uuid()",
+                hashed="to_hex(md5({column}))",
                 times=Times(
                     day_before="date_sub({column}, interval 1 day)",
                     micros="unix_micros(cast({column} as timestamp))",
@@ -191,6 +198,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 storage="engine = MergeTree order by tuple()",
                 by_day="engine = MergeTree partition by (spec, metric_date) order by tuple()",
                 run_id="toString(generateUUIDv4())",
+                hashed="lower(hex(MD5({column})))",
                 times=Times(
                     micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
                     moment="toDateTime64({column}, 6, 'UTC')",
@@ -266,7 +274,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     now="(current_timestamp at time zone 'utc')",
                 ),
             ),
-            Dialect("presto", "Presto", "presto", keep="", times=_TRINO_TIMES),
+            Dialect(
+                "presto",
+                "Presto",
+                "presto",
+                keep="",
+                hashed=_TRINO_HASH,
+                times=_TRINO_TIMES,
+            ),
             Dialect(
                 "redshift",
                 "Amazon Redshift",
@@ -340,12 +355,20 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 has_nan=False,
                 has_float32=False,
                 keep="",
+                hashed="lower(convert(varchar(32), hashbytes('MD5', {column}), 2))",
                 times=Times(
                     day_before="dateadd(day, -1, {column})",
                     micros="datediff_big(microsecond, '1970-01-01', {column})",
                 ),
             ),
-            Dialect("trino", "Trino", "trino", keep="", times=_TRINO_TIMES),
+            Dialect(
+                "trino",
+                "Trino",
+                "trino",
+                keep="",
+                hashed=_TRINO_HASH,
+                times=_TRINO_TIMES,
+            ),
         )
     }
 )

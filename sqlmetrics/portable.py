@@ -100,6 +100,13 @@ def is_condition(text: str, dialect: Dialect) -> bool:
     return where is not None and isinstance(where.this, exp.Paren)
 
 
+def columns_named(condition: str, dialect: Dialect) -> list[str]:
+    """The columns that a condition names without a table."""
+    tree = _one_query(f"select 1 where ({condition}\n)", dialect)
+    columns = tree.find_all(exp.Column) if tree else ()
+    return list(dict.fromkeys(column.name for column in columns if not column.table))
+
+
 def _one_query(text: str, dialect: Dialect) -> Tree | None:
     try:
         trees = sqlglot.parse(text, read=dialect.grammar)

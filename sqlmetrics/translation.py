@@ -53,6 +53,12 @@ class Translation:
 
     def expression(self, template: str, column: str) -> str:
         """What stands for an expression over a column that is of the dialect already."""
+        return (
+            self._hide(self.own(template, column)) if self.changes else self.own(template, column)
+        )
+
+    def own(self, template: str, column: str) -> str:
+        """An expression of the dialect over a column, which is told in DuckDB's words."""
         if not self.changes:
             return template.format(column=column)
         from sqlglot import parse_one
@@ -62,7 +68,7 @@ class Translation:
         tree = parse_one(column, read="duckdb")
         if self.dialect.folds == "upper":
             fold(tree)
-        return self._hide(template.format(column=tree.sql(self.dialect.grammar)))
+        return template.format(column=tree.sql(self.dialect.grammar))
 
     def name(self, dotted: str) -> str:
         """A table's dotted name, quoted as the dialect does it."""

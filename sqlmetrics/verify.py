@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlmetrics import reference, sql
 from sqlmetrics.api import run
+from sqlmetrics.checks import check_columns
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.measure import Measure
@@ -17,6 +18,7 @@ from sqlmetrics.result import Result, with_dates
 from sqlmetrics.source import Source
 from sqlmetrics.spec import Spec
 from sqlmetrics.template import identifier, literal
+from sqlmetrics.translation import Translation
 
 SAMPLE = 10_000
 
@@ -67,26 +69,31 @@ def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int
     Returns:
         The spec, and how many queries it now has.
     """
-    column = identifier(spec.rankings.columns.query)
+    at = engine.translation
     tables = opened(spec, engine)
-    source = sql.source_text(tables.rankings, spec.rankings.where or "")
-    hashed = f"md5(cast({column} as varchar))"
+    check_columns(plan(spec, tables), engine)
+    source = sql.source_text(tables.shown(tables.rankings), at.condition(spec.rankings.where or ""))
+    column = identifier(spec.rankings.columns.query)
+    hashed = at.expression(at.dialect.hashed, f"cast({column} as varchar)")
     ids = f"select distinct {hashed} as hash from {source}"
-    counted = engine.rows(f"select count(*) from ({ids}) as ids")[0][0]
+    counted = int(engine.rows(f"select count(*) as n from ({ids}) as ids")[0][0])
     if counted <= most:
         return spec, counted
-    last = engine.rows(f"select hash from ({ids}) as ids order by hash limit 1 offset {most - 1}")
-    condition = f"{hashed} <= {literal(last[0][0])}"
-    return _restricted(spec, condition), most
+    numbered = f"select hash, row_number() over (order by hash asc) as place from ({ids}) as ids"
+    last = engine.rows(f"select hash from ({numbered}) as numbered where place = {most}")
+    return _restricted(spec, str(last[0][0]), at), most
 
 
-def _restricted(spec: Spec, condition: str) -> Spec:
-    """The spec with one more condition on the rankings, and on the labels' own query column."""
-    own = spec.rankings.columns.query
-    changed: dict[str, object] = {"rankings": _where(spec.rankings, condition)}
+def _restricted(spec: Spec, last: str, at: Translation) -> Spec:
+    """The spec with the queries alone whose hash is not above one, in its rankings and labels."""
+
+    def part(source: Source, query: str) -> Source:
+        hashed = at.own(at.dialect.hashed, f"cast({identifier(query)} as varchar)")
+        return _where(source, f"{hashed} <= {literal(last)}")
+
+    changed = {"rankings": part(spec.rankings, spec.rankings.columns.query)}
     if spec.labels is not None:
-        theirs = condition.replace(identifier(own), identifier(spec.labels.columns.query))
-        changed["labels"] = _where(spec.labels, theirs)
+        changed["labels"] = part(spec.labels, spec.labels.columns.query)
     return spec.having(**changed)
 
 

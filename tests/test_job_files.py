@@ -126,7 +126,7 @@ def test_psql(tmp_path: Path, servers: Any) -> None:
 
 def test_sqlite3_s_command(tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
-    with database(f"sqlite:///{file}") as opened:
+    with database(f"sqlite:///{file}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
     write_job(job(), "sqlite", tmp_path)
@@ -170,7 +170,7 @@ def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
     older = {"storage_compatibility_version": "v1.4.0"}
     place = f"sqlite:///{tmp_path}/{file}"
     made = duckdb.connect(str(tmp_path / file), config=older) if name == "duckdb" else place
-    with database(made) as opened:
+    with database(made, create=True) as opened:
         for table, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(table, rows)
     if name == "duckdb":
@@ -198,7 +198,7 @@ def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
 def test_sqlite_s_module(tmp_path: Path) -> None:
     """The same text by any program that has SQLite: here Python's own module."""
     file = tmp_path / "shop.db"
-    with database(f"sqlite:///{file}") as opened:
+    with database(f"sqlite:///{file}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
     write_job(job(), "sqlite", tmp_path)

@@ -54,7 +54,7 @@ def url(request: pytest.FixtureRequest, servers: Any, tmp_path: Path) -> Iterato
     """Where it is, with all days done once."""
     files = {"duckdb": f"duckdb:///{tmp_path}/shop.duckdb", "sqlite": f"sqlite:///{tmp_path}/a.db"}
     where = files.get(request.param) or servers.connection(request.param)
-    with database(where) as engine:
+    with database(where, create=True) as engine:
         rankings, labels = log()
         engine.load("runs", rankings)
         engine.load("truth", labels)
@@ -323,7 +323,7 @@ def test_two_of_one_process(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_full_disk(tmp_path: Path) -> None:
     where = f"duckdb:///{tmp_path}/shop.duckdb"
-    with database(where) as engine:
+    with database(where, create=True) as engine:
         rankings, labels = log()
         engine.load("runs", rankings)
         engine.load("truth", labels)

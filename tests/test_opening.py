@@ -66,7 +66,7 @@ def test_a_url_of_a_file_opens_it(tmp_path):
     for scheme in ("duckdb", "sqlite"):
         path = tmp_path / f"a b.{scheme}"
         url = f"{scheme}:///{str(path).replace(' ', '%20')}"
-        with open_engine(url) as engine:
+        with open_engine(url, create=True) as engine:
             engine.load("t", __import__("pyarrow").table({"n": [1]}))
         with open_engine(url) as engine:
             assert engine.rows("select n from t") == [(1,)]
@@ -109,7 +109,7 @@ def test_an_unknown_scheme_names_the_nearest():
 
 def test_what_is_nothing_says_what_could_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "'prod' is no URL, and there is no profiles.yml here" in told("prod")
+    assert "'prod' is no URL, and there is no profiles.yml beside the spec, here" in told("prod")
     assert told("postgres:ann:s3cr3t@host").startswith("what is given is no URL")
     assert "no known connection: builtins.int" in told(3)
 
@@ -124,9 +124,9 @@ def test_a_password_is_in_no_message():
 
 
 def test_profiles_by_name_and_by_target(profiles):
-    with open_engine("dev") as engine:
+    with open_engine("dev", create=True) as engine:
         assert engine.dialect == "duckdb"
-    with open_engine("lite", profiles=profiles) as engine:
+    with open_engine("lite", profiles=profiles, create=True) as engine:
         assert engine.dialect == "sqlite"
     assert (profiles.parent / "dev.duckdb").exists()
     assert (profiles.parent / "lite.db").exists()
@@ -148,7 +148,7 @@ def test_profiles_tell_what_is_wrong(profiles, monkeypatch):
 def test_dbts_layout_is_understood(profiles, monkeypatch):
     profiles.write_text(DBT)
     for name in ("shop", "shop.dev", "dev"):
-        with open_engine(name) as engine:
+        with open_engine(name, create=True) as engine:
             assert engine.dialect == "duckdb"
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DBT_USER", "ann")

@@ -24,7 +24,7 @@ OLDER = "v1.5.0" if duckdb.__version__ >= "1.5" else "v1.4.0"
 @pytest.fixture
 def shop(tmp_path: Path) -> str:
     url = f"duckdb:///{tmp_path}/shop.duckdb"
-    with database(url) as engine:
+    with database(url, create=True) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         write(job(), engine, days(0, 3))

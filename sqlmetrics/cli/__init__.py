@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -46,6 +48,10 @@ COMMANDS = (
     learn.init,
     learn.demo,
 )
+
+PREFIX = "sqlmetrics_failed_"
+KEPT = 10
+"""As many files of SQL that failed are kept in the folder of temporary files."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -103,11 +109,26 @@ def _sql_file(error: SqlmetricsError) -> str:
     sql = getattr(error, "sql", "")
     if not sql:
         return ""
+    _forget(Path(tempfile.gettempdir()))
     with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", prefix="sqlmetrics_", suffix=".sql", delete=False
+        "w", encoding="utf-8", prefix=PREFIX, suffix=".sql", delete=False
     ) as file:
         file.write(f"{sql}\n")
     return file.name
+
+
+def _forget(folder: Path) -> None:
+    """Remove such files but for the last ones, of this user alone."""
+
+    def written(file: Path) -> float:
+        try:
+            return file.stat().st_mtime
+        except OSError:
+            return 0
+
+    for old in sorted(folder.glob(f"{PREFIX}*.sql"), key=written)[: 1 - KEPT]:
+        with suppress(OSError):  # another user's, or gone
+            old.unlink()
 
 
 def _json(error: SqlmetricsError) -> str:

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import click
 
-from sqlmetrics.cli.common import connection_options, error_options, target_engine, writing
+from sqlmetrics.cli.common import error_options, writing
+from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
 
 @click.command()
 @click.argument("spec")
 @click.option("--date", "day", metavar="DATE", help="The day; by default the last one there is.")
-@click.option("--db", metavar="FILE", help="The DuckDB file that holds the fact table.")
-@connection_options
-@click.option("--target", metavar="NAME", help="The output of profiles.yml that holds it.")
+@place_options
 @click.option("--junit", metavar="FILE", help="Write JUnit XML too.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub's log too.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
@@ -27,10 +26,7 @@ def check(
     *,
     spec: str,
     day: str | None,
-    db: str | None,
-    connection: str | None,
-    profiles: str | None,
-    target: str | None,
+    location: Location,
     junit: str | None,
     github: bool,
     output: str,
@@ -45,8 +41,7 @@ def check(
     from sqlmetrics.thresholds.verdict import verdicts
 
     the_spec = Spec.read(spec)
-    engine = target_engine(db, connection, target, profiles, read_only=True)
-    found = verdicts(the_spec, engine, _day(day))
+    found = verdicts(the_spec, location.reading(needed=True), _day(day))
     told = [vars(one) | {"day": str(one.day)} for one in found]
     click.echo(json.dumps(told, indent=2) if output == "json" else report.table(found))
     if github:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli.common import (
-    connection_options,
     emit_result,
-    engine_of,
     error_options,
     progress_bar,
     writing,
 )
+from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ SHOWN = ("depth", "days", "soundness", "judgments")
     help="Instead: how deep people look, offline beside online metrics by day, whether the "
     "comparison of systems is sound, or the labels that all requests of a query share.",
 )
-@click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
-@connection_options
+@place_options
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
 @error_options
@@ -69,9 +67,7 @@ def clicks(
     by: tuple[str, ...],
     per_query: bool,
     show: str | None,
-    db: str | None,
-    connection: str | None,
-    profiles: str | None,
+    location: Location,
     output: str,
     out: str | None,
 ) -> None:
@@ -85,7 +81,7 @@ def clicks(
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
     asked = _asked(spec, ubi, metrics, by)
-    with engine_of(db, connection, profiles) as engine:
+    with location.reading(asked) as engine:
         result = _shown(asked, engine, show) if show else _evaluated(asked, engine, per_query)
     if per_query and not show:
         emit_result(result, per_query, output, out)

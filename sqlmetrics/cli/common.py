@@ -15,8 +15,6 @@ from sqlmetrics.errors import SpecError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlmetrics.engines.engine import Engine
-    from sqlmetrics.engines.translated import Database
     from sqlmetrics.result import Result
 
 FORMATS = ("table", "json", "csv", "markdown", "parquet")
@@ -44,68 +42,6 @@ def error_options(command: Callable[..., None]) -> Callable[..., None]:
         callback=_remembered,
         help="Show the traceback, and the SQL that failed.",
     )(command)
-
-
-def connection_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`--connection` and `--profiles`: a database of any kind."""
-    command = click.option(
-        "--profiles",
-        type=click.Path(),
-        metavar="FILE",
-        help="Where outputs are named: profiles.yml.",
-    )(command)
-    return click.option(
-        "--connection",
-        metavar="URL|NAME",
-        help="A database: postgresql://user@host/database, or an output of profiles.yml.",
-    )(command)
-
-
-def engine_of(db: str | None, connection: str | None, profiles: str | None) -> Engine:
-    """The database of --db, to be read, or of --connection; a new DuckDB without either.
-
-    Raises:
-        SpecError: If both are given.
-    """
-    if connection is None:
-        from sqlmetrics.engines.duckdb import DuckDB, open_database
-
-        return DuckDB(open_database(db), own=True)
-    if db is not None:
-        raise SpecError("give --db or --connection, not both")
-    from sqlmetrics.engines.opening import open_engine
-
-    return open_engine(connection, profiles=Path(profiles) if profiles else None)
-
-
-def target_engine(
-    db: str | None,
-    connection: str | None,
-    target: str | None,
-    profiles: str | None,
-    *,
-    read_only: bool = False,
-) -> Database:
-    """The database of --db, --connection or --target, or of the profiles' own target.
-
-    Raises:
-        SpecError: If none is given, or several are.
-    """
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
-    from sqlmetrics.engines.profiles import FILE
-    from sqlmetrics.engines.translated import database
-
-    given = [one for one in (db, connection, target) if one is not None]
-    if len(given) > 1:
-        raise SpecError("give one of --db, --connection and --target")
-    if db is not None:
-        return DuckDB(open_database(db, writing=not read_only), own=True)
-    file = Path(profiles) if profiles else Path(FILE)
-    if connection is not None:
-        return database(connection, profiles=profiles)
-    if target is not None or file.exists():
-        return database(target, profiles=file)
-    raise SpecError(f"say where: --db FILE, --connection URL, or --target of a {FILE}")
 
 
 @contextmanager

@@ -6,26 +6,26 @@ import sys
 
 import click
 
-from sqlmetrics.cli.common import connection_options, error_options
+from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.location import Location, place_options
 
 
 @click.command()
-@connection_options
+@place_options
 @click.option("--case", "words", multiple=True, metavar="TEXT", help="Only cases named like this.")
 @error_options
-def doctor(connection: str | None, profiles: str | None, words: tuple[str, ...]) -> None:
-    """Examine the database of --connection: hard data, every metric and option.
+def doctor(location: Location, words: tuple[str, ...]) -> None:
+    """Examine a database: hard data, every metric and option.
 
     Makes a schema of its own and drops it again. Every number is compared with the
     reference; the exit code is 1 if any differs.
     """
     from sqlmetrics.doctor.doctor import examine
-    from sqlmetrics.engines.translated import database
 
     def wanted(name: str) -> bool:
         return not words or any(word in name for word in words)
 
-    with database(connection, profiles=profiles) as engine:
+    with location.using() as engine:
         report = examine(engine, only=wanted, told=_tell if sys.stderr.isatty() else str)
     if sys.stderr.isatty():
         _tell("")

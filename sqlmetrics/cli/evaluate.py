@@ -9,13 +9,12 @@ import click
 
 from sqlmetrics.cli.common import (
     FORMATS,
-    connection_options,
     emit,
     emit_result,
-    engine_of,
     error_options,
     progress_bar,
 )
+from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
 COLUMNS = {
@@ -46,12 +45,11 @@ _TABLES = (
         metavar="ROLE=COLUMN",
         help="A column that the labels name differently, like query=qid.",
     ),
-    click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named."),
 )
 
 
 def table_options(command: Callable[..., None]) -> Callable[..., None]:
-    """What a command is told of its tables: conditions, grades, columns, the database."""
+    """What a command is told of its tables: conditions, grades, columns."""
     for option in reversed(_TABLES):
         command = option(command)
     return command
@@ -79,7 +77,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     "--items", metavar="TABLE", help="What is known of items: category, popularity, vector."
 )
 @table_options
-@connection_options
+@place_options
 @click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
 @click.option("--tie-audit", is_flag=True, help="How much equal scores matter, instead.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
@@ -102,9 +100,7 @@ def evaluate(
     conventions: tuple[str, ...],
     grades: tuple[str, ...],
     label_columns: tuple[str, ...],
-    db: str | None,
-    connection: str | None,
-    profiles: str | None,
+    location: Location,
     per_query: bool,
     tie_audit: bool,
     skip_input_checks: bool,
@@ -112,7 +108,7 @@ def evaluate(
     out: str | None,
     **named: Any,
 ) -> None:
-    """Evaluate RANKINGS against LABELS: files, or tables of --db or --connection.
+    """Evaluate RANKINGS against LABELS: files, or tables of a database.
 
     Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too).
 
@@ -125,7 +121,7 @@ def evaluate(
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
     with (
-        engine_of(db, connection, profiles) as engine,
+        location.reading() as engine,
         progress_bar("buckets of queries") as told,
     ):
         result = run(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import click
 
 from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.errors import SpecError
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", required=False)
+@place_options
 @click.option("--print", "printed", is_flag=True, help="Print the SQL instead.")
 @error_options
-def install(file: str, *, printed: bool) -> None:
-    """Make table macros of the metrics in FILE, a DuckDB database.
+def install(file: str | None, *, location: Location, printed: bool) -> None:
+    """Make table macros of the metrics in FILE, a DuckDB database, or in that of --target.
 
     Any client can then use them without Python: they take the names of two tables with the
     columns query_id, item_id and score, or grade.
@@ -22,12 +25,18 @@ def install(file: str, *, printed: bool) -> None:
     duckdb metrics.duckdb "from ndcg('rankings', 'labels', 10)"
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics import macros
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
 
     if printed:
         click.echo(macros.text(), nl=False)
         return
-    made = macros.install(DuckDB(open_database(file, writing=True), own=True))
+    made = macros.install(_named(file, location).making("install"))
     for macro in made:
         click.echo(macro.usage)
-    click.echo(f"{len(made)} macros in {file}", err=True)
+    click.echo(f"{len(made)} macros in {file or 'the database'}", err=True)
+
+
+def _named(file: str | None, location: Location) -> Location:
+    """The place that is meant: FILE is --db."""
+    if file is not None and location.is_given:
+        raise SpecError("give FILE, or --db, --connection or --target")
+    return location if file is None else Location(file)

@@ -9,6 +9,7 @@ import click
 
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.evaluate import convention_value, grade_number, pairs, table_options
+from sqlmetrics.cli.location import Location, place_options
 
 NOTHING_FITS = 1
 
@@ -40,6 +41,7 @@ NOTHING_FITS = 1
 )
 @click.option("--queries", metavar="TABLE", help="What is known of queries: weights, days.")
 @table_options
+@place_options
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @click.option("--sql", is_flag=True, help="Print the statement that ran instead.")
 @click.option(
@@ -57,7 +59,7 @@ def reconcile(
     conventions: tuple[str, ...],
     grades: tuple[str, ...],
     label_columns: tuple[str, ...],
-    db: str | None,
+    location: Location,
     skip_input_checks: bool,
     sql: bool,
     output: str,
@@ -75,13 +77,12 @@ def reconcile(
     """  # noqa: D301  # click wants the \b itself
     import json
 
-    from sqlmetrics.engines.duckdb import open_database
     from sqlmetrics.reconciling.reconcile import reconcile as run
 
     given: dict[str, Any] = {key: one for key, one in named.items() if one is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
     file, column = (None, None) if values is None else _file_and_column(values)
-    with open_database(db) as connection:
+    with location.reading_duckdb("reconcile") as engine:
         found = run(
             rankings,
             labels,
@@ -90,7 +91,7 @@ def reconcile(
             values=file,
             column=column,
             departures=departures,
-            connection=connection,
+            connection=engine,
             check=not skip_input_checks,
             label_columns=pairs(label_columns, "--label-column"),
             grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import connection_options, error_options, target_engine
+from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
 )
-@click.option("--db", metavar="FILE", help="The DuckDB file to read and write.")
-@connection_options
-@click.option("--target", metavar="NAME", help="The output of profiles.yml to read and write.")
+@place_options
 @click.option(
     "--publish",
     metavar="PLACE",
@@ -50,10 +49,7 @@ def run(
     full_refresh: bool,
     backfill: bool,
     lookback: int | None,
-    db: str | None,
-    connection: str | None,
-    profiles: str | None,
-    target: str | None,
+    location: Location,
     publish: str | None,
     storage_version: str | None,
     dry_run: bool,
@@ -79,9 +75,9 @@ def run(
     if full_refresh and (days or backfill or lookback):
         raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
     if dry_run:
-        _print(the_spec, days, _dialect(db, connection or target, profiles))
+        _print(the_spec, days, location.dialect(default=True) or "duckdb")
         return
-    with target_engine(db, connection, target, profiles) as engine:
+    with location.writing(the_spec, passing=publish is not None) as engine:
         for part in _parts(the_spec, engine, days, backfill=backfill, lookback=lookback or 0):
             written = write(
                 the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
@@ -140,14 +136,6 @@ def _print(spec: Spec, days: Days | None, dialect: str) -> None:
     from sqlmetrics.translation import Translation
 
     at = Translation(named(dialect))
-    script = job_text(spec, at, days_of(spec, days), "'dry run'", "current_timestamp")
+    now = at.expression(at.dialect.times.now, "0")
+    script = job_text(spec, at, days_of(spec, days), "'dry run'", now)
     click.echo(str(script), nl=False)
-
-
-def _dialect(db: str | None, connection: str | None, profiles: str | None) -> str:
-    """The dialect of the database that would be written to."""
-    if db is not None or connection is None:
-        return "duckdb"
-    from sqlmetrics.engines.translated import database
-
-    return database(connection, profiles=profiles).translation.dialect.name

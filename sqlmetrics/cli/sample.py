@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlmetrics.cli.common import error_options, writing
+from sqlmetrics.cli.location import Location, place_options
 
 if TYPE_CHECKING:
     from sqlmetrics.sampling.checkup import Checkup
@@ -25,7 +26,7 @@ FORMATS = ("table", "json", "csv")
 @click.option("--traffic", is_flag=True, help="Head, torso and tail make strata.")
 @click.option("--share", type=click.Choice(SHARES), default="queries", show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
+@place_options
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
 @click.option("--sql", is_flag=True, help="Print the queries instead of the rows.")
 @error_options
@@ -37,7 +38,7 @@ def sample(
     traffic: bool,
     share: str,
     seed: int,
-    db: str | None,
+    location: Location,
     out: str | None,
     sql: bool,
 ) -> None:
@@ -49,12 +50,11 @@ def sample(
     \b
     sqlmetrics sample search.yml --size 300 --by country --traffic --out sample.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
     from sqlmetrics.sampling.draw import draw
     from sqlmetrics.spec import Spec
 
     asked = Spec.read(spec)
-    with open_database(db) as connection, DuckDB(connection) as engine:
+    with location.reading(asked) as engine:
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
@@ -72,7 +72,7 @@ def sample(
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)
-@click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
+@place_options
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
 @error_options
@@ -84,7 +84,7 @@ def estimate(
     by: tuple[str, ...],
     level: float,
     ungraded: str,
-    db: str | None,
+    location: Location,
     output: str,
     out: str | None,
 ) -> None:
@@ -93,13 +93,12 @@ def estimate(
     \b
     sqlmetrics estimate search.yml sample.csv --labels checkup.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
     from sqlmetrics.sampling import checkup
     from sqlmetrics.sampling.sample import Sample
     from sqlmetrics.spec import Spec
 
     asked, drawn = _with_labels(Spec.read(spec), labels), Sample.read(sample)
-    with open_database(db) as connection, DuckDB(connection) as engine:
+    with location.reading(asked) as engine:
         found = checkup.estimate(asked, engine, drawn, by=by, level=level, ungraded=ungraded)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)

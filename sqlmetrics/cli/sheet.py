@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlmetrics.cli.common import error_options, writing
+from sqlmetrics.cli.location import Location, place_options
 
 if TYPE_CHECKING:
     from sqlmetrics.labelling.sheet import Sheet
@@ -21,7 +22,7 @@ CONFLICTS = ("error", "keep")
 @click.option("--limit", type=int, metavar="N", help="The N most valuable rows.")
 @click.option("--labelled-queries", is_flag=True, help="Only queries that have a label.")
 @click.option("--sample", metavar="FILE", help="All items of a sample's queries instead.")
-@click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
+@place_options
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
 @click.option("--excel", is_flag=True, help="Begin with the mark by which Excel knows UTF-8.")
 @click.option("--sql", is_flag=True, help="Print the query instead of the rows.")
@@ -40,7 +41,7 @@ def sheet(
     k: int,
     limit: int | None,
     sample: str | None,
-    db: str | None,
+    location: Location,
     out: str | None,
     excel: bool,
     sql: bool,
@@ -55,14 +56,13 @@ def sheet(
     sqlmetrics sheet search.yml -k 10 --limit 500 --out sheet.csv
     sqlmetrics sheet search.yml -k 10 --sample sample.csv --out sheet.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.engines.duckdb import DuckDB, open_database
     from sqlmetrics.labelling import sheet as sheets
     from sqlmetrics.labelling.csvfile import MARK
     from sqlmetrics.sampling.sample import Sample
     from sqlmetrics.spec import Spec
 
     asked = Spec.read(spec)
-    with open_database(db) as connection, DuckDB(connection) as engine:
+    with location.reading(asked) as engine:
         if sample is not None:
             made = sheets.of_sample(asked, engine, k, Sample.read(sample))
         else:

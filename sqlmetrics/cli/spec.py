@@ -6,16 +6,13 @@ import sys
 
 import click
 
-from sqlmetrics.cli.common import connection_options, engine_of, error_options
-
-db_option = click.option(
-    "--db", metavar="FILE", help="The DuckDB file that holds the spec's relations."
-)
+from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.location import Location, place_options
 
 
 @click.command("compile")
 @click.argument("spec")
-@click.option("--dialect", default="duckdb", show_default=True, help="list dialects")
+@click.option("--dialect", help="list dialects  [default: that of --target, else duckdb]")
 @click.option("--per-query", is_flag=True, help="The per-query table instead of the summary.")
 @click.option(
     "--plan",
@@ -28,54 +25,53 @@ db_option = click.option(
     help="Write a whole job there: .sql files for the database's own client, with start and "
     "end as its parameters, and a manifest.",
 )
-@db_option
+@place_options
 @error_options
 def compile_spec(
     *,
     spec: str,
-    dialect: str,
+    dialect: str | None,
     per_query: bool,
     plan: str | None,
     job: str | None,
-    db: str | None,
+    location: Location,
 ) -> None:
     """Print the SQL of SPEC, a YAML file; nothing is opened but the spec.
 
     With --plan fastest the tables are opened too, and a comment says which plan evaluate
     would take, why, and what was measured.
     """
-    from sqlmetrics.api import compile
+    from sqlmetrics.api import FASTEST, compile
     from sqlmetrics.spec import Spec
 
-    connection = engine_of(db, None, None) if db else None
     the_spec = Spec.read(spec)
+    dialect = dialect or location.dialect() or "duckdb"
     if job is not None:
         from sqlmetrics.jobs.files import write_job
 
         for path in write_job(the_spec, dialect, job):
             click.echo(f"wrote {path}", err=True)
         return
+    connection = location.reading(the_spec) if plan == FASTEST else None
     text = compile(the_spec, dialect, per_query=per_query, plan=plan, connection=connection)
     click.echo(text, nl=False)
 
 
 @click.command()
 @click.argument("spec")
-@db_option
-@connection_options
+@place_options
 @error_options
-def validate(spec: str, db: str | None, connection: str | None, profiles: str | None) -> None:
+def validate(spec: str, location: Location) -> None:
     """Tell whether SPEC fits its tables: relations, columns, types. Nothing is computed."""
     from sqlmetrics.checks import validate as check_spec
     from sqlmetrics.clicks.run import ready
-    from sqlmetrics.engines.translated import database
     from sqlmetrics.inputs.opened import opened
     from sqlmetrics.plan import plan
     from sqlmetrics.spec import Spec
 
     the_spec = Spec.read(spec)
     with (
-        database(engine_of(db, connection, profiles)) as engine,
+        location.reading(the_spec) as engine,
         ready(the_spec, engine, dry=True),
     ):
         if the_spec.metrics:
@@ -86,15 +82,12 @@ def validate(spec: str, db: str | None, connection: str | None, profiles: str | 
 
 @click.command()
 @click.argument("spec")
-@db_option
-@connection_options
+@place_options
 @click.option("--tolerance", default=1e-9, show_default=True, help="Of |a - b| / max(1, |b|).")
 @error_options
 def verify(
     spec: str,
-    db: str | None,
-    connection: str | None,
-    profiles: str | None,
+    location: Location,
     tolerance: float,
 ) -> None:
     """Compare the SQL of SPEC with the plain-Python reference, on its own data.
@@ -103,14 +96,13 @@ def verify(
     code is 1 if any number differs by more than the tolerance.
     """
     from sqlmetrics.clicks.run import ready
-    from sqlmetrics.engines.translated import database
     from sqlmetrics.grid import aligned
     from sqlmetrics.spec import Spec
     from sqlmetrics.verify import sampled
     from sqlmetrics.verify import verify as compare
 
     the_spec = Spec.read(spec)
-    with database(engine_of(db, connection, profiles)) as engine, ready(the_spec, engine):
+    with location.reading(the_spec) as engine, ready(the_spec, engine):
         part, queries = sampled(the_spec, engine)
         _, agreements = compare(part, engine)
     rows = [
@@ -118,6 +110,10 @@ def verify(
         for one in agreements
     ]
     click.echo(aligned(["metric", "compared", "largest difference", "where"], rows))
-    click.echo(f"{queries:,} queries compared with the reference", err=True)
-    if any(not one.largest <= tolerance for one in agreements):
+    apart = [str(one.measure) for one in agreements if not one.largest <= tolerance]
+    what = f"{len(apart)} of {len(agreements)} metrics differ" if apart else "no number differs"
+    named = f": {', '.join(apart)}" if apart else ""
+    compared = f"{queries:,} queries compared with the reference"
+    click.echo(f"{compared}: {what} by more than {tolerance:g}{named}", err=True)
+    if apart:
         sys.exit(1)

@@ -8,6 +8,7 @@ from sqlmetrics.clicks.log import Clicks
 from sqlmetrics.clicks.source import Log
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.inputs.condition import wrong_condition
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.problem import Problem
 from sqlmetrics.source import Source
@@ -39,8 +40,20 @@ def check(clicks: Clicks, relations: Mapping[str, Relation], engine: Database) -
             if name.casefold() not in folded:
                 what = f"{unknown('column', name, there)} (wanted as {role})"
                 problems.append(Problem(table, what, 1))
+    problems += _conditions(clicks, relations, engine)
     if problems:
         raise InputError(problems)
+
+
+def _conditions(
+    clicks: Clicks, relations: Mapping[str, Relation], engine: Database
+) -> Iterator[Problem]:
+    """The conditions that cannot be read."""
+    given = [(table, "where", source.where) for table, source in clicks.sources.items()]
+    shown = next(name for name in ("log", "impressions", "events") if name in relations)
+    for table, key, text in (*given, (shown, "cleaning.test", clicks.cleaning.test)):
+        if wrong := wrong_condition(text, relations[table], engine):
+            yield Problem(table, f"{key} {text!r}: {wrong}", 1)
 
 
 def _columns(table: str, relation: Relation, engine: Database) -> Mapping[str, str]:

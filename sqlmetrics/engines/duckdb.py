@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import chain, count
-from pathlib import Path
 from threading import RLock
 from typing import Any
 
@@ -14,7 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled
-from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.place import Place, check_there
+from sqlmetrics.engines.setup import Setup
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.template import finished, literal, parts, relation
 from sqlmetrics.translation import Translation
@@ -75,10 +75,17 @@ class DuckDB:
     @classmethod
     def open(cls, place: Place) -> DuckDB:
         """A file, read only with the option `read_only`; without a path, one in memory."""
-        if not place.path:
-            return cls()
-        writing = str(place.options.get("read_only", "")).casefold() not in ("1", "true")
-        return cls(open_database(place.path, writing=writing), own=True)
+        setup = Setup.of(place)
+        connection = open_database(
+            place.path or None, writing=not setup.read_only, config=setup.config
+        )
+        engine = cls(connection, own=True)
+        try:
+            setup.carry_out(engine, place)
+        except BaseException:
+            connection.close()
+            raise
+        return engine
 
     @property
     def version(self) -> str:
@@ -294,23 +301,28 @@ class DuckDB:
 
 
 def open_database(
-    database: str | None = None, *, writing: bool = False
+    database: str | None = None,
+    *,
+    writing: bool = False,
+    config: Mapping[str, Any] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """A connection to a database file, or to a new database in memory.
 
     Args:
         database: The file; None for memory.
         writing: Whether to write to it; the file is then made if it is not there.
+        config: What DuckDB is told as it opens the file.
 
     Raises:
+        SpecError: If the file is not there, and is only read.
         EngineError: If it cannot be opened.
     """
     if database is None:
-        return duckdb.connect(config={"python_enable_replacements": False})
-    if not writing and not Path(database).exists():
-        raise EngineError(f"there is no database file {database!r}")
+        return duckdb.connect(config={"python_enable_replacements": False, **(config or {})})
+    if not writing:
+        check_there(database)
     try:
-        return duckdb.connect(database, read_only=not writing)
+        return duckdb.connect(database, read_only=not writing, config=dict(config or {}))
     except duckdb.Error as error:
         raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 from sqlmetrics.engines.engine import Engine
-from sqlmetrics.engines.place import Place, place
-from sqlmetrics.engines.profiles import FILE, named
+from sqlmetrics.engines.place import FILES, NEW_FILE, NEW_SCHEMA, Place, check_there, place
+from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
 from sqlmetrics.errors import EngineError, SpecError, unknown
 
 
@@ -103,26 +103,28 @@ ENGINES = (
 SCHEMES = {scheme: known for known in ENGINES for scheme in known.schemes}
 
 
-def open_engine(connection: Any = None, *, profiles: Path | None = None) -> Engine:
+def open_engine(
+    connection: Any = None, *, profiles: str | Path | None = None, create: bool = False
+) -> Engine:
     """The engine of a connection; drivers are imported here and not before.
 
     Args:
         connection: A URL like `postgresql://user@host/database`, an output's name in
             `profiles.yml`, a connection object that the user already has, which is left
-            open, or an engine. None: a new DuckDB in memory.
-        profiles: The `profiles.yml`; default: the one in the current folder.
+            open, an engine, or a `Place`. None: the target of `profiles` if that is given, else
+            a new DuckDB in memory.
+        profiles: The `profiles.yml`; default: see `Profiles.find`.
+        create: Whether a file that is not there is made.
 
     Raises:
-        SpecError: If it is none of these.
+        SpecError: If it is none of these, or a file that is not there.
         EngineError: If its driver is missing or the database cannot be opened.
     """
-    if connection is None or isinstance(connection, str):
-        where = _place(connection or "", profiles) if connection or profiles else Place("duckdb")
-        if where.scheme not in SCHEMES:
-            raise SpecError(unknown("kind of connection", where.scheme, SCHEMES))
-        known = SCHEMES[where.scheme]
-        with _driver(known):
-            return cast(Engine, _class(known).open(where))
+    if connection is None and profiles is None:
+        return _opened(Place("duckdb"))
+    if connection is None or isinstance(connection, str | Place):
+        where = place_of(connection, profiles)
+        return _opened(replace(where, makes=(NEW_FILE, NEW_SCHEMA)) if create else where)
     if hasattr(connection, "free_name"):
         return cast(Engine, connection)
     known = _of_object(connection)
@@ -130,17 +132,69 @@ def open_engine(connection: Any = None, *, profiles: Path | None = None) -> Engi
         return cast(Engine, _class(known)(connection))
 
 
-def _place(text: str, profiles: Path | None) -> Place:
-    if "://" in text:
-        return place(text)
-    if text.endswith((".duckdb", ".ddb")):
-        return Place("duckdb", path=text)
-    file = profiles or Path(FILE)
-    if profiles is None and not file.exists():
-        shown = "what is given" if {":", "@"} & set(text) else repr(text)  # it may hold a password
-        samples = ", ".join(known.sample for known in ENGINES)
-        raise SpecError(f"{shown} is no URL, and there is no {FILE} here; URLs are like {samples}")
-    return named(text, file)
+def dialect_of(scheme: str) -> str:
+    """The dialect of what a scheme opens; nothing is opened or imported.
+
+    Raises:
+        SpecError: If the scheme is not known.
+
+    >>> dialect_of("postgresql"), dialect_of("mariadb"), dialect_of("chdb")
+    ('postgres', 'mariadb', 'clickhouse')
+    """
+    return "mariadb" if scheme == "mariadb" else _known(scheme).module
+
+
+def scheme_of(connection: str | None, profiles: Profiles | str | Path | None = None) -> str:
+    """The scheme of a URL or of an output; its secrets are not asked for."""
+    if connection is not None and _is_place(connection):
+        return place_of(connection).scheme
+    return _profiles(connection or "", profiles).output(connection or "").scheme
+
+
+def place_of(
+    connection: str | Place | None, profiles: Profiles | str | Path | None = None
+) -> Place:
+    """The place of a URL, of an output's name, or for None of the target of `profiles.yml`.
+
+    Raises:
+        SpecError: If there is none.
+    """
+    if isinstance(connection, Place):
+        return connection
+    if connection is None:
+        return _profiles("", profiles).output().place
+    if not connection.strip():
+        raise SpecError("the connection is an empty text; give a URL, or the name of an output")
+    if _is_place(connection):
+        return place(connection) if "://" in connection else Place("duckdb", path=connection)
+    return _profiles(connection, profiles).output(connection).place
+
+
+def _opened(where: Place) -> Engine:
+    known = _known(where.scheme)
+    if where.scheme in FILES and NEW_FILE not in where.makes:
+        check_there(where.path)
+    with _driver(known):
+        return cast(Engine, _class(known).open(where))
+
+
+def _known(scheme: str) -> Known:
+    if scheme not in SCHEMES:
+        raise SpecError(unknown("kind of connection", scheme, SCHEMES))
+    return SCHEMES[scheme]
+
+
+def _is_place(text: str) -> bool:
+    return "://" in text or text.endswith((".duckdb", ".ddb"))
+
+
+def _profiles(text: str, given: Profiles | str | Path | None) -> Profiles:
+    found = given if isinstance(given, Profiles) else Profiles.find(given)
+    if found is not None:
+        return found
+    shown = "what is given" if {":", "@"} & set(text) else repr(text)  # it may hold a password
+    samples = ", ".join(known.sample for known in ENGINES)
+    raise SpecError(f"{shown} is no URL, and there is no {FILE} {LOOKED}; URLs are like {samples}")
 
 
 def _of_object(connection: Any) -> Known:

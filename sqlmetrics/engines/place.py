@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -12,6 +16,15 @@ from sqlmetrics.engines.failure import first_line
 from sqlmetrics.errors import EngineError, SpecError
 
 SECRETS = ("password", "pass", "passwd", "token", "private_key", "secret", "credential", "key")
+
+FILES = ("duckdb", "sqlite", "chdb")
+"""Schemes of databases that are a file or folder here, or in memory."""
+
+SCHEMA = "schema"
+"""The option of a database in a file that names its default schema."""
+
+NEW_FILE, NEW_SCHEMA = "file", "schema"
+"""What may be made where it is not there."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Place:
         password: The password, or the token.
         path: What stands behind the server: a file, or database and schema.
         options: Everything else, as the driver calls it.
+        makes: What may be made to open it: NEW_FILE, NEW_SCHEMA. By default nothing.
     """
 
     scheme: str
@@ -35,11 +49,22 @@ class Place:
     password: str = field(default="", repr=False)
     path: str = ""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    makes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         user = f"{self.user}@" if self.user else ""
         port = f":{self.port}" if self.port else ""
         return f"{self.scheme}://{user}{self.host}{port}{f'/{self.path}' if self.path else ''}"
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it is gone when it is closed."""
+        return self.scheme in FILES and self.path in ("", ":memory:")
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is a file that is not there."""
+        return self.scheme in FILES and is_file(self.path) and not os.path.exists(self.path)
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -73,6 +98,32 @@ class Place:
                 brief = brief.replace(secret, "***")
             # the cause would tell the secrets in a traceback
             raise EngineError(f"cannot open {self}: {brief}") from None
+
+
+def is_file(path: str) -> bool:
+    """Whether a database's path leads to a file: not to memory, nor to a service.
+
+    >>> is_file("a/b.duckdb"), is_file(":memory:"), is_file("md:shop"), is_file("")
+    (True, False, False, False)
+    """
+    return bool(path) and path != ":memory:" and not re.match(r"[a-z]\w+:", path)
+
+
+def check_there(path: str) -> None:
+    """Refuse a file that is not there: to open it would make a new database, without a row.
+
+    Raises:
+        SpecError: With the file of the nearest name.
+    """
+    file = Path(path)
+    if not is_file(path) or os.path.exists(file):
+        return
+    if not os.path.isdir(file.parent):
+        raise SpecError(f"there is no folder {str(file.parent)!r}, and no database {path!r}")
+    names = sorted(os.listdir(file.parent)) if os.access(file.parent, os.R_OK) else []
+    near = get_close_matches(file.name, names, n=1)
+    guess = f"; did you mean {str(file.with_name(near[0]))!r}?" if near else ""
+    raise SpecError(f"there is no database file {path!r}{guess}")
 
 
 def place(url: str) -> Place:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from sqlmetrics.engines.place import Place, place
+from sqlmetrics.engines.place import FILES, SCHEMA, Place, is_file, place
 from sqlmetrics.errors import SpecError, unknown
 
 FILE = "profiles.yml"
+FOLDER = "DBT_PROFILES_DIR"
+HOME = ".dbt"
+
+LOOKED = f"beside the spec, here, in {FOLDER} or in ~/{HOME}"
+"""Where profiles are looked for, in this order."""
 
 _ENV_VAR = re.compile(
     r"""\{\{\s*env_var\(\s*(['"])(\w+)\1\s*(?:,\s*(['"])(.*?)\3\s*)?\)\s*(?:\|\s*\w+\s*)*\}\}"""
@@ -29,116 +36,272 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
 }
 """Role in a `Place` -> what dbt's adapters call it; the first that is there counts."""
 
-_DBT_ONLY = ("threads", "type", "url", "target", "retries", "priority", "method", "extensions")
+_DBT_ONLY = ("threads", "type", "url", "target", "retries", "priority", "method")
+
+_ADAPTER_ONLY = (
+    *("secrets", "plugins", "filesystems", "module_paths", "use_credential_provider"),
+    *("keep_open", "disable_transactions", "remote", "is_ducklake", "external_root"),
+)
+"""What dbt's adapter of DuckDB is told of models and credentials, not of the database."""
 
 
-def named(name: str, file: Path) -> Place:
-    """The place of an output; without a name, of the file's target.
+@dataclass(frozen=True)
+class Profiles:
+    """A `profiles.yml`.
 
-    Args:
-        name: An output, or in dbt's layout a profile or `profile.output`; may be empty.
-        file: The `profiles.yml`.
-
-    Raises:
-        SpecError: If there is no such file or output, or a variable is not set.
+    Attributes:
+        file: Where it is.
+        base: The folder in which the relative paths in it start.
     """
-    outputs = dict(_outputs(_read(file)))
-    if name not in outputs:
-        raise SpecError(f"{file.name}: {unknown('output', name, filter(None, outputs))}")
-    output = outputs[name]
-    if not isinstance(output, Mapping):
-        raise SpecError(f"{file.name}: the output {name!r} must be a mapping with a type")
-    return _place({key: _filled(value, file) for key, value in output.items()}, name, file)
+
+    file: Path
+    base: Path = Path()
+
+    @classmethod
+    def find(
+        cls, given: str | Path | None = None, spec: str | Path | None = None
+    ) -> Profiles | None:
+        """The file that counts: the one that is given, else the first that is there.
+
+        Args:
+            given: A file, or the folder that it is in.
+            spec: The spec file that is read: its folder comes first, and paths of a
+                `profiles.yml` there start in it, as those of the spec do.
+        """
+        if given is not None:
+            return cls(Path(given) / FILE if os.path.isdir(given) else Path(given))
+        folder = None if spec is None else Path(spec).parent
+        if folder is not None and os.path.isfile(folder / FILE):
+            return cls(folder / FILE, folder)
+        named = [os.environ[FOLDER]] if os.environ.get(FOLDER) else []
+        folders = map(os.path.expanduser, ("", *named, f"~/{HOME}"))
+        files = (Path(one) / FILE for one in folders)
+        return next((cls(file) for file in files if os.path.isfile(file)), None)
+
+    def output(self, name: str = "") -> Output:
+        """An output by its name.
+
+        Args:
+            name: An output, `profile.output`, or a profile, which is its target; empty: the
+                target of the only profile.
+
+        Raises:
+            SpecError: If there is no such file or output, or it is not clear which is meant.
+        """
+        if not name:
+            return self._target()
+        full = dict.fromkeys(one for known, one in self._names if known == name)
+        if not full and name in self._profiles:
+            return self._default_output(name)
+        if not full:
+            there = dict.fromkeys(known for known, _ in self._names)
+            shown = "***" if {":", "@"} & set(name) else name  # it may hold a password
+            raise SpecError(f"{self.file.name}: {unknown('output', shown, there)}")
+        if len(full) > 1:
+            known = ", ".join(full)
+            raise SpecError(f"{self.file.name}: {name!r} is in several profiles; give {known}")
+        return self._outputs[next(iter(full))]
+
+    @cached_property
+    def _read(self) -> Mapping[str, Any]:
+        try:
+            read = yaml.safe_load(self.file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SpecError(f"{self.file} cannot be read: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            mark = getattr(error, "problem_mark", None)  # the message would quote the line
+            line = f", line {mark.line + 1}" if mark else ""
+            raise SpecError(f"{self.file}{line}: this is no YAML") from None
+        if not isinstance(read, Mapping):
+            raise SpecError(f"{self.file}: a mapping is wanted, with `target` and `outputs`")
+        return read
+
+    @cached_property
+    def _profiles(self) -> Mapping[str, Mapping[str, Any]]:
+        """Profile -> what it says; one without a name in a layout without profiles."""
+        if isinstance(self._read.get("outputs"), Mapping):
+            return {"": self._read}
+        return {
+            str(name): profile
+            for name, profile in self._read.items()
+            if isinstance(profile, Mapping) and isinstance(profile.get("outputs"), Mapping)
+        }
+
+    @cached_property
+    def _outputs(self) -> Mapping[str, Output]:
+        """Full name -> output."""
+        return {
+            full: Output(full, value, self)
+            for name, profile in self._profiles.items()
+            for output, value in profile["outputs"].items()
+            for full in [_full(name, str(output))]
+        }
+
+    @cached_property
+    def _names(self) -> list[tuple[str, str]]:
+        """Every name that an output goes by, and its full one."""
+        names = []
+        for profile, said in self._profiles.items():
+            for output in map(str, said["outputs"]):
+                full = _full(profile, output)
+                names += [(full, full), (output, full)]
+            target = self._default(said)
+            if profile and target is not None:
+                names.append((profile, _full(profile, target)))
+        return names
+
+    def _default(self, profile: Mapping[str, Any]) -> str | None:
+        """The output that a profile's target names; None if there is none of that name."""
+        outputs = [str(name) for name in profile["outputs"]]
+        if "target" not in profile and len(outputs) == 1:
+            return outputs[0]
+        target = _target(profile)
+        return target if target in outputs else None
+
+    def _target(self) -> Output:
+        profiles = self._profiles
+        if not profiles:
+            raise SpecError(f"{self.file}: there are no outputs in it")
+        if len(profiles) > 1:
+            known = ", ".join(self._outputs)
+            raise SpecError(f"{self.file} has several profiles; choose by --target: {known}")
+        return self._default_output(next(iter(profiles)))
+
+    def _default_output(self, name: str) -> Output:
+        """The output that a profile's target names."""
+        profile = self._profiles[name]
+        target = self._default(profile)
+        if target is not None:
+            return self._outputs[_full(name, target)]
+        if "target" not in profile:
+            known = ", ".join(_full(name, str(one)) for one in profile["outputs"])
+            raise SpecError(f"{self.file} names no target; choose by --target: {known}")
+        raise SpecError(f"{self.file}: {unknown('target', _target(profile), profile['outputs'])}")
 
 
-def _read(file: Path) -> Mapping[str, Any]:
-    try:
-        read = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"{file} cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)  # the message would quote the line
-        line = f", line {mark.line + 1}" if mark else ""
-        raise SpecError(f"{file}{line}: this is no YAML") from None
-    if not isinstance(read, Mapping):
-        raise SpecError(f"{file}: a mapping is wanted, with `target` and `outputs`")
-    return read
+@dataclass(frozen=True)
+class Output:
+    """An output of a `profiles.yml`, as it is written there.
+
+    Attributes:
+        name: Its name, with that of the profile if there is one.
+        given: What is said of it.
+        profiles: Where.
+    """
+
+    name: str
+    given: Any
+    profiles: Profiles
+
+    @property
+    def scheme(self) -> str:
+        """Its type. Variables of the environment are not asked for, unless they are the type.
+
+        Raises:
+            SpecError: If it has none.
+        """
+        given = self._mapping
+        if given.get("type"):
+            return str(self._filled(given["type"]))
+        if "url" not in given:
+            what = f"the output {self.name!r} has neither a type nor a url"
+            raise SpecError(f"{self.profiles.file.name}: {what}")
+        return place(str(self._filled(given["url"]))).scheme
+
+    @property
+    def place(self) -> Place:
+        """Where it is.
+
+        Raises:
+            SpecError: If a variable of the environment is not set, or nothing says where.
+        """
+        scheme = self.scheme
+        output = {key: self._filled(value) for key, value in self._mapping.items()}
+        roles = {role: _first(output, names) for role, names in _ROLES.items()}
+        known = {one for names in _ROLES.values() for one in names} | {*_DBT_ONLY}
+        options = {key: value for key, value in output.items() if key not in known}
+        if "url" in output:
+            return self._of_url(str(output["url"]), roles, options)
+        if scheme in FILES:
+            return self._of_file(scheme, roles, options)
+        path = "/".join(str(roles[role]) for role in ("database", "schema") if roles[role])
+        return Place(
+            scheme,
+            str(roles["host"] or ""),
+            int(roles["port"]) if roles["port"] else None,
+            str(roles["user"] or ""),
+            str(roles["password"] or ""),
+            path,
+            {key: value for key, value in options.items() if key != "extensions"},
+        )
+
+    def _of_file(self, scheme: str, roles: Mapping[str, Any], options: dict[str, Any]) -> Place:
+        options = {key: value for key, value in options.items() if key not in _ADAPTER_ONLY}
+        if roles["schema"]:
+            options[SCHEMA] = str(roles["schema"])
+        if isinstance(options.get("attach"), list):
+            options["attach"] = [self._attached(one) for one in options["attach"]]
+        return Place(scheme, path=self._path(str(roles["database"] or "")), options=options)
+
+    def _attached(self, one: Any) -> Any:
+        if not isinstance(one, Mapping) or not one.get("path"):
+            return one
+        return {**one, "path": self._path(str(one["path"]))}
+
+    def _of_url(self, url: str, roles: Mapping[str, Any], options: dict[str, Any]) -> Place:
+        read = place(url)
+        path, schema = read.path, roles["schema"]
+        if read.scheme in FILES:
+            path, options = self._path(path), options | ({SCHEMA: str(schema)} if schema else {})
+        elif schema:
+            path = f"{path}/{schema}"
+        return Place(
+            read.scheme,
+            read.host,
+            read.port,
+            read.user,
+            read.password or str(roles["password"] or ""),
+            path,
+            {**options, **read.options},
+        )
+
+    def _path(self, path: str) -> str:
+        """A file's path, as seen from where we are."""
+        return str(self.profiles.base / os.path.expanduser(path)) if is_file(path) else path
+
+    @property
+    def _mapping(self) -> Mapping[str, Any]:
+        if not isinstance(self.given, Mapping):
+            what = f"the output {self.name!r} must be a mapping with a type"
+            raise SpecError(f"{self.profiles.file.name}: {what}")
+        return self.given
+
+    def _filled(self, value: Any) -> Any:
+        """A value with the environment's variables put in."""
+        if isinstance(value, Mapping):
+            return {key: self._filled(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self._filled(one) for one in value]
+        if not isinstance(value, str):
+            return value
+
+        def variable(found: re.Match[str]) -> str:
+            given = os.environ.get(found[2], found[4])
+            if given is None:
+                what = f"the environment variable {found[2]} is not set"
+                raise SpecError(f"{self.profiles.file.name}: {what}")
+            return given
+
+        return _ENV_VAR.sub(variable, value)
 
 
-def _outputs(read: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every name that an output goes by."""
-    if isinstance(read.get("outputs"), Mapping):
-        yield from _of_profile("", read)
-        return
-    profiles = {str(k): v for k, v in read.items() if isinstance(v, Mapping) and "outputs" in v}
-    for name, profile in profiles.items():
-        yield from _of_profile(name, profile)
-        if len(profiles) == 1:
-            yield from _of_profile("", profile)
-
-
-def _of_profile(name: str, profile: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    outputs = profile.get("outputs")
-    if not isinstance(outputs, Mapping):
-        return
-    for output, value in outputs.items():
-        yield (f"{name}.{output}" if name else str(output)), value
-    target = _ENV_VAR.sub(lambda found: os.environ.get(found[2], found[4] or ""), _target(profile))
-    if target in outputs:
-        yield name, outputs[target]
+def _full(profile: str, output: str) -> str:
+    return f"{profile}.{output}" if profile else output
 
 
 def _target(profile: Mapping[str, Any]) -> str:
-    return str(profile.get("target", "default"))
-
-
-def _filled(value: Any, file: Path) -> Any:
-    """A value with the environment's variables put in."""
-    if not isinstance(value, str):
-        return value
-
-    def variable(found: re.Match[str]) -> str:
-        given = os.environ.get(found[2], found[4])
-        if given is None:
-            raise SpecError(f"{file.name}: the environment variable {found[2]} is not set")
-        return given
-
-    return _ENV_VAR.sub(variable, value)
-
-
-def _place(output: Mapping[str, Any], name: str, file: Path) -> Place:
-    kind = output.get("type")
-    if not kind and "url" not in output:
-        raise SpecError(f"{file.name}: the output {name!r} has neither a type nor a url")
-    roles = {role: _first(output, names) for role, names in _ROLES.items()}
-    known = {one for names in _ROLES.values() for one in names} | set(_DBT_ONLY)
-    options = {key: value for key, value in output.items() if key not in known}
-    if "url" in output:
-        return _of_url(str(output["url"]), roles, options)
-    path = "/".join(str(roles[role]) for role in ("database", "schema") if roles[role])
-    return Place(
-        str(kind),
-        str(roles["host"] or ""),
-        int(roles["port"]) if roles["port"] else None,
-        str(roles["user"] or ""),
-        str(roles["password"] or ""),
-        path,
-        options,
-    )
-
-
-def _of_url(url: str, roles: Mapping[str, Any], options: Mapping[str, Any]) -> Place:
-    read = place(url)
-    path = f"{read.path}/{roles['schema']}" if roles["schema"] else read.path
-    return Place(
-        read.scheme,
-        read.host,
-        read.port,
-        read.user,
-        read.password or str(roles["password"] or ""),
-        path,
-        {**options, **read.options},
-    )
+    said = str(profile.get("target", "default"))
+    return _ENV_VAR.sub(lambda found: os.environ.get(found[2], found[4] or ""), said)
 
 
 def _first(output: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, TYPE
 from sqlmetrics.engines.kind import column, decimal
-from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.place import SCHEMA, Place
+from sqlmetrics.errors import SpecError
 
 _AFFINITY = (
     ("BOOL", "BOOLEAN"),
@@ -64,9 +65,13 @@ class SQLite(DbApi):
 
     @classmethod
     def open(cls, place: Place) -> SQLite:
-        """A file, made if it is not there; without a path, a new database in memory."""
+        """A file; without a path, a new database in memory."""
+        options = dict(place.options)
+        schema = options.pop(SCHEMA, "main")
+        if schema != "main":
+            raise SpecError(f"SQLite has no schema but main, given {schema!r}")
         with place.opening():
-            connection = sqlite3.connect(place.path or ":memory:", **place.options)
+            connection = sqlite3.connect(place.path or ":memory:", **options)
         return cls(connection, own=True)
 
     @contextmanager

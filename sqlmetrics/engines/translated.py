@@ -83,16 +83,18 @@ Database = DuckDB | Translated
 """A database that is given DuckDB's text."""
 
 
-def database(connection: Any = None, *, profiles: str | Path | None = None) -> Database:
+def database(
+    connection: Any = None, *, profiles: str | Path | None = None, create: bool = False
+) -> Database:
     """The database of a connection; see `open_engine`, which says what one is.
 
     Raises:
-        SpecError: If it is none.
+        SpecError: If it is none, or a file that is not there and shall not be made.
         EngineError: If it cannot be opened.
     """
-    if connection is None or isinstance(connection, DuckDB):
-        return connection or DuckDB()
+    if isinstance(connection, DuckDB | Translated):
+        return connection
     from sqlmetrics.engines.opening import open_engine
 
-    engine = open_engine(connection, profiles=Path(profiles) if profiles else None)
+    engine = open_engine(connection, profiles=profiles, create=create)
     return engine if isinstance(engine, DuckDB) else Translated(engine)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.inputs.formats import format_of
+from sqlmetrics.inputs.formats import FORMATS, format_of
 from sqlmetrics.inputs.lists import listed
 from sqlmetrics.inputs.paths import below_folder, existing
 from sqlmetrics.inputs.relation import Relation
@@ -16,6 +17,11 @@ from sqlmetrics.source import (
     Rankings,
     Source,
 )
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec import Spec
+
+_SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
 
 _QUERY = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
@@ -43,6 +49,33 @@ def relation_of(source: Source, role: str) -> Relation:
     if isinstance(source, Rankings | Labels) and source.lists:
         return listed(relation, source.columns)
     return relation
+
+
+def tables_read(spec: Spec) -> Iterator[str]:
+    """The sources of a spec that are tables of a database: they can be read only there."""
+    if spec.clicks is None:
+        names = ("rankings", "labels", "queries", "items")
+        sources = {name: getattr(spec, name) for name in names}
+    else:
+        sources = {**spec.clicks.sources, "ranked": spec.clicks.ranked}
+        sources |= {"queries": spec.queries, "items": spec.items}
+    for name, source in sources.items():
+        if source is not None and (source.relation or _names_tables(source.sql)):
+            yield name
+
+
+def _names_tables(text: str | None) -> bool:
+    """Whether a query reads anything but files."""
+    import duckdb
+
+    if text is None:
+        return False
+    with duckdb.connect() as connection:
+        try:
+            names = connection.get_table_names(text)
+        except duckdb.Error:  # of another dialect, or wrong
+            return True
+    return not all("/" in name or name.casefold().endswith(_SUFFIXES) for name in names)
 
 
 def _file(path: str, role: str) -> Relation:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.opening import place_of
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.jobs import views
@@ -116,9 +117,11 @@ def _alone_spec(spec: Spec) -> Spec:
 
 def _to_database(spec: Spec, engine: Database, url: str) -> Iterator[str]:
     """The spec's rows in another database, in the place of its old ones."""
+    if place_of(url).in_memory:
+        raise SpecError(f"--publish {url} is a database in memory, which nobody can read")
     where = f"where spec = {literal(spec.title)}"
     named = targets(spec)
-    with database(url) as other:
+    with database(url, create=True) as other:
         at = other.translation
         own = f"where spec = {at.value(literal(spec.title))}"
         held = {

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics import checks
+from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.inputs.sources import relation_of
@@ -60,7 +61,7 @@ def facts(shape: Shape, rankings: str) -> Facts:
     return Facts(ordered, {queries: equal(queries, rankings, shape.known_keys)})
 
 
-def texts(plan: Plan, engine: DuckDB) -> dict[str, Stage]:
+def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
     """The stages with the texts that people read, for those that the spec has.
 
     Returns:
@@ -95,7 +96,7 @@ def texts(plan: Plan, engine: DuckDB) -> dict[str, Stage]:
 
 
 def check_columns(
-    table: str, relation: Relation, wanted: Mapping[str, str], engine: DuckDB
+    table: str, relation: Relation, wanted: Mapping[str, str], engine: Database
 ) -> None:
     """Refuse a table that lacks columns.
 
@@ -116,17 +117,13 @@ def check_columns(
         raise InputError(told)
 
 
-def check_rankings(plan: Plan, engine: DuckDB) -> None:
+def check_rankings(plan: Plan, engine: Database) -> None:
     """Refuse tables, the labels apart, that lack columns.
 
     Raises:
         InputError: As `check_columns` does.
     """
-    shape = plan.shape
-    for table, relation in shape.tables.items():
-        if table != "labels":
-            by = {f"by {name}": name for name in shape.segments.get(table, ())}
-            check_columns(table, relation, {**shape.columns[table], **by}, engine)
+    checks.check_columns(plan, engine, apart=("labels",))
 
 
 def printed(name: str, template: str, view: Mapping[str, Any]) -> Stage:
@@ -134,7 +131,7 @@ def printed(name: str, template: str, view: Mapping[str, Any]) -> Stage:
     return Stage(name, "printed", {"text": print_template(template, view)})
 
 
-def _relation(source: Any, role: str, engine: DuckDB) -> Relation:
+def _relation(source: Any, role: str, engine: Database) -> Relation:
     if source.data is not None:
         return Relation("table", engine.register(f"sqlmetrics_{role}s", source.data), True)
     return relation_of(source, ROLES[role])

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlmetrics import checks
 from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.labelling import csvfile, shown
@@ -64,7 +64,7 @@ class Sheet:
 
 def unjudged(
     spec: Spec,
-    engine: DuckDB,
+    engine: Database,
     k: int,
     *,
     limit: int | None = None,
@@ -101,7 +101,7 @@ def unjudged(
     return _sheet(the_plan, engine, [*shown.stages(the_plan), rows], WORTH, limit)
 
 
-def of_sample(spec: Spec, engine: DuckDB, k: int, sample: Sample) -> Sheet:
+def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
     """All items that any system shows in its top k for the sampled queries.
 
     Labels are not looked at, and need not be there: a sample is graded afresh. Ranks,
@@ -164,7 +164,7 @@ def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool) -> Stage:
 
 def _sheet(
     the_plan: Plan,
-    engine: DuckDB,
+    engine: Database,
     stages: list[Stage],
     worth: tuple[str, ...] = (),
     limit: int | None = None,

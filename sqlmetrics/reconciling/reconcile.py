@@ -8,6 +8,7 @@ from typing import Any
 from sqlmetrics import checks, sql
 from sqlmetrics.api import asked
 from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.inputs.relation import Tables
 from sqlmetrics.measure import Measure
@@ -55,7 +56,7 @@ def reconcile(
         values: Instead of it, per-query values: {query: value}, or a file, table or frame.
         column: The column of the values in that table; default: the metric's, or `value`.
         departures: In how many options at most a combination departs from a preset.
-        connection: A DuckDB connection that holds tables.
+        connection: The DuckDB that holds tables, as `evaluate` takes it.
         check: Whether to look for bad input first.
         **given: Columns and tables as `evaluate` names them (`query="qid"`, `weight=`,
             `where=` ...), and conventions that are known and not varied.
@@ -70,7 +71,7 @@ def reconcile(
         EngineError: If DuckDB fails.
     """
     _refuse(value, values, departures, given)
-    with DuckDB(connection) as engine:
+    with _duckdb(connection) as engine:
         spec, tables = asked(engine, rankings, labels, metric, **given)
         measure = _one_measure(spec)
         _asks(spec, tables)
@@ -86,6 +87,13 @@ def reconcile(
     if isinstance(question, Seen):
         return Explained(tally, points, departures, question).reconciled()
     return Matched(tally, points, departures, question).reconciled()
+
+
+def _duckdb(connection: Any) -> DuckDB:
+    engine = database(connection)
+    if not isinstance(engine, DuckDB):
+        raise SpecError(f"reconcile works in DuckDB alone, given {engine.name}")
+    return engine
 
 
 def _refuse(value: object, values: object, departures: object, given: Mapping[str, Any]) -> None:

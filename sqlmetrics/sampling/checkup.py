@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlmetrics.api import run
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.labelling import shown
@@ -64,7 +64,7 @@ class Checkup:
 
 def estimate(
     spec: Spec,
-    engine: DuckDB,
+    engine: Database,
     sample: Sample,
     *,
     by: Sequence[str] = (),
@@ -175,7 +175,7 @@ def _refuse(spec: Spec, level: float) -> None:
 
 
 def _graded(
-    the_plan: Plan, engine: DuckDB, sample: Sample, stage: Stage, ungraded: str
+    the_plan: Plan, engine: Database, sample: Sample, stage: Stage, ungraded: str
 ) -> tuple[list[bool], list[str]]:
     """Whether each row of the sample has a label, and what to say if some have none."""
     labels, keys = the_plan.shape.names["labels"], the_plan.shape.label_keys
@@ -195,7 +195,7 @@ def _graded(
     return flags, [note] if without else []
 
 
-def _shown_notes(the_plan: Plan, engine: DuckDB, stage: Stage) -> list[str]:
+def _shown_notes(the_plan: Plan, engine: Database, stage: Stage) -> list[str]:
     """How many items that the metrics look at were never graded."""
     depths = [measure.k for measure in the_plan.measures if measure.k]
     if not depths:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.labelling.lookups import Facts, check_rankings, facts, printed
@@ -72,7 +72,7 @@ def allocate(populations: Sequence[int], size: int, shares: Sequence[float]) -> 
 
 def draw(
     spec: Spec,
-    engine: DuckDB,
+    engine: Database,
     size: int,
     *,
     by: Sequence[str] = (),
@@ -193,12 +193,17 @@ class _Frame:
         if self.traffic:
             columns.append(Column(_CLASS, TRAFFIC))
         day = "cast(metric_date as varchar) || '|' || " if "metric_date" in keys else ""
-        lot = Column(f"md5({literal(f'{self.seed}|')} || {day}query_id)", "lot")
+        lot = Column(self._hashed(f"{day}query_id"), "lot")
         view = {
             "columns": [*columns, *self.carried, lot],
             "from": "ordered" if self.traffic else "population",
         }
         return printed("units", "sample/units", view)
+
+    def _hashed(self, drawn: str) -> str:
+        """The lot of a query; the same on every engine."""
+        at = self.plan.shape.at.translation
+        return at.expression(at.dialect.hashed, f"{literal(f'{self.seed}|')} || {drawn}")
 
     def _allocation(self, strata: Sequence[Sequence[Any]]) -> Stage:
         names = [*self.strata, *DESIGN[:2]]

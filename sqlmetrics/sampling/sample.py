@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.labelling import csvfile
 from sqlmetrics.labelling.lookups import printed
@@ -88,7 +88,7 @@ class Sample:
         places = [self.names.index(name) for name in names]
         return [tuple(row[place] for place in places) for row in self.rows]
 
-    def stage(self, plan: Plan, engine: DuckDB) -> Stage:
+    def stage(self, plan: Plan, engine: Database) -> Stage:
         """The stage `sampled`, one row a sampled query, with the data behind it.
 
         Raises:

@@ -1,0 +1,234 @@
+"""Where a command reads and writes: --db, --connection, --target and --profiles, for all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from sqlmetrics.errors import SpecError
+
+if TYPE_CHECKING:
+    from sqlmetrics.engines.duckdb import DuckDB
+    from sqlmetrics.engines.place import Place
+    from sqlmetrics.engines.profiles import Profiles
+    from sqlmetrics.engines.translated import Database
+    from sqlmetrics.spec import Spec
+
+SAY_WHERE = "say where: --db FILE, --connection URL, or --target of a profiles.yml"
+
+
+@dataclass(frozen=True)
+class Location:
+    """What the options of a command say.
+
+    Attributes:
+        db: A DuckDB file.
+        connection: A URL, or the name of an output.
+        target: The name of an output.
+        profiles: The file in which outputs are named.
+        spec: The spec file, beside which a `profiles.yml` may be.
+    """
+
+    db: str | None = None
+    connection: str | None = None
+    target: str | None = None
+    profiles: str | None = None
+    spec: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself, or is empty: a variable that is not set."""
+        given = {"--db": self.db, "--connection": self.connection, "--target": self.target}
+        named = {name: value for name, value in given.items() if value is not None}
+        for name, value in {**named, "--profiles": self.profiles}.items():
+            if value is not None and not value.strip():
+                raise SpecError(f"{name} is given without a value")
+        if len(named) > 1:
+            raise SpecError("give one of --db, --connection and --target")
+        if self.db and "://" in self.db:
+            raise SpecError("--db is a DuckDB file; a URL is given as --connection")
+        if self.target and "://" in self.target:
+            raise SpecError("--target is an output of profiles.yml; a URL is given as --connection")
+        if self.db and self.profiles:
+            raise SpecError("--profiles says what --target means; give it without --db")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any of the options is given."""
+        return any((self.db, self.connection, self.target, self.profiles))
+
+    def reading(self, spec: Spec | None = None, *, needed: bool = False) -> Database:
+        """The database that is read.
+
+        Args:
+            spec: What is asked. If its sources are tables, a place is needed.
+            needed: Whether a place is needed anyway; else a new DuckDB in memory reads files.
+
+        Raises:
+            SpecError: If it is needed and nothing says where, or its file is not there.
+        """
+        from sqlmetrics.engines.translated import database
+
+        place = self._place(needed or _reads_tables(spec))
+        return database(place and _read_only(place))
+
+    def reading_duckdb(self, verb: str) -> DuckDB:
+        """The same for a command that has no spec, and works in DuckDB alone.
+
+        Raises:
+            SpecError: Also if it is another database.
+        """
+        place = self._place(needed=False)
+        return self._duckdb(verb, place and _read_only(place))
+
+    def _duckdb(self, verb: str, place: Place | None, *, create: bool = False) -> DuckDB:
+        from sqlmetrics.engines.duckdb import DuckDB
+        from sqlmetrics.engines.translated import database
+
+        if place and place.scheme != "duckdb":
+            raise SpecError(f"{verb} works in DuckDB alone, given {place}")
+        return cast(DuckDB, database(place, create=create))
+
+    def making(self, verb: str) -> DuckDB:
+        """A DuckDB file in which something is made; the file too, if it is not there."""
+        return self._duckdb(verb, self._place(needed=True), create=True)
+
+    def using(self) -> Database:
+        """The database in which something is made for a while, or a new DuckDB in memory."""
+        from sqlmetrics.engines.translated import database
+
+        return database(self._place(needed=False))
+
+    def writing(self, spec: Spec, *, passing: bool = False) -> Database:
+        """The database that is written to. Its file is made only if nothing is read from it.
+
+        Args:
+            spec: What is asked, with its output.
+            passing: Whether it need not last: what is written is copied elsewhere.
+
+        Raises:
+            SpecError: If nothing says where, or what is written would be lost.
+        """
+        from sqlmetrics.engines.place import NEW_FILE, NEW_SCHEMA, Place
+        from sqlmetrics.engines.translated import database
+
+        place = cast(Place, self._place(needed=True))
+        if place.in_memory and not passing:
+            raise SpecError(
+                f"{place} is a database in memory: the tables would be lost when the run ends; "
+                "give a file, or --publish"
+            )
+        makes = (NEW_SCHEMA,) if _reads_tables(spec) else (NEW_FILE, NEW_SCHEMA)
+        is_new = place.is_missing
+        opened = database(replace(place, makes=makes))
+        if is_new:
+            _say(f"new database {place.path}")
+        return opened
+
+    def dialect(self, *, default: bool = False) -> str | None:
+        """The dialect of the place; nothing is opened. None if nothing says where.
+
+        Args:
+            default: Whether the target of a `profiles.yml` counts that is not given.
+
+        Raises:
+            SpecError: If an output is not known.
+        """
+        from sqlmetrics.engines.opening import dialect_of, scheme_of
+
+        if self.db:
+            return "duckdb"
+        name = self.connection or self.target
+        if name is None and not self.profiles and not (default and self._profiles_file):
+            return None
+        return dialect_of(scheme_of(name, self._profiles_file))
+
+    @property
+    def _profiles_file(self) -> Profiles | None:
+        from sqlmetrics.engines.profiles import Profiles
+
+        return Profiles.find(self.profiles, self.spec)
+
+    def _place(self, needed: bool) -> Place | None:
+        """The place; None if nothing says where and none is needed."""
+        from sqlmetrics.engines.opening import place_of
+        from sqlmetrics.engines.place import Place
+        from sqlmetrics.engines.profiles import FILE, LOOKED
+
+        if self.db:
+            return Place("duckdb", path=self.db)
+        profiles = self._profiles_file
+        if self.connection:
+            return place_of(self.connection, profiles)
+        if self.target and profiles is None:
+            raise SpecError(f"--target {self.target}: there is no {FILE} {LOOKED}")
+        if self.target and profiles:
+            return profiles.output(self.target).place
+        if not (needed or self.profiles):
+            return None
+        if profiles is None:
+            raise SpecError(SAY_WHERE)
+        output = profiles.output()
+        _say(f"target {output.name} of {profiles.file}")
+        return output.place
+
+
+def place_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say where, handed over as `location`."""
+
+    @wraps(command)
+    def called(
+        *arguments: Any,
+        db: str | None,
+        connection: str | None,
+        target: str | None,
+        profiles: str | None,
+        **given: Any,
+    ) -> None:
+        file = given.get("spec")
+        location = Location(db, connection, target, profiles, file)
+        command(*arguments, location=location, **given)
+
+    for option in reversed(_OPTIONS):
+        called = option(called)
+    return called
+
+
+_OPTIONS = (
+    click.option("--db", metavar="FILE", help="A DuckDB file."),
+    click.option(
+        "--connection",
+        metavar="URL|NAME",
+        help="A database: postgresql://user@host/database, or an output of profiles.yml.",
+    ),
+    click.option("--target", metavar="NAME", help="An output of profiles.yml."),
+    click.option(
+        "--profiles",
+        type=click.Path(),
+        metavar="FILE",
+        help="The profiles.yml; its target is used unless --target names another output.",
+    ),
+)
+
+
+def _reads_tables(spec: Spec | None) -> bool:
+    from sqlmetrics.inputs.sources import tables_read
+
+    return spec is not None and any(tables_read(spec))
+
+
+def _read_only(place: Place) -> Place:
+    """The place, and of a DuckDB file nothing but to read it: others may read it then too."""
+    if place.scheme != "duckdb" or place.in_memory:
+        return place
+    return replace(place, options={**place.options, "read_only": True})
+
+
+def _say(what: str) -> None:
+    """A note on stderr, unless errors are told there as JSON."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.find_root().meta.get("errors") != "json":
+        click.echo(what, err=True)

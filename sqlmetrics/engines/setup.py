@@ -1,0 +1,143 @@
+"""What a URL or a profile says of a DuckDB beside its file: settings, extensions, schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlmetrics.engines.place import NEW_SCHEMA, SCHEMA, Place, check_there
+from sqlmetrics.errors import EngineError, InputError, SpecError
+from sqlmetrics.template import literal
+
+
+class Session(Protocol):
+    """A connection that is being set up."""
+
+    def execute(self, sql: str) -> None:
+        """Run a statement."""
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a connection is told once it is open, by the words of dbt's adapter.
+
+    Attributes:
+        read_only: Whether nothing can be written.
+        schema: The default schema; `main` if it is not given.
+        extensions: Names, or mappings with a `name` and a `repo`.
+        settings: Setting -> value.
+        attach: Mappings with a `path`, and perhaps an `alias`, a `type`, `read_only`.
+        config: What DuckDB is told as it opens the file: everything else.
+    """
+
+    read_only: bool = False
+    schema: str = "main"
+    extensions: tuple[Any, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    attach: tuple[Any, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, place: Place) -> Setup:
+        """What a place says.
+
+        Raises:
+            SpecError: If a list or a mapping is something else.
+        """
+        given = dict(place.options)
+        config = _of_kind(dict, given.pop("config_options", {}), "config_options")
+        read_only = str(given.pop("read_only", "")).casefold() in ("1", "true", "yes")
+        access = str(given.pop("access_mode", "")).casefold()
+        return cls(
+            read_only or access == "read_only",
+            str(given.pop(SCHEMA, "main")),
+            tuple(_of_kind(list, given.pop("extensions", []), "extensions")),
+            _of_kind(dict, given.pop("settings", {}), "settings"),
+            tuple(_of_kind(list, given.pop("attach", []), "attach")),
+            {**config, **{name: str(value) for name, value in given.items()}},
+        )
+
+    def carry_out(self, session: Session, place: Place) -> None:
+        """Tell it all to a connection that was just opened.
+
+        Raises:
+            SpecError: If a file or the schema is not there, and shall not be made.
+            EngineError: If DuckDB refuses it.
+        """
+        for one in self.extensions:
+            _load(one, session)
+        for name, value in self.settings.items():
+            session.execute(f"set {_word(name)} = {literal(str(value))}")
+        for one in self.attach:
+            session.execute(self._attachment(one))
+        if self.schema != "main":
+            self._use(session, place)
+
+    def _attachment(self, one: Any) -> str:
+        """The statement that attaches a database."""
+        given = dict(_of_kind(dict, one, "attach"))
+        path, alias = str(given.pop("path", "")), given.pop("alias", None)
+        if not path:
+            raise SpecError("attach: each database has a path")
+        check_there(path)
+        read_only = given.pop("read_only", False) or self.read_only
+        options = [f"type {_word(given.pop('type'))}"] if given.get("type") else []
+        options += ["read_only"] if read_only else []
+        nested = given.pop("options", {}) or {}
+        told = {**given, **_of_kind(dict, nested, "attach.options")}
+        options += [f"{_word(name)} {literal(str(value))}" for name, value in told.items()]
+        named = f" as {_quoted(str(alias))}" if alias else ""
+        return f"attach {literal(path)}{named}" + (f" ({', '.join(options)})" if options else "")
+
+    def _use(self, session: Session, place: Place) -> None:
+        ((database,),) = session.rows("select current_database()")
+        schemas = f"from duckdb_schemas() where database_name = {literal(database)}"
+        there = [name for (name,) in session.rows(f"select schema_name {schemas}")]
+        own = f"{_quoted(database)}.{_quoted(self.schema)}"
+        if self.schema.casefold() not in map(str.casefold, there):
+            if NEW_SCHEMA not in place.makes or self.read_only:
+                known = ", ".join(name for name in there if name not in _INTERNAL)
+                what = f"there is no schema {self.schema!r} in {place}"
+                raise SpecError(f"{what}; known: {known}")
+            session.execute(f"create schema {own}")
+        session.execute(f"use {own}")
+
+
+_INTERNAL = ("information_schema", "pg_catalog")
+
+
+def _load(one: Any, session: Session) -> None:
+    """Load an extension; one that is not here is installed first."""
+    given = one if isinstance(one, Mapping) else {"name": one}
+    name, repo = _word(given.get("name", "")), given.get("repo")
+    try:
+        session.execute(f"load {name}")
+    except (EngineError, InputError):
+        session.execute(f"install {name}" + (f" from {_word(repo)}" if repo else ""))
+        session.execute(f"load {name}")
+
+
+def _of_kind(kind: type, value: Any, name: str) -> Any:
+    if not isinstance(value, kind):
+        wanted = "a list" if kind is list else "a mapping"
+        raise SpecError(f"{name} of a DuckDB profile is {wanted}, given {value!r}")
+    return value
+
+
+def _word(name: Any) -> str:
+    """A name that stands in a statement as it is.
+
+    Raises:
+        SpecError: If it is anything else than a name.
+    """
+    if not str(name).replace(".", "_").isidentifier():
+        raise SpecError(f"a DuckDB profile names {name!r}, which is no name of a setting")
+    return str(name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,515 @@
+"""Where a command reads and writes: nothing is lost, and nothing is opened unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import tempfile
+from contextlib import chdir
+from datetime import date
+from hashlib import md5
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from marked import first
+from test_cli import sqlmetrics
+
+import sqlmetrics as sm
+from sqlmetrics.cli import cli
+from sqlmetrics.days import Days
+from sqlmetrics.dialect import DIALECTS
+from sqlmetrics.engines.opening import ENGINES, Known, dialect_of, open_engine
+from sqlmetrics.engines.translated import database
+from sqlmetrics.jobs.asked import days_of
+from sqlmetrics.jobs.text import job_text
+from sqlmetrics.translation import Translation
+from sqlmetrics.verify import sampled, verify
+
+FILES = """\
+rankings: {file: runs.csv}
+labels: {file: truth.csv}
+metrics: [mrr, ndcg@10]
+output: {relation: metrics}
+checks: [{metric: mrr, min: 0.1}]
+"""
+TABLES = FILES.replace("{file: runs.csv}", "{relation: runs}").replace(
+    "{file: truth.csv}", "{relation: truth}"
+)
+OWN = """\
+target: dev
+outputs:
+  dev: {type: duckdb, path: out.duckdb}
+  lite: {type: sqlite, path: out.db}
+  pg: {type: postgres, host: nowhere.invalid, password: "{{ env_var('NOT_SET') }}"}
+  memory: {type: duckdb}
+"""
+DBT = """\
+config: {send_anonymous_usage_stats: false}
+shop:
+  target: dev
+  outputs:
+    dev: {type: duckdb, path: shop.duckdb, database: shop, schema: main, threads: 4}
+    lite: {type: sqlite, path: shop.db}
+web:
+  target: dev
+  outputs:
+    dev: {type: duckdb, path: web.duckdb, schema: marts}
+    pg: {type: postgres, host: nowhere.invalid, user: ann, dbname: web, schema: marts}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, so that nobody's profiles count."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DBT_PROFILES_DIR", raising=False)
+    (tmp_path / "home" / ".dbt").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A spec on files, and one on the tables of a database."""
+    made = tmp_path / "work"
+    made.mkdir()
+    (made / "runs.csv").write_text("query_id,item_id,score\nq1,a,2\nq1,b,1\nq2,c,1\n")
+    (made / "truth.csv").write_text("query_id,item_id,grade\nq1,b,1\nq2,c,2\n")
+    (made / "files.yml").write_text(FILES)
+    (made / "tables.yml").write_text(TABLES)
+    return made
+
+
+def fill(file: Path) -> None:
+    """A DuckDB file with the tables that the spec reads."""
+    with duckdb.connect(str(file)) as connection:
+        for name in ("runs", "truth"):
+            connection.execute(f"create table {name} as from '{file.parent / name}.csv'")
+
+
+def rows(file: Path, table: str = "metrics") -> int:
+    with duckdb.connect(str(file), read_only=True) as connection:
+        ((count,),) = connection.execute(f"select count(*) from {table}").fetchall()
+    return int(count)
+
+
+def there(folder: Path) -> set[str]:
+    """The databases in a folder."""
+    return {one.name for one in folder.iterdir() if one.suffix in (".duckdb", ".db")}
+
+
+# -- the target that profiles.yml names ---------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", [OWN, "shop:\n  " + OWN.replace("\n", "\n  ")])
+def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> None:
+    (folder / "profiles.yml").write_text(layout)
+    done = sqlmetrics("run", "files.yml", folder=folder)
+    assert "dev of profiles.yml\nnew database out.duckdb\n" in done.stderr
+    assert rows(folder / "out.duckdb") == 2
+    assert "1 of 1 checks hold" in sqlmetrics("check", "files.yml", folder=folder).stderr
+    told = sqlmetrics("check", "tables.yml", "--errors", "json", folder=folder, expect=2).stderr
+    assert json.loads(told)["exit_code"] == 2
+    sqlmetrics("run", "files.yml", "--target", "lite", folder=folder)
+    sqlmetrics("check", "files.yml", "--target", "lite", folder=folder)
+    with sqlite3.connect(folder / "out.db") as connection:
+        assert connection.execute("select count(*) from metrics").fetchone() == (2,)
+
+
+def test_a_dry_run_is_of_the_target_and_opens_nothing(folder: Path) -> None:
+    (folder / "profiles.yml").write_text(OWN.replace("target: dev", "target: pg"))
+    by_default = sqlmetrics("run", "tables.yml", "--dry-run", folder=folder).stdout
+    by_name = sqlmetrics("run", "tables.yml", "--dry-run", "--target", "pg", folder=folder).stdout
+    assert by_default == by_name
+    assert "select pg_advisory_xact_lock(hashtextextended(" in by_default
+    of_duckdb = sqlmetrics(
+        "run", "tables.yml", "--dry-run", "--target", "dev", folder=folder
+    ).stdout
+    assert "create table if not exists metrics (\n    spec varchar not null" in of_duckdb
+    compiled = sqlmetrics("compile", "tables.yml", "--target", "pg", folder=folder).stdout
+    assert compiled.startswith("-- PostgreSQL:")
+    assert not there(folder)
+
+
+def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
+    """No name is no database in memory, and a database in memory is no place for a job."""
+    (folder / "profiles.yml").write_text(OWN)
+    for where, said in (
+        (["--target", "memory"], "duckdb:// is a database in memory: the tables would be lost"),
+        (["--connection", "duckdb://"], "the tables would be lost when the run ends"),
+        (["--connection", "sqlite://"], "or --publish"),
+        (["--connection", ""], "--connection is given without a value"),
+        (["--target", ""], "--target is given without a value"),
+        (["--db", ""], "--db is given without a value"),
+        (["--profiles", ""], "--profiles is given without a value"),
+        (["--db", "a.duckdb", "--target", "dev"], "give one of --db, --connection and --target"),
+        (["--db", "a.duckdb", "--profiles", "profiles.yml"], "give it without --db"),
+        (["--db", "postgresql://ann:s3cr3t@host/db"], "a URL is given as --connection"),
+        (["--target", "postgresql://ann:s3cr3t@host/db"], "a URL is given as --connection"),
+    ):
+        told = sqlmetrics("run", "files.yml", *where, folder=folder, expect=2).stderr
+        assert said in told
+        assert "s3cr3t" not in told
+    passing = ["run", "files.yml", "--target", "memory", "--publish"]
+    told = sqlmetrics(*passing, "sqlite://", folder=folder, expect=2).stderr
+    assert "--publish sqlite:// is a database in memory" in told
+    sqlmetrics(*passing, "p.duckdb", folder=folder)
+    assert rows(folder / "p.duckdb") == 2
+    (folder / "profiles.yml").unlink()
+    for verb in ("run", "check"):
+        assert "say where: --db" in sqlmetrics(verb, "files.yml", folder=folder, expect=2).stderr
+    with pytest.raises(sm.SpecError, match="an empty text"):
+        database("")
+    assert there(folder) == {"p.duckdb"}
+
+
+# -- where profiles.yml is looked for, and names in it ------------------------------------
+
+
+def test_profiles_are_looked_for_in_this_order(
+    folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--profiles, beside the spec, the current folder, DBT_PROFILES_DIR, ~/.dbt."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(tmp_path / "dbt"))
+    (tmp_path / "dbt").mkdir()
+    places = [home / ".dbt", tmp_path / "dbt", elsewhere, folder]
+    for number, place in enumerate(places):
+        profile = f"outputs: {{only: {{type: duckdb, path: at{number}.duckdb}}}}\n"
+        (place / "profiles.yml").write_text(profile)
+        sqlmetrics("run", str(folder / "files.yml"), folder=elsewhere)
+    # paths start in the current folder, beside the spec in that of the spec
+    assert there(elsewhere) == {"at0.duckdb", "at1.duckdb", "at2.duckdb"}
+    assert there(folder) == {"at3.duckdb"}
+    for given in (str(home / ".dbt"), str(home / ".dbt" / "profiles.yml")):
+        line = ["check", str(folder / "files.yml"), "--profiles", given]
+        assert "target only of" in sqlmetrics(*line, folder=elsewhere).stderr
+
+
+def test_names_of_outputs(folder: Path) -> None:
+    """A name that one output has is enough; one that several have is refused."""
+    (folder / "profiles.yml").write_text(DBT)
+    for name, expected in (
+        ("lite", "sqlite"),
+        ("pg", "postgres"),
+        ("web.pg", "postgres"),
+        ("shop", "duckdb"),
+        ("web.dev", "duckdb"),
+    ):
+        text = sqlmetrics("compile", "tables.yml", "--target", name, folder=folder).stdout
+        assert text.startswith(f"-- {DIALECTS[expected].title}:") == (expected != "duckdb")
+    for line, said in (
+        (["--target", "dev"], "'dev' is in several profiles; give shop.dev, web.dev"),
+        (["--target", "prod"], "unknown output 'prod'"),
+        ([], "has several profiles; choose by --target: shop.dev, shop.lite, web.dev, web.pg"),
+        (["--target", "x", "--profiles", "no.yml"], "no.yml cannot be read"),
+    ):
+        assert said in sqlmetrics("run", "files.yml", *line, folder=folder, expect=2).stderr
+    told = sqlmetrics("run", "files.yml", "--connection", "a:s3cr3t@b", folder=folder, expect=2)
+    assert "s3cr3t" not in told.stderr
+    for text, said in (
+        ("target: dve\noutputs: {dev: {type: duckdb, path: a}}", "did you mean 'dev'?"),
+        ("outputs: {a: {type: duckdb}, b: {type: duckdb}}", "names no target; choose by --target"),
+        ("shop: {target: dev}", "there are no outputs in it"),
+        ("outputs: {a: 3}", "the output 'a' must be a mapping"),
+    ):
+        (folder / "profiles.yml").write_text(text)
+        assert said in sqlmetrics("run", "files.yml", folder=folder, expect=2).stderr
+    (folder / "profiles.yml").unlink()
+    told = sqlmetrics("run", "files.yml", "--target", "dev", folder=folder, expect=2).stderr
+    assert "--target dev: there is no profiles.yml beside the spec, here, in DBT_PROFILES" in told
+    assert not there(folder)
+
+
+def test_dbt_s_profile_of_duckdb(folder: Path) -> None:
+    """Its file, schema, settings, extensions and attached files; a run makes the schema."""
+    (folder / "profiles.yml").write_text(DBT)
+    fill(folder / "shop.duckdb")
+    fill(folder / "web.duckdb")
+    sqlmetrics("run", "tables.yml", "--target", "shop", folder=folder)
+    assert rows(folder / "shop.duckdb", "main.metrics") == 2
+    told = sqlmetrics("check", "tables.yml", "--target", "web", folder=folder, expect=2).stderr
+    assert "there is no schema 'marts' in duckdb:///web.duckdb; known: main" in told
+    sqlmetrics("run", "files.yml", "--target", "web", folder=folder)
+    assert rows(folder / "web.duckdb", "marts.metrics") == 2
+    sqlmetrics("check", "files.yml", "--target", "web", folder=folder)
+    profile = """\
+    outputs:
+      dev:
+        type: duckdb
+        path: "{{ env_var('WAREHOUSE', 'web.duckdb') }}"
+        extensions: [json, {name: parquet, repo: core}]
+        settings: {memory_limit: 1GB}
+        config_options: {threads: 1}
+        attach: [{path: shop.duckdb, alias: other, read_only: true}]
+        secrets: []
+    """
+    (folder / "profiles.yml").write_text(profile)
+    joined = TABLES.replace("relation: runs", "relation: other.main.runs")
+    (folder / "joined.yml").write_text(joined)
+    sqlmetrics("validate", "joined.yml", folder=folder)
+    with chdir(folder), open_engine(profiles="profiles.yml") as engine:
+        ((limit, threads),) = engine.rows(
+            "select current_setting('memory_limit'), current_setting('threads')"
+        )
+        assert (limit, threads) == ("953.6 MiB", 1)
+    for wrong, said in (
+        ("attach: [{path: shpo.duckdb}]", "there is no database file 'shpo.duckdb'; did you mean"),
+        ("attach: {path: shop.duckdb}", "attach of a DuckDB profile is a list"),
+        ("settings: {'x; drop': 1}", "which is no name of a setting"),
+        ("treads: 4", "cannot open 'web.duckdb'"),
+    ):
+        (folder / "profiles.yml").write_text(
+            f"outputs: {{dev: {{type: duckdb, path: web.duckdb, {wrong}}}}}"
+        )
+        code = 3 if said.startswith("cannot open") else 2
+        told = sqlmetrics("validate", "tables.yml", folder=folder, expect=code).stderr
+        assert said in told
+    assert there(folder) == {"shop.duckdb", "web.duckdb"}
+
+
+# -- nothing new is opened ----------------------------------------------------------------
+
+READING = (
+    ["validate", "tables.yml"],
+    ["verify", "tables.yml"],
+    ["check", "tables.yml"],
+    ["evaluate", "runs", "truth", "-m", "mrr"],
+    ["evaluate", "runs.csv", "truth.csv", "-m", "mrr"],
+    ["reconcile", "runs", "truth", "-m", "mrr", "--value", "0.75"],
+    ["sheet", "tables.yml"],
+    ["sample", "tables.yml", "--size", "2"],
+    ["clicks", "clicks.yml"],
+    ["doctor", "--case", "nothing"],
+    ["compile", "tables.yml", "--plan", "fastest"],
+    ["run", "tables.yml"],
+)
+"""Commands that need a database that is there."""
+
+TYPOS = (
+    ["--db", "shpo.duckdb"],
+    ["--connection", "duckdb:///shpo.duckdb"],
+    ["--connection", "shpo.duckdb"],
+    ["--connection", "sqlite:///shpo.db"],
+    ["--target", "typo"],
+)
+
+
+def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
+    (folder / "profiles.yml").write_text("outputs: {typo: {type: duckdb, path: shpo.duckdb}}")
+    (folder / "clicks.yml").write_text(
+        "clicks: {log: {relation: shown}, labels: {grades: {click: 1}}}\nmetrics: [mrr]\n"
+    )
+    fill(folder / "shop.duckdb")
+    for number, line in enumerate(READING):
+        where = TYPOS[number % len(TYPOS)]
+        if line[0] == "reconcile":
+            where = TYPOS[0]
+        told = sqlmetrics(*line, *where, folder=folder, expect=2).stderr
+        assert "there is no database file 'shpo.d" in told, line
+        assert "did you mean 'shop.duckdb'?" in told, line
+    told = sqlmetrics("validate", "tables.yml", "--db", "no/x.db", folder=folder, expect=2).stderr
+    assert "there is no folder 'no'" in told
+    for url in ("duckdb:///shpo.duckdb", "sqlite:///shpo.db", "chdb:///shpo"):
+        with pytest.raises(sm.SpecError, match="there is no database file"):
+            sm.evaluate({"q": ["a"]}, {"q": {"a": 1}}, ["mrr"], connection=url)
+    assert there(folder) == {"shop.duckdb"}
+
+
+def test_a_run_makes_a_file_only_where_nothing_is_read_from_it(folder: Path) -> None:
+    for where in (["--db", "a.duckdb"], ["--connection", "duckdb:///b.duckdb"]):
+        assert "new database" in sqlmetrics("run", "files.yml", *where, folder=folder).stderr
+        again = sqlmetrics("run", "files.yml", *where, folder=folder).stderr
+        assert "new database" not in again
+    (folder / "query.yml").write_text(TABLES.replace("relation: runs", "sql: from runs"))
+    sqlmetrics("run", "query.yml", "--db", "c.duckdb", folder=folder, expect=2)
+    read = FILES.replace("file: runs.csv", "sql: from 'runs.csv'")
+    (folder / "query.yml").write_text(read.replace("file: truth.csv", "sql: from 'truth.csv'"))
+    sqlmetrics("run", "query.yml", "--db", "d.duckdb", folder=folder)
+    publish = ["--publish", "sqlite:///e.db"]
+    sqlmetrics("run", "files.yml", "--db", "a.duckdb", *publish, folder=folder)
+    sqlmetrics("install", "f.duckdb", folder=folder)
+    assert there(folder) == {"a.duckdb", "b.duckdb", "d.duckdb", "e.db", "f.duckdb"}
+
+
+# -- the same options everywhere ----------------------------------------------------------
+
+
+def test_every_verb_that_opens_a_database_has_the_same_options() -> None:
+    where = {"--db", "--connection", "--target", "--profiles"}
+    have = {
+        name: where & {text for option in command.params for text in option.opts}
+        for name, command in cli.commands.items()
+    }
+    without = {"sheet-import", "simulate", "explain", "list", "init", "demo"}
+    assert {name for name, options in have.items() if options != where} <= without
+    assert not any(have[name] for name in without)
+
+
+def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -> None:
+    (folder / "profiles.yml").write_text(OWN)
+    for line in (["validate"], ["verify"], ["sheet"], ["compile"]):
+        done = sqlmetrics(*line, "files.yml", folder=folder)
+        assert "target" not in done.stderr
+    assert not there(folder)
+    fill(folder / "out.duckdb")
+    for line in (["validate"], ["verify"], ["sheet"], ["sample", "--size", "2"]):
+        done = sqlmetrics(line[0], "tables.yml", *line[1:], folder=folder)
+        assert "target dev of profiles.yml\n" in done.stderr
+    for line in (["reconcile", "-m", "mrr", "--value", "0.75"], ["evaluate", "-m", "mrr"]):
+        verb, *options = line
+        where = ["--target", "dev"]
+        sqlmetrics(verb, "runs", "truth", *options, *where, folder=folder)
+    where = ["runs", "truth", "-m", "mrr", "--value", "0.75", "--target", "lite"]
+    told = sqlmetrics("reconcile", *where, folder=folder, expect=2).stderr
+    assert "reconcile works in DuckDB alone, given sqlite:///out.db" in told
+
+
+# -- on every engine ----------------------------------------------------------------------
+
+LIVE = ["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))]
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_verify_takes_the_same_sample_everywhere(name: str, servers: Any) -> None:
+    keys = [f"q{number}é" if number % 3 else str(number) for number in range(60)]
+    ids = pa.array([key for key in keys for _ in range(3)])
+    items = pa.array([f"i{item}" for _ in keys for item in range(3)])
+    numbers = pa.array([float(item) for _ in keys for item in range(3)])
+    columns = {"query": "Query ID"}
+    spec = sm.Spec(
+        rankings={"relation": "shown", "where": "score < 9", "columns": columns},
+        labels={"relation": "graded"},
+        metrics=["mrr", "ndcg@3"],
+    )
+    with database(servers.open(name)) as engine:
+        engine.load("shown", pa.table({"Query ID": ids, "item_id": items, "score": numbers}))
+        engine.load("graded", pa.table({"query_id": ids, "item_id": items, "grade": numbers}))
+        try:
+            part, queries = sampled(spec, engine, most=6)
+            result, agreements = verify(part, engine)
+            whole, every = sampled(spec, engine)
+        finally:
+            engine.execute("drop table shown")
+            engine.execute("drop table graded")
+    assert (queries, every) == (6, 60)
+    assert whole is spec
+    assert max(one.largest for one in agreements) < 1e-12
+    found = sorted(result.per_query().column("query_id").to_pylist())
+    assert found == sorted(sorted(keys, key=lambda key: md5(key.encode()).hexdigest())[:6])
+
+
+@pytest.mark.parametrize("name", LIVE[1:])
+def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, servers: Any) -> None:
+    file = folder / "shop.db"
+    url = servers.connection(name) if name == "postgres" else f"sqlite:///{file}"
+    client = _psql(url) if name == "postgres" else sqlite3.connect(file).executescript
+    with database(url, create=True) as engine:
+        engine.load("runs", duckdb.sql(f"from '{folder}/runs.csv'").to_arrow_table())
+        engine.load("truth", duckdb.sql(f"from '{folder}/truth.csv'").to_arrow_table())
+    try:
+        done = sqlmetrics("verify", "tables.yml", "--connection", url, folder=folder)
+        assert "2 queries compared with the reference: no number differs" in done.stderr
+        sqlmetrics("validate", "tables.yml", "--connection", url, folder=folder)
+        fill(folder / "own.duckdb")
+        for line in (["sheet"], ["sample", "--size", "2"], ["estimate", "drawn.csv"]):
+            own, other = (
+                sqlmetrics(line[0], "tables.yml", *line[1:], *where, folder=folder).stdout
+                for where in (["--db", "own.duckdb"], ["--connection", url])
+            )
+            assert own == other
+            (folder / "drawn.csv").write_text(own)
+        script = sqlmetrics("run", "tables.yml", "--dry-run", "--connection", url, folder=folder)
+        with database(url) as engine:
+            assert engine.find("metrics") is None
+        client(script.stdout)
+        with database(url) as engine:
+            assert engine.rows("select count(*) as n from metrics") == [(2,)]
+    finally:
+        with database(url) as engine:
+            for table in ("runs", "truth", "metrics", "metrics_runs"):
+                engine.execute(f"drop table if exists {table}")
+
+
+@pytest.mark.parametrize("name", first(3, ["mysql", "clickhouse", "bigquery", *DIALECTS]))
+def test_a_dry_run_in_every_dialect(folder: Path, name: str) -> None:
+    spec, at = sm.Spec.read(folder / "tables.yml"), Translation(DIALECTS[name])
+    day = days_of(spec, Days(start=date(2026, 1, 1)))
+    now = at.expression(at.dialect.times.now, "0")
+    text = str(job_text(spec, at, day, "'dry run'", now))
+    assert text.count(f"{at.dialect.times.now} as computed_at") == 1
+    assert "sqlmetrics_yours" not in text
+
+
+@pytest.mark.parametrize("known", first(2, reversed(ENGINES)), ids=lambda known: known.engine)
+def test_a_dry_run_asks_for_no_driver(folder: Path, known: Known) -> None:
+    line = ["run", "tables.yml", "--dry-run", "--connection", known.sample]
+    text = sqlmetrics(*line, folder=folder).stdout
+    assert DIALECTS[dialect_of(known.schemes[0])].times.now in text
+    assert not there(folder)
+
+
+# -- what is said -------------------------------------------------------------------------
+
+
+def test_verify_says_what_differs(folder: Path) -> None:
+    line = ["verify", "files.yml", "--tolerance", "-1"]
+    told = sqlmetrics(*line, folder=folder, expect=1).stderr
+    assert "2 of 2 metrics differ by more than -1: mrr, ndcg@10" in told
+
+
+def test_a_wrong_condition_is_blamed_and_not_the_file(folder: Path) -> None:
+    (folder / "shop.db").touch()
+    line = ["evaluate", "runs.csv", "truth.csv", "-m", "mrr", "--where"]
+    for where in ([], ["--connection", "sqlite:///shop.db"]):
+        told = sqlmetrics(*line, "scoer <= 10", *where, folder=folder, expect=2).stderr
+        assert (
+            "rankings: where 'scoer <= 10': unknown column 'scoer'; did you mean 'score'?" in told
+        )
+        assert "runs.csv" not in told
+    for verb in (["verify"], ["validate"], ["sheet"], ["sample", "--size", "2"]):
+        (folder / "wrong.yml").write_text(FILES.replace("runs.csv", "runs.csv, where: scoer > 1"))
+        told = sqlmetrics(verb[0], "wrong.yml", *verb[1:], folder=folder, expect=2).stderr
+        assert "rankings: where 'scoer > 1': unknown column 'scoer'" in told
+    log = "{log: {file: runs.csv, columns: {request: query_id, position: score, actions: {}}, %s}"
+    for where, test in (("scoer > 1", "item_id = 'a'"), ("item_id = 'a'", "scoer > 1")):
+        clicks = log % f'where: "{where}"' + f', cleaning: {{test: "{test}"}}}}'
+        (folder / "clicks.yml").write_text(f"clicks: {clicks}\nmetrics: [mrr]\n")
+        told = sqlmetrics("clicks", "clicks.yml", folder=folder, expect=2).stderr
+        assert " 'scoer > 1': unknown column 'scoer'; did you mean 'score'?" in told
+    told = sqlmetrics(*line, "nope(score) <= 10", folder=folder, expect=2).stderr
+    assert "rankings: where 'nope(score) <= 10': " in told
+    assert "nope does not exist" in told
+
+
+def test_few_failed_statements_are_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(kept))
+    for number in range(12):
+        old = kept / f"sqlmetrics_failed_{number}.sql"
+        old.touch()
+        os.utime(old, (number, number))
+    (kept / "sqlmetrics_mine.sql").touch()
+    line = ["evaluate", "select error('boom') as query_id", "truth.csv", "-m", "mrr"]
+    told = sqlmetrics(*line, "--skip-input-checks", folder=folder, expect=3).stderr
+    assert Path(told.strip().rsplit("the SQL: ", 1)[1]).parent == kept
+    left = {one.name for one in kept.iterdir()}
+    assert len(left) == 11
+    assert {"sqlmetrics_mine.sql", "sqlmetrics_failed_11.sql", "sqlmetrics_failed_3.sql"} <= left
+
+
+def _psql(url: str) -> Any:
+    import psycopg
+
+    def run(text: str) -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(text)
+
+    return run
