@@ -15,14 +15,12 @@ class Times:
 
     Attributes:
         day: The day of a time.
-        day_before: The day before a day.
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
         moment: A time, of a text of it.
         now: The time at which a job runs, by its text.
     """
 
     day: str = "cast({column} as date)"
-    day_before: str = "{column} - 1"
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
     moment: str = "cast({column} as timestamp)"
     now: str = "cast(current_timestamp as timestamp)"
@@ -62,6 +60,10 @@ class Dialect:
         storage: What stands behind the columns of a table that stays.
         by_day: The same for one that is replaced day by day: how it is cut into parts. Without
             it all days are replaced in one transaction.
+        adds_columns: Whether a column can be added unless it is there.
+        view: The statements that make a view, or make it anew so that what was granted on it
+            stays, of its {name} and its {select}.
+        undoes_views: Whether a transaction that fails takes its views back too.
         session: What a session is told before a script, so that it means the same.
         run_id: A text that names a run of a job, by its text.
         hashed: The MD5 of a text, in lower case.
@@ -90,6 +92,9 @@ class Dialect:
     types: Mapping[str, str] = field(default_factory=dict)
     storage: str = ""
     by_day: str = ""
+    adds_columns: bool = True
+    view: tuple[str, ...] = ("create or replace view {name} as\n{select}",)
+    undoes_views: bool = False
     session: tuple[str, ...] = ()
     run_id: str = "cast(current_timestamp as varchar)"
     hashed: str = "md5({column})"
@@ -105,21 +110,18 @@ _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 _MYSQL_RUN = "cast(uuid() as char)"
 
 _MYSQL_TIMES = Times(
-    day_before="date_sub({column}, interval 1 day)",
     micros="timestampdiff(microsecond, '1970-01-01', {column})",
     moment="cast({column} as datetime(6))",
     now="utc_timestamp(6)",
 )
 
 _SPARK_TIMES = Times(
-    day_before="date_sub({column}, 1)",
     micros="unix_micros(cast({column} as timestamp))",
     moment="cast({column} as timestamp_ntz)",
     now="cast(current_timestamp() as timestamp_ntz)",
 )
 
 _TRINO_TIMES = Times(
-    day_before="date_add('day', -1, {column})",
     micros="cast(round(to_unixtime({column}) * 1000000) as bigint)",
 )
 
@@ -157,6 +159,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "duckdb",
                 "DuckDB",
                 "duckdb",
+                undoes_views=True,
                 run_id="cast(current_timestamp as varchar)",
                 times=Times(
                     day="cast(make_timestamp(epoch_us({column})) as date)",
@@ -180,7 +183,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 run_id="generate_uuid()",
                 hashed="to_hex(md5({column}))",
                 times=Times(
-                    day_before="date_sub({column}, interval 1 day)",
                     micros="unix_micros(cast({column} as timestamp))",
                     moment="cast({column} as datetime)",
                     now="current_datetime()",
@@ -209,9 +211,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "databricks",
                 "Databricks",
                 "databricks",
+                adds_columns=False,
                 relative="spark",
                 text="STRING",
                 keep="",
+                view=(
+                    "create view if not exists {name} as\n{select}",
+                    "alter view {name} as\n{select}",  # to replace it would take its GRANTs away
+                ),
                 run_id="uuid()",
                 times=_SPARK_TIMES,
             ),
@@ -251,6 +258,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "mysql",
                 "MySQL",
                 "mysql",
+                adds_columns=False,
                 relative="mariadb",
                 text="CHAR",
                 collation="utf8mb4_0900_bin",
@@ -267,6 +275,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "postgres",
                 text="TEXT",
                 collation='"C"',
+                undoes_views=True,
                 run_id="cast(current_timestamp as text)",
                 fails_at_underflow=True,
                 times=Times(
@@ -286,9 +295,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "redshift",
                 "Amazon Redshift",
                 "redshift",
+                adds_columns=False,
                 relative="postgres",
                 text="VARCHAR(65535)",
                 fails_at_underflow=True,
+                undoes_views=True,
                 run_id="cast(getdate() as varchar)",
                 times=Times(
                     micros="datediff(microsecond, cast('1970-01-01' as timestamp), {column})",
@@ -303,6 +314,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 relative="fakesnow",
                 has_float32=False,
                 folds="upper",
+                view=("create or replace view {name} copy grants as\n{select}",),
                 run_id="uuid_string()",
                 times=Times(
                     micros="date_part(epoch_microsecond, {column})",
@@ -313,6 +325,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "spark",
                 "Apache Spark",
                 "spark",
+                adds_columns=False,
                 text="STRING",
                 distributes=True,
                 keep="cache table",
@@ -332,15 +345,17 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "sqlite",
                 "SQLite",
                 "sqlite",
+                adds_columns=False,
                 text="TEXT",
                 collation="binary",
                 has_nan=False,
                 types={"timestamp": "timestamp"},
+                view=("drop view if exists {name}", "create view {name} as\n{select}"),
+                undoes_views=True,
                 run_id="strftime('%Y-%m-%d %H:%M:%f', 'now')",
                 has_float32=False,
                 casts_texts=True,
                 times=Times(
-                    day_before="date({column}, '-1 day')",
                     micros=_SQLITE_MICROS,
                     moment="{column}",
                     now="strftime('%Y-%m-%d %H:%M:%f', 'now')",
@@ -350,14 +365,15 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "tsql",
                 "SQL Server",
                 "tsql",
+                adds_columns=False,
                 text="NVARCHAR(4000)",
                 collation="Latin1_General_100_BIN2",
                 has_nan=False,
                 has_float32=False,
                 keep="",
                 hashed="lower(convert(varchar(32), hashbytes('MD5', {column}), 2))",
+                view=("create or alter view {name} as\n{select}",),
                 times=Times(
-                    day_before="dateadd(day, -1, {column})",
                     micros="datediff_big(microsecond, '1970-01-01', {column})",
                 ),
             ),

@@ -29,23 +29,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Suite(budget), "suite")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `SQLMETRICS_ENGINES=mariadb,spark` run only the tests that ask these engines."""
-    engines = set(filter(None, os.environ.get("SQLMETRICS_ENGINES", "").split(",")))
-    if unknown := engines - set(STARTED):
-        raise pytest.UsageError(f"no engine: {', '.join(unknown)}; known: {', '.join(STARTED)}")
-    if engines:
-        asked = [item for item in items if engines & _groups(item)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(asked)])
-        items[:] = asked
-
-
-def _groups(item: pytest.Item) -> set[str]:
-    """The groups of xdist that a test belongs to: the engine that it asks."""
-    marks = item.iter_markers("xdist_group")
-    return {str(mark.args[0]) if mark.args else str(mark.kwargs["name"]) for mark in marks}
-
-
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real data; tests skip without it, and fail in CI."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -108,13 +108,11 @@ def daily_change_is_to_the_day_before(done: Any) -> None:
     values = {str(row["metric_date"]): row["value"] for row in rows}
     assert len(values) == 5
     for row in rows:
-        before = values.get(str(_day(row["metric_date"]) - timedelta(1)))
+        earlier = max((day for day in values if day < str(row["metric_date"])), default=None)
+        assert (row["previous_date"] and str(row["previous_date"])) == earlier
+        before = values[earlier] if earlier else None
         assert row["value_before"] == near(before)
         assert row["change"] == near(None if before is None else row["value"] - before)
-
-
-def _day(value: Any) -> Any:
-    return value if isinstance(value, date) else date.fromisoformat(str(value))
 
 
 def the_wide_view_grows(done: Any) -> None:
@@ -171,7 +169,6 @@ def test_postgres_filters_days_in_the_scan(servers: Any) -> None:
                     f"explain select * from metrics_{view} where metric_date >= '2026-01-03'"
                 )
                 text = "\n".join(line for (line,) in plan)
-                scan = text[text.index("Scan on metrics") :]
-                assert "metric_date >= '2026-01-03'" in scan.split("\n", 2)[1], text
+                assert re.search(r"Scan on metrics.*\n *Filter: .metric_date >= '2026-01-03'", text)
         finally:
             clear(engine)

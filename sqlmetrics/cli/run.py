@@ -14,6 +14,7 @@ from sqlmetrics.errors import SpecError
 if TYPE_CHECKING:
     from sqlmetrics.days import Days
     from sqlmetrics.engines.translated import Database
+    from sqlmetrics.jobs.destination import Destination
     from sqlmetrics.spec import Spec
 
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
 @click.option("--full-refresh", is_flag=True, help="All days of SPEC go; what there is comes.")
-@click.option("--backfill", is_flag=True, help="The days that the data has and the table not.")
+@click.option("--backfill", is_flag=True, help="The days of which the table lacks a metric.")
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
 )
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     "--publish",
     metavar="PLACE",
     help="Copy the tables to where they are read: FILE.duckdb, which is replaced whole, a "
-    "folder for Parquet files, or the URL of a database.",
+    "folder for Parquet files, or the URL of a database, whose other days stay.",
 )
 @click.option(
     "--storage-version",
@@ -64,6 +65,7 @@ def run(
     sqlmetrics run search.yml --db shop.duckdb --start 2026-01-01 --end 2026-02-01
     sqlmetrics run search.yml --target prod --backfill --lookback 3
     """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.destination import check_destination
     from sqlmetrics.jobs.publish import publish as published
     from sqlmetrics.jobs.run import write
     from sqlmetrics.jobs.tables import targets
@@ -74,21 +76,41 @@ def run(
     days = _days(start, end)
     if full_refresh and (days or backfill or lookback):
         raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
+    to = _destination(publish, storage_version)
     if dry_run:
         _print(the_spec, days, location.dialect(default=True) or "duckdb")
         return
     with location.writing(the_spec, passing=publish is not None) as engine:
+        if to is not None:
+            check_destination(the_spec, engine, to, days)
         for part in _parts(the_spec, engine, days, backfill=backfill, lookback=lookback or 0):
             written = write(
                 the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
             )
             named = targets(the_spec)
             for table, rows in written.rows.items():
-                what = f"{rows:,} rows of {the_spec.title}" + _told(written.days)
+                what = f"{rows:,} row{'s' * (rows != 1)} of {the_spec.title}" + _told(written.days)
                 click.echo(f"{named[table]}: {what}", err=True)
         if publish is not None:
-            for place in published(the_spec, engine, publish, storage_version=storage_version):
+            copied = published(
+                the_spec,
+                engine,
+                publish,
+                storage_version=storage_version,
+                full_refresh=full_refresh,
+            )
+            for place in copied:
                 click.echo(f"published {place}", err=True)
+
+
+def _destination(place: str | None, version: str | None) -> Destination | None:
+    from sqlmetrics.jobs.destination import destination
+
+    if place is not None:
+        return destination(place, version)
+    if version is not None:
+        raise SpecError("--storage-version is of a published file; add --publish FILE.duckdb")
+    return None
 
 
 def _days(start: str | None, end: str | None) -> Days | None:

@@ -14,9 +14,9 @@ from sqlmetrics.clicks.keeping import dropped, made
 from sqlmetrics.days import Days
 from sqlmetrics.dialect import Dialect, dialect
 from sqlmetrics.errors import EngineError, SpecError
-from sqlmetrics.jobs import views
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.text import job_text, text
+from sqlmetrics.jobs.text import job_text, text, together
+from sqlmetrics.jobs.views import compiled_views
 from sqlmetrics.spec import Spec
 from sqlmetrics.template import literal
 from sqlmetrics.translation import Translation
@@ -200,9 +200,9 @@ def _about(spec: Spec, at: Dialect, file: str) -> str:
 
 
 def _views(spec: Spec, at: Translation) -> list[str]:
-    """The views; PostgreSQL keeps those that others are built on, and adds columns at the end."""
-    grows = dict.fromkeys(views.NAMES, at.dialect.name == "postgres")
-    return list(views.statements(spec, at, views.metrics_of(spec), grows))
+    """The views, all or none where that can be."""
+    made = compiled_views(spec, at)
+    return together(spec, at, made) if made and at.dialect.undoes_views else made
 
 
 def _moment(spec: Spec, at: Translation) -> tuple[str, str]:

@@ -1,20 +1,28 @@
-"""Which days a job has still to do: those that the data has and the fact table has not."""
+"""Which days a job has still to do: those of the data of which the fact table lacks a metric."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 
+from sqlmetrics.clicks.online import is_online
 from sqlmetrics.clicks.run import cleaned
 from sqlmetrics.days import Days
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.opened import opened
+from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import source_text, with_stages
 from sqlmetrics.template import identifier, literal, relation
+
+Metric = tuple[str, int]
+"""A metric's text without the cutoff, and the cutoff, 0 for none."""
+
+Moment = str
+"""A time as a text, which orders as times do."""
 
 
 def open_days(
@@ -31,7 +39,8 @@ def open_days(
         spec: What is asked, with its `output`.
         engine: Where the data and the fact table are.
         days: Which days are looked at; by default all.
-        backfill: Whether those are wanted that the data has and the fact table has not.
+        backfill: Whether those are wanted that the data has and of which the fact table has
+            not all metrics.
         lookback: How many of the last days are wanted, for data that came late: up to the
             end of `days`, by default to the last day of the data.
 
@@ -66,14 +75,45 @@ def data_days(spec: Spec, engine: Database) -> set[date]:
 
 
 def done_days(spec: Spec, engine: Database) -> set[date]:
-    """The days that the fact table has of a spec."""
+    """The days of which the fact table has all of a spec's metrics."""
     facts = targets(spec)["facts"]
     with engine:
         if engine.find(facts) is None:
             return set()
-        where = f"where spec = {literal(spec.title)}"
-        rows = engine.rows(f"select distinct metric_date from {relation(facts)} {where}")
-    return {day_of(day) for (day,) in rows}
+        rows = engine.rows(
+            "select metric_date, metric, k, min(computed_at) as computed_at\n"
+            f"from {relation(facts)}\nwhere spec = {literal(spec.title)}\n"
+            "group by metric_date, metric, k"
+        )
+    there: dict[date, dict[Metric, Moment]] = {}
+    for day, metric, k, moment in rows:
+        there.setdefault(day_of(day), {})[metric, int(k)] = str(moment)
+    asked = {(metric, k) for metric, k, _ in hashes(spec)}
+    first = {
+        one: min((own[one] for own in there.values() if one in own), default="") for one in asked
+    }
+    return {
+        day for day, own in there.items() if not any(_lacks(own, one, first[one]) for one in asked)
+    }
+
+
+def _lacks(own: Mapping[Metric, Moment], one: Metric, first: Moment) -> bool:
+    """Whether a day has still to be computed for a metric.
+
+    Metrics of lists come together, and so do those of the log itself. A day that has none of
+    a kind may have nothing to evaluate; that is so if it was computed when the metric was
+    asked for already.
+
+    Args:
+        own: What the day has, and when it was computed.
+        one: The metric.
+        first: When any day was computed with it; empty if none was.
+    """
+    if one in own:
+        return False
+    if any(is_online(other) == is_online(one[0]) for other, _ in own):
+        return True
+    return not first or max(own.values()) < first
 
 
 def ranges(days: Iterable[date]) -> Iterator[Days]:

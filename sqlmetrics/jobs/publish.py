@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sqlmetrics.days import Days, Ends
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.engines.opening import place_of
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import EngineError, InputError, SpecError
-from sqlmetrics.jobs import views
-from sqlmetrics.jobs.tables import prepared, targets
+from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.destination import check_destination, check_writer, destination
+from sqlmetrics.jobs.script import ALL_DAYS
+from sqlmetrics.jobs.tables import columns, create, prepared, targets
+from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.macros import install
 from sqlmetrics.source import Output
 from sqlmetrics.spec import Spec
 from sqlmetrics.template import literal, parts, relation
 
+ARROW = {
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "varchar": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+}
+"""A column's type in our tables -> Arrow's."""
+
 
 def publish(
-    spec: Spec, engine: Database, destination: str, *, storage_version: str | None = None
+    spec: Spec,
+    engine: Database,
+    place: str,
+    *,
+    storage_version: str | None = None,
+    full_refresh: bool = False,
 ) -> list[str]:
     """Copy the tables of a spec's output to where they are read.
 
@@ -33,47 +55,97 @@ def publish(
     Args:
         spec: What is asked, with its `output`.
         engine: Where its tables are.
-        destination: A file that ends in `.duckdb`, with the views and macros in it; a folder
-            for one Parquet file a table; or the URL of a database, whose rows of the spec are
-            replaced in one transaction.
+        place: A file that ends in `.duckdb`, with the views and macros in it; a folder for one
+            Parquet file a table; or the URL of a database, whose rows of the spec are replaced
+            in one transaction, from the first to the last day that there is here.
         storage_version: The oldest DuckDB that shall read the file, like `v1.5.0`.
+        full_refresh: Whether the other database loses days of the spec that are not here.
 
     Returns:
         What was written.
 
     Raises:
-        SpecError: If the destination is none of these.
+        SpecError: If the place is none of these, holds what would be lost, or holds other days
+            by another definition of a metric.
         EngineError: If it cannot be written.
     """
+    to = destination(place, storage_version)
     with engine:
-        if "://" in destination:
-            return list(_to_database(spec, engine, destination))
-        if destination.endswith((".duckdb", ".ddb", ".db")):
-            return list(_to_file(spec, engine, Path(destination), storage_version))
-        if storage_version is not None:
-            raise SpecError("a storage version is one of DuckDB's files: --publish FILE.duckdb")
-        return list(_to_parquet(spec, engine, Path(destination)))
+        if to.kind == "database":
+            return list(_to_database(spec, engine, place, full_refresh=full_refresh))
+        check_destination(spec, engine, to)
+        if to.kind == "file":
+            return list(_to_file(spec, engine, to.path, to.version))
+        return list(_to_parquet(spec, engine, to.path))
 
 
-def _tables(spec: Spec, engine: Database) -> Iterator[tuple[str, pa.Table]]:
+@dataclass(frozen=True)
+class _Published:
+    """A table with its rows.
+
+    Attributes:
+        key: Which one it is, like `facts`.
+        name: What it is called.
+        rows: Its rows, as they came.
+        kinds: Column -> type, in DuckDB's words, in the order of the table.
+    """
+
+    key: str
+    name: str
+    rows: pa.Table
+    kinds: Mapping[str, str]
+
+    @cached_property
+    def typed(self) -> pa.Table:
+        """The rows in the types of the contract, and without NULL where it has none."""
+        fields = [self._field(name, kind) for name, kind in self.kinds.items()]
+        return self.rows.select(list(self.kinds)).cast(pa.schema(fields))
+
+    def _field(self, name: str, kind: str) -> pa.Field:
+        known = ARROW.get(kind.removesuffix(" not null"), self.rows.schema.field(name).type)
+        return pa.field(name, known, nullable=not kind.endswith(" not null"))
+
+    def filled(self, known: Mapping[str, str]) -> _Published:
+        """The same without columns of which no row has anything, but those that are known."""
+        there = {
+            name: kind
+            for name, kind in self.kinds.items()
+            if name in known or self.rows[name].null_count < self.rows.num_rows
+        }
+        return replace(self, kinds=there)
+
+
+def _tables(spec: Spec, engine: Database, where: str = "") -> Iterator[_Published]:
     """Each table of the output with its rows."""
-    for name in targets(spec).values():
-        yield name, engine.table(f"select * from {relation(name)}")
+    known = columns(spec)
+    for key, name in targets(spec).items():
+        rows = engine.table(f"select * from {relation(name)}{where}")
+        there = engine.columns(relation(name))
+        kinds = {
+            column: _kind(rows[column], known[key].get(column, there[column].lower()))
+            for column in rows.column_names
+        }
+        yield _Published(key, name, rows, kinds)
+
+
+def _kind(column: pa.ChunkedArray, kind: str) -> str:
+    """A column's type; it may be NULL where it is, whatever the contract says."""
+    return kind.removesuffix(" not null") if column.null_count else kind
 
 
 def _to_parquet(spec: Spec, engine: Database, folder: Path) -> Iterator[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, rows in _tables(spec, engine):
-            file = folder / f"{parts(name)[-1]}.parquet"
-            pq.write_table(rows, f"{file}.part")
+        for one in _tables(spec, engine):
+            file = folder / f"{parts(one.name)[-1]}.parquet"
+            pq.write_table(one.typed, f"{file}.part")
             os.replace(f"{file}.part", file)
             yield str(file)
     except OSError as error:
         raise EngineError(f"cannot write to {str(folder)!r}: {error.strerror}") from None
 
 
-def _to_file(spec: Spec, engine: Database, file: Path, version: str | None) -> Iterator[str]:
+def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator[str]:
     """A new DuckDB file, in the old one's place."""
     beside = file.with_name(f".{file.name}.{os.getpid()}.part")
     option = f" (storage_version {literal(version)})" if version else ""
@@ -85,9 +157,10 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str | None) -> I
             except InputError as error:  # it names the versions that there are
                 raise SpecError(f"the storage version is none: {error}") from None
             made.execute("use published")
-            for name, rows in _tables(spec, engine):
-                made.load(_alone(name), rows)
-            views.make_views(_alone_spec(spec), made)
+            for one in _tables(spec, engine):
+                _load(made, one)
+            alone = _alone_spec(spec)
+            make_views(alone, made, view_statements(alone, made, wide(spec, engine)))
             install(made)
             made.execute("use memory")
             made.execute("detach published")
@@ -99,6 +172,14 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str | None) -> I
             with suppress(OSError):
                 leftover.unlink()
     yield str(file)
+
+
+def _load(made: DuckDB, one: _Published) -> None:
+    """A table as it was: its types, what is never NULL, and the order of its columns."""
+    own = _alone(one.name)
+    held = made.register("sqlmetrics_published", one.rows)
+    made.execute(create(made.translation, own, one.kinds))
+    made.execute(f"insert into {relation(own)} by name select * from {held}")
 
 
 def _alone(name: str) -> str:
@@ -115,31 +196,48 @@ def _alone_spec(spec: Spec) -> Spec:
     return spec.model_copy(update={"output": output})
 
 
-def _to_database(spec: Spec, engine: Database, url: str) -> Iterator[str]:
-    """The spec's rows in another database, in the place of its old ones."""
-    if place_of(url).in_memory:
-        raise SpecError(f"--publish {url} is a database in memory, which nobody can read")
-    where = f"where spec = {literal(spec.title)}"
-    named = targets(spec)
+def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) -> Iterator[str]:
+    """The spec's rows in another database, in the place of those of the same days."""
+    known = columns(spec)
+    tables = [
+        one.filled(known[one.key])
+        for one in _tables(spec, engine, f" where spec = {literal(spec.title)}")
+    ]
+    source = wide(spec, engine)
     with database(url, create=True) as other:
-        at = other.translation
-        own = f"where spec = {at.value(literal(spec.title))}"
-        held = {
-            name: other.register(
-                f"sqlmetrics_published_{key}",
-                engine.table(f"select * from {relation(name)} {where}"),
-            )
-            for key, name in named.items()
-        }
-        with other.alone(named["facts"]):
-            for statement in prepared(spec, other):
+        check_writer(other)
+        held = [other.register(f"sqlmetrics_published_{one.key}", one.typed) for one in tables]
+        facts = next(one for one in tables if one.key == "facts")
+        with other.alone(facts.name):
+            for statement in prepared(spec, other, {one.key: one.kinds for one in tables}):
                 other.execute(statement)
+            ends = ALL_DAYS if full_refresh else _days(facts)
+            views = view_statements(spec, other, source)
+            is_undone = other.translation.dialect.undoes_views
             with other.transaction():
-                for name, rows in held.items():
-                    columns = ", ".join(map(at.column, other.columns(rows)))
-                    other.execute(f"delete from {at.name(name)} {own}")
-                    other.execute(
-                        f"insert into {at.name(name)} ({columns}) select {columns} from {rows}"
-                    )
-                    yield name
-            views.make_views(spec, other)
+                check_definitions(spec, ends, other)
+                for one, rows in zip(tables, held, strict=True):
+                    _replace(other, spec, one, rows, ends)
+                    yield one.name
+                make_views(spec, other, views if is_undone else ())
+            make_views(spec, other, () if is_undone else views)
+
+
+def _days(facts: _Published) -> Ends:
+    """From the first to the last day of the rows."""
+    if not facts.rows.num_rows:
+        return Days(start=date.max - timedelta(1), end=date.max).ends
+    ends = pc.min_max(facts.typed["metric_date"]).as_py()
+    return Days(start=ends["min"], end=ends["max"] + timedelta(1)).ends
+
+
+def _replace(other: Database, spec: Spec, one: _Published, rows: str, ends: Ends) -> None:
+    """Old rows out, new rows in; of the run log only the same runs."""
+    at = other.translation
+    own = [f"spec = {literal(spec.title)}", *(ends.of("metric_date") if one.key != "runs" else ())]
+    where = [at.value(condition) for condition in own]
+    if one.key == "runs":
+        where.append(f"{at.column('run_id')} in (select {at.column('run_id')} from {rows})")
+    names = ", ".join(map(at.column, one.kinds))
+    other.execute(f"delete from {at.name(one.name)} where {' and '.join(where)}")
+    other.execute(f"insert into {at.name(one.name)} ({names}) select {names} from {rows}")

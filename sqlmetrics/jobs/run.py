@@ -28,7 +28,7 @@ from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.missing import day_of
 from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import prepared, targets
-from sqlmetrics.jobs.views import make_views
+from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.plan import plan as planned
 from sqlmetrics.rollup import NO_DATE
 from sqlmetrics.spec import Spec
@@ -123,6 +123,7 @@ class _Job:
             with self.engine.alone(targets(self.spec)["facts"]):
                 for statement in prepared(self.spec, self.engine):
                     self.engine.execute(statement)
+                views = view_statements(self.spec, self.engine)
                 with self.engine.transaction():
                     if not self.full_refresh:
                         check_definitions(self.spec, job.ends, self.engine)
@@ -132,7 +133,10 @@ class _Job:
                         self.engine.execute(statement)
                     rows = self._counts(job)
                     self.engine.execute(self._logged(job, days, rows, "replaced", ""))
-                make_views(self.spec, self.engine)
+                    if job.at.dialect.undoes_views:
+                        make_views(self.spec, self.engine, views)
+                if not job.at.dialect.undoes_views:
+                    make_views(self.spec, self.engine, views)
         return Written(self.run_id, days, rows)
 
     def log_failure(self, error: SqlmetricsError) -> None:

@@ -87,10 +87,26 @@ def create(at: Translation, name: str, columns: Mapping[str, str]) -> str:
     return f"create table if not exists {at.name(name)} (\n" + ",\n".join(typed) + f"\n){storage}"
 
 
-def prepared(spec: Spec, engine: Database) -> Iterator[str]:
-    """The statements that make a spec's tables, and give them the columns they lack."""
+def added(at: Translation, name: str, column: str, kind: str, unless: str = "") -> str:
+    """The statement that gives a table a column more, which old rows have not."""
+    typed = f"{at.column(column)} {at.type(kind.removesuffix(' not null'))}"
+    if at.dialect.name == "spark":
+        return f"alter table {at.name(name)} add columns ({typed})"
+    return f"alter table {at.name(name)} add column {unless}{typed}"
+
+
+def prepared(
+    spec: Spec, engine: Database, more: Mapping[str, Mapping[str, str]] | None = None
+) -> Iterator[str]:
+    """The statements that make a spec's tables, and give them the columns they lack.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where the tables are.
+        more: Table -> columns that it shall have beside those of the spec.
+    """
     at = engine.translation
-    wanted = columns(spec)
+    wanted = {table: {**own, **(more or {}).get(table, {})} for table, own in columns(spec).items()}
     for table, name in targets(spec).items():
         if engine.find(name) is None:
             yield create(at, name, wanted[table])
@@ -98,6 +114,4 @@ def prepared(spec: Spec, engine: Database) -> Iterator[str]:
         there = {column.casefold() for column in engine.columns(relation(name))}
         for column, kind in wanted[table].items():
             if column.casefold() not in there:
-                added = f"{at.column(column)} {at.type(kind.removesuffix(' not null'))}"
-                added = f"columns ({added})" if at.dialect.name == "spark" else f"column {added}"
-                yield f"alter table {at.name(name)} add {added}"
+                yield added(at, name, column, kind)

@@ -14,7 +14,7 @@ from sqlmetrics.clicks.sums import sums
 from sqlmetrics.days import Days, Ends
 from sqlmetrics.jobs.asked import on_days
 from sqlmetrics.jobs.script import NEW_FACTS, NEW_ONLINE, Replacement
-from sqlmetrics.jobs.tables import columns, create, targets
+from sqlmetrics.jobs.tables import PER_QUERY, added, columns, create, targets
 from sqlmetrics.plan import Plan, plan, tables_of
 from sqlmetrics.rollup import NO_DATE
 from sqlmetrics.spec import Spec
@@ -88,7 +88,6 @@ def job_text(
     first = (days.ends if days else NO_DAY).start
     day = (first or "") if undated else ""
     job = Replacement(spec, at, run_id, now, ends, day)
-    kinds = columns(spec)
     if at.dialect.keep or spec.clicks:
         kept = list(_kept(asked, at, days))
         rows = sql.script([_plan(asked, at, days)]).per_query if spec.metrics else ""
@@ -96,10 +95,20 @@ def job_text(
         kept, job = [], replace(job, plan=_plan(asked, at, days))
         rows = sql.rows_of(_plan(asked, at, days))
     return JobText(
-        [create(at, name, kinds[table]) for table, name in targets(spec).items()],
+        list(_tables(spec, at)),
         [create for create, _ in kept],
         [*_transaction(job, rows), *(drop for _, drop in reversed(kept))],
     )
+
+
+def _tables(spec: Spec, at: Translation) -> Iterator[str]:
+    """The tables, unless they are there; and what the per-query table may lack."""
+    kinds = columns(spec)
+    for table, name in targets(spec).items():
+        yield create(at, name, kinds[table])
+        if table == "per_query" and at.dialect.adds_columns:
+            for column in list(kinds[table])[len(PER_QUERY) :]:
+                yield added(at, name, column, kinds[table][column], unless="if not exists ")
 
 
 def _computed(spec: Spec) -> Ends:
@@ -107,6 +116,13 @@ def _computed(spec: Spec) -> Ends:
     new = NEW_FACTS if spec.metrics else NEW_ONLINE
     first, last = (f"(select {end}(metric_date) from {new})" for end in ("min", "max"))
     return Ends(first, None, last)
+
+
+def together(spec: Spec, at: Translation, statements: Sequence[str]) -> list[str]:
+    """Statements as one transaction, apart from others that write the same tables."""
+    name = at.dialect.name
+    commit = "commit transaction" if name == "bigquery" else "commit"
+    return [BEGIN.get(name, "begin"), *_locked(spec, at), *statements, commit]
 
 
 def _transaction(job: Replacement, per_query: str) -> Iterator[str]:
@@ -119,9 +135,7 @@ def _transaction(job: Replacement, per_query: str) -> Iterator[str]:
     elif at.dialect.by_day or not BEGIN.get(name, "begin"):
         yield from (*job.statements(per_query), logged)
     else:
-        yield BEGIN.get(name, "begin")
-        yield from (*_locked(job.spec, at), *job.statements(per_query), logged)
-        yield "commit transaction" if name == "bigquery" else "commit"
+        yield from together(job.spec, at, [*job.statements(per_query), logged])
 
 
 def _locked(spec: Spec, at: Translation) -> Iterator[str]:

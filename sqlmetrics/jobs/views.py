@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.clicks.online import is_online, online
@@ -13,12 +15,16 @@ from sqlmetrics.jobs.tables import targets
 from sqlmetrics.measure import parse
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import print_template
-from sqlmetrics.template import finished, relation
+from sqlmetrics.stage import Column
+from sqlmetrics.template import finished, literal, relation
 from sqlmetrics.translation import Translation
 
 NAMES = ("wide", "latest", "daily_change", "rollup")
-DROPS = ("postgres", "redshift", "sqlite", "tsql")
-"""Dialects that cannot replace a view by one with other columns."""
+KEYS = 5
+"""As many columns of the wide view stand before its metrics."""
+
+LONGEST = 30
+"""As many letters of a spec's name go into the name of its own view."""
 
 
 @dataclass(frozen=True)
@@ -39,106 +45,152 @@ class Metric:
         text = f"{self.metric}@{self.k}" if self.k else self.metric
         return online(text).column if is_online(text) else parse(text).column
 
+    @property
+    def columns(self) -> Iterator[Column]:
+        """Its columns in the wide view: the value, and what it is made of."""
+        where = f"metric = {literal(self.metric)} and k = {self.k}"
+        yield Column(f"max(case when {where} then value end)", self.column)
+        for part in ("numerator", "denominator"):
+            yield Column(f"sum(case when {where} then {part} end)", f"{self.column}_{part}")
+
 
 def metrics_of(spec: Spec) -> list[Metric]:
     """Those that a spec asks for."""
     return [Metric(metric, k) for metric, k, _ in hashes(spec)]
 
 
-def selects(spec: Spec, at: Translation, metrics: Iterable[Metric]) -> dict[str, str]:
-    """View -> its query in the dialect.
+@dataclass(frozen=True)
+class Wide:
+    """What a wide view is made of.
+
+    Attributes:
+        columns: Of the view that is there, behind the keys; none if there is none.
+        metrics: Those that the fact table holds.
+    """
+
+    columns: Sequence[str] = ()
+    metrics: Sequence[Metric] = ()
+
+
+def wide(spec: Spec, engine: Database) -> Wide:
+    """What there is of a spec's wide view.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where its tables are; outside of a transaction, which a look at a view that
+            is not there would end.
+    """
+    view = spec.output.named("wide") if spec.output else ""
+    is_there = view and engine.find(view) is not None
+    columns = list(engine.columns(relation(view)))[KEYS:] if is_there else []
+    found = engine.rows(f"select distinct metric, k from {relation(targets(spec)['facts'])}")
+    metrics = [Metric(metric, int(k)) for metric, k in found]
+    return Wide(columns, sorted(filter(_is_known, metrics), key=lambda one: one.column))
+
+
+def view_statements(spec: Spec, engine: Database, source: Wide | None = None) -> list[str]:
+    """What makes the views of a fact table, with a column for each metric that it holds.
+
+    The wide view only ever gains columns, at its end: what was granted on it, and what others
+    built upon it, stays.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where its tables are; see `wide`.
+        source: What the table gets beside what it has.
+    """
+    if spec.output is None or not spec.output.views:
+        return []
+    there, more = wide(spec, engine), source or Wide()
+    metrics = (*metrics_of(spec), *there.metrics, *more.metrics)
+    known = {column.name: column for metric in metrics for column in metric.columns}
+    names = dict.fromkeys((*there.columns, *more.columns, *known))
+    columns = [known.get(name, Column("cast(null as double)", name)) for name in names]
+    at = engine.translation
+    return list(_statements(spec, at, _selects(spec, at, columns)))
+
+
+def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
+    """Execute these statements; within the transaction of the rows, where that can be.
+
+    Raises:
+        EngineError: If one cannot be made; it says whether the rows are written.
+    """
+    try:
+        for statement in statements:
+            engine.execute(statement)
+    except SqlmetricsError as error:
+        is_undone = engine.translation.dialect.undoes_views
+        raise EngineError(
+            f"a view beside {targets(spec)['facts']} cannot be made; "
+            f"{'nothing is written' if is_undone else 'the rows are written nevertheless'} "
+            f"(output.views: false leaves the views out): {error}",
+            getattr(error, "sql", ""),
+        ) from error
+
+
+def compiled_views(spec: Spec, at: Translation) -> list[str]:
+    """The statements that make a spec's views, for whoever cannot look at the table first.
+
+    A text knows the metrics of its own spec alone. So its wide view is of this spec, and has
+    its name: another job of the same table does not touch it.
 
     Args:
         spec: What is asked, with its `output`.
         at: The dialect.
-        metrics: The columns of the wide view.
     """
-    day_before = at.expression(at.dialect.times.day_before, "today.metric_date")
-    view = {
-        "facts": targets(spec)["facts"],
-        "metrics": list(metrics),
-        "day_before": day_before,
-    }
+    if spec.output is None or not spec.output.views:
+        return []
+    columns = [column for one in metrics_of(spec) for column in one.columns]
+    selects = _selects(spec, at, columns, spec.title)
+    own = f"wide_{own_name(spec.title)}"
+    if at.dialect.name == "postgres":
+        del selects["wide"]
+        return [*_statements(spec, at, selects), _growing(spec, at, own)]
+    return list(_statements(spec, at, {own: selects.pop("wide")} | selects))
+
+
+def own_name(title: str) -> str:
+    """A spec's name as part of a view's: one word, and no other spec has the same.
+
+    >>> own_name("shop"), own_name("Shop (DE)")
+    ('shop', 'shop_de_555224')
+    """
+    word = re.sub(r"[^a-z0-9]+", "_", title.casefold()).strip("_")
+    if word == title and len(word) <= LONGEST:
+        return word
+    return f"{word[:LONGEST]}_{hashlib.sha256(title.encode()).hexdigest()[:6]}"
+
+
+def _selects(
+    spec: Spec, at: Translation, columns: Sequence[Column], only: str | None = None
+) -> dict[str, str]:
+    """View -> its query in the dialect."""
+    view = {"facts": targets(spec)["facts"], "columns": columns, "spec": only}
     texts = {name: finished(print_template(f"views/{name}", view)) for name in NAMES}
     return {name: at.text(text).rstrip() for name, text in texts.items()}
 
 
-def statements(
-    spec: Spec, at: Translation, metrics: Iterable[Metric], there: Mapping[str, bool] | None = None
-) -> Iterator[str]:
-    """What makes the views, or makes them anew.
-
-    Args:
-        spec: What is asked, with its `output`.
-        at: The dialect.
-        metrics: The columns of the wide view.
-        there: View -> whether it is there and has no other columns than the new one's first
-            ones, so that it need not be dropped.
-    """
-    if spec.output is None or not spec.output.views:
-        return
-    for name, select in selects(spec, at, metrics).items():
-        own = at.name(spec.output.named(name))
-        if at.dialect.name not in DROPS or (there or {}).get(name):
-            yield f"create or replace view {own} as\n{select}"
-        else:
-            yield f"drop view if exists {own}"
-            yield f"create view {own} as\n{select}"
+def _statements(spec: Spec, at: Translation, selects: dict[str, str]) -> Iterator[str]:
+    for name, select in selects.items():
+        own = at.name(spec.output.named(name)) if spec.output else ""
+        for statement in at.dialect.view:
+            yield statement.format(name=own, select=select)
 
 
-def make_views(spec: Spec, engine: Database) -> None:
-    """Make the views of a spec's fact table, with a column for each metric that it holds.
-
-    A view is dropped only where it would lose a column, so that what others built upon it
-    stays.
-
-    Raises:
-        EngineError: If one cannot be made; the tables are whole then.
-    """
-    if spec.output is None or not spec.output.views:
-        return
-    metrics = _in_table(spec, engine)
-    at = engine.translation
-    wide = _columns(spec.output.named("wide"), engine)
-    metrics.sort(key=lambda one: wide.index(one.column) if one.column in wide else len(wide))
-    fits = _prefix(wide, [name for one in metrics for name in _names(one)])
-    there = {name: fits if name == "wide" else True for name in NAMES} if _is_postgres(at) else {}
-    try:
-        with engine.transaction():
-            for statement in statements(spec, at, metrics, there):
-                engine.execute(statement)
-    except SqlmetricsError as error:
-        raise EngineError(
-            f"the rows are written, but a view beside {targets(spec)['facts']} cannot be made "
-            f"(output.views: false leaves them out): {error}"
-        ) from error
-
-
-def _is_postgres(at: Translation) -> bool:
-    return at.dialect.name == "postgres"
-
-
-def _names(one: Metric) -> tuple[str, ...]:
-    return (one.column, f"{one.column}_numerator", f"{one.column}_denominator")
-
-
-def _prefix(there: list[str], wanted: list[str]) -> bool:
-    return there == wanted[: len(there)]
-
-
-def _columns(view: str, engine: Database) -> list[str]:
-    """The columns of a wide view that is there, without its keys."""
-    if engine.find(view) is None:
-        return []
-    return list(engine.columns(relation(view)))[5:]
-
-
-def _in_table(spec: Spec, engine: Database) -> list[Metric]:
-    """All metrics that the fact table holds, the spec's own first."""
-    own = metrics_of(spec)
-    found = engine.rows(f"select distinct metric, k from {relation(targets(spec)['facts'])}")
-    others = {Metric(metric, int(k)) for metric, k in found} - set(own)
-    return own + sorted((one for one in others if _is_known(one)), key=lambda one: one.column)
+def _growing(spec: Spec, at: Translation, name: str) -> str:
+    """PostgreSQL's own statement for a wide view that keeps the columns that it has."""
+    view = {
+        "facts": at.name(targets(spec)["facts"]),
+        "view": at.name(spec.output.named(name)) if spec.output else "",
+        "spec": spec.title,
+        "metrics": metrics_of(spec),
+    }
+    body = finished(print_template("views/grown", view))
+    tag = "$wide$"
+    while tag in body:  # a spec may be called anything
+        tag = tag.replace("e", "ee")
+    return f"do {tag}\n{body}\n{tag}"
 
 
 def _is_known(one: Metric) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from statistics import NormalDist
 from typing import Any
 
@@ -14,6 +14,7 @@ from sqlmetrics.days import as_sql
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.missing import day_of
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.rollup import ALL
 from sqlmetrics.spec import Spec
@@ -103,8 +104,12 @@ def _named(text: str, spec: Spec) -> tuple[str, int]:
     return measure.name, measure.k or 0
 
 
+Place = tuple[str, str, str]
+"""A system, and the name and value of a segment."""
+
+
 class _Look:
-    """The rows of a day, and of the day before it."""
+    """The rows of a day, and of the last day before it that a system and segment has."""
 
     def __init__(self, spec: Spec, engine: Database, facts: str, day: date | None) -> None:
         self.spec, self.engine = spec, engine
@@ -112,13 +117,23 @@ class _Look:
         self.day = day or self._last("")
         if self.day is None:
             raise InputError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
-        self.before = self._last(f" and metric_date < {as_sql(self.day)}")
         self.rows = self._rows(self.day)
-        self.rows_before = self._rows(self.before) if self.before else []
+        self.days_before = self._days_before(self.day)
+        there = {self.days_before.get(_place(row)) for row in self.rows}
+        self.rows_before = [row for day in there if day for row in self._rows(day)]
 
     def _last(self, condition: str) -> date | None:
         ((found,),) = self.engine.rows(f"select max(metric_date) as day {self.source}{condition}")
-        return found if found is None or isinstance(found, date) else date.fromisoformat(found)
+        return None if found is None else day_of(found)
+
+    def _days_before(self, day: date) -> dict[Place, date]:
+        """The last day before, of each system and segment: as the view of daily changes has it."""
+        place = "system, segment_name, segment_value"
+        rows = self.engine.rows(
+            f"select {place}, max(metric_date) as day {self.source} "
+            f"and metric_date < {as_sql(day)} group by {place}"
+        )
+        return {tuple(own): day_of(found) for *own, found in rows}
 
     def _rows(self, day: date) -> list[Row]:
         condition = f" and metric_date = {as_sql(day)}"
@@ -203,11 +218,12 @@ class _Look:
     def _other(self, row: Row, one: Threshold) -> Row | None:
         """The row that it is compared with."""
         same = ["segment_name", "segment_value", "metric", "k"]
-        rows = self.rows
         if one.against == PREVIOUS:
-            rows, same = self.rows_before, [*same, "system"]
+            before = self.days_before.get(_place(row))
+            rows = [r for r in self.rows_before if day_of(r["metric_date"]) == before]
+            same = [*same, "system"]
         else:
-            rows = [other for other in rows if other["system"] == one.against]
+            rows = [other for other in self.rows if other["system"] == one.against]
         return next((r for r in rows if all(r[name] == row[name] for name in same)), None)
 
     def _changed(self, told: Verdict, row: Row, one: Threshold, allowed: float) -> Verdict:
@@ -225,7 +241,20 @@ class _Look:
         if told.rule.startswith("max_rise"):
             change = -change
         width = _z(one) * math.hypot(_error(row), _error(base))
-        return replace(told, holds=change - width <= allowed, note=_about(row["value"], width))
+        notes = (_gap(row, base), _about(row["value"], width))
+        return replace(
+            told, holds=change - width <= allowed, note="; ".join(one for one in notes if one)
+        )
+
+
+def _place(row: Row) -> Place:
+    return row["system"], row["segment_name"], row["segment_value"]
+
+
+def _gap(row: Row, base: Row) -> str:
+    """Which day it was compared with, if not with the one before; else nothing."""
+    day, before = day_of(row["metric_date"]), day_of(base["metric_date"])
+    return f"the day before is {before}" if day - before > timedelta(1) else ""
 
 
 def _z(one: Threshold) -> float:

@@ -1,0 +1,188 @@
+"""Where `--publish` puts the tables; looked at before a run computes anything."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from sqlmetrics.days import Days
+from sqlmetrics.engines.opening import place_of
+from sqlmetrics.engines.translated import Database, database
+from sqlmetrics.errors import EngineError, SpecError, unknown
+from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.tables import targets
+from sqlmetrics.spec import Spec
+from sqlmetrics.template import literal, parts
+
+FILES = (".duckdb", ".ddb", ".db")
+"""How the name of a DuckDB file ends."""
+
+DATABASES = ("duckdb", "postgres", "sqlite", "mariadb", "mysql", "clickhouse")
+"""Dialects whose databases take published rows; Spark cannot delete from files."""
+
+KINDS = "FILE.duckdb, a folder for Parquet files, or the URL of a database"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A place.
+
+    Attributes:
+        kind: `file`, `folder` or `database`.
+        place: Its path, or its URL.
+        version: The oldest DuckDB that shall read the file; empty if any will do.
+    """
+
+    kind: str
+    place: str
+    version: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Of a file or a folder."""
+        return Path(self.place)
+
+
+def destination(place: str, version: str | None = None) -> Destination:
+    """The place that a text names; nothing is opened.
+
+    >>> destination("bi/metrics.duckdb").kind, destination("bi/").kind
+    ('file', 'folder')
+
+    Raises:
+        SpecError: If it names none, or a version that the place has not.
+    """
+    kind = "database" if "://" in place else _kind(place)
+    if version is not None and kind != "file":
+        raise SpecError("a storage version is one of DuckDB's files: --publish FILE.duckdb")
+    return Destination(kind, place, version or "")
+
+
+def _kind(place: str) -> str:
+    suffix = Path(place).suffix
+    if suffix.casefold() in FILES:
+        return "file"
+    if suffix and not place.endswith(("/", os.sep)) and not Path(place).is_dir():
+        raise SpecError(
+            f"--publish {place}: {unknown('kind of file', suffix, FILES)}; "
+            f"give {KINDS} (the name of a folder may end in /)"
+        )
+    return "folder"
+
+
+def check_destination(
+    spec: Spec, engine: Database, to: Destination, days: Days | None = None
+) -> None:
+    """Look whether the tables can be put there, without a change to what is there.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where its tables are.
+        to: The place.
+        days: The days that will be replaced, if both ends are known.
+
+    Raises:
+        SpecError: If the place is of another kind, or holds what would be lost.
+        EngineError: If it cannot be written or opened.
+    """
+    if to.kind == "database":
+        _check_database(spec, to, days)
+        return
+    _check_writable(to)
+    if to.kind == "file":
+        _check_version(to.version)
+        _check_source(engine, to.path)
+        _check_file(spec, to.path)
+
+
+def check_writer(other: Database) -> None:
+    """Whether rows can be published to a database.
+
+    Raises:
+        SpecError: If not.
+    """
+    if other.translation.dialect.name not in DATABASES:
+        raise SpecError(f"--publish cannot write to {other.name}; give {KINDS}")
+
+
+def _check_database(spec: Spec, to: Destination, days: Days | None) -> None:
+    place = place_of(to.place)
+    if place.in_memory:
+        raise SpecError(f"--publish {to.place} is a database in memory, which nobody can read")
+    if place.is_missing:  # it will be made
+        _check_writable(Destination("file", place.path))
+        return
+    with database(to.place) as other:
+        check_writer(other)
+        is_known = days is not None and days.start is not None and days.end is not None
+        if is_known and days is not None and other.find(targets(spec)["facts"]):
+            check_definitions(spec, days.ends, other)
+
+
+def _check_writable(to: Destination) -> None:
+    path = to.path
+    if path.exists() and path.is_dir() != (to.kind == "folder"):
+        other = "folder" if path.is_dir() else "file"
+        raise SpecError(f"--publish {to.place}: there is a {other} of this name; give {KINDS}")
+    folder = path if to.kind == "folder" else path.absolute().parent
+    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        reason = "permission denied" if there.is_dir() else f"{str(there)!r} is no folder"
+        raise EngineError(f"cannot write {to.place!r}: {reason}")
+
+
+def _check_version(version: str) -> None:
+    if not version:
+        return
+    with tempfile.TemporaryDirectory() as folder, closing(duckdb.connect()) as connection:
+        file = literal(str(Path(folder) / "tried.duckdb"))
+        try:
+            connection.execute(f"attach {file} as tried (storage_version {literal(version)})")
+        except duckdb.InvalidInputException as error:  # it names the versions that there are
+            first = str(error).strip().split("\n")[0]
+            raise SpecError(f"the storage version is none: {first}") from None
+
+
+def _check_source(engine: Database, file: Path) -> None:
+    """A file that takes the place of the database itself would take its data along."""
+    if engine.translation.dialect.name != "duckdb":
+        return
+    rows = engine.rows("select path from duckdb_databases() where path is not null")
+    if any(file.exists() and Path(path).exists() and file.samefile(path) for (path,) in rows):
+        raise SpecError(
+            f"--publish {file}: it is the database itself, and would be replaced; "
+            "give a file of its own"
+        )
+
+
+def _check_file(spec: Spec, file: Path) -> None:
+    """The file is replaced whole: it may hold no more than what was published before."""
+    if not file.exists() or not file.stat().st_size:
+        return
+    with file.open("rb") as opened:
+        if opened.read(12)[8:] != b"DUCK":
+            raise SpecError(
+                f"--publish {file}: there is a file that is no DuckDB database, and it would be "
+                "replaced; give another name"
+            )
+    own = {parts(name)[-1].casefold() for name in targets(spec).values()}
+    if others := sorted(name for name in _tables(file) if name.casefold() not in own):
+        raise SpecError(
+            f"--publish {file}: it holds other tables, and would be replaced whole: "
+            f"{', '.join(others)}; give each output a file of its own, or remove this one"
+        )
+
+
+def _tables(file: Path) -> list[str]:
+    """The tables of a DuckDB file; none if it cannot be read now."""
+    try:
+        with closing(duckdb.connect(str(file), read_only=True)) as connection:
+            rows = connection.execute("select table_name from duckdb_tables()").fetchall()
+    except duckdb.Error:  # of a newer DuckDB, or open elsewhere
+        return []
+    return [str(name) for (name,) in rows]
