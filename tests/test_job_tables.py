@@ -301,7 +301,7 @@ def test_a_change_is_to_the_last_day_before(any_engine: Any) -> None:
 def shop(folder: Path, *specs: sm.Spec) -> str:
     """A DuckDB file with the tables of jobs, some days done."""
     url = f"duckdb:///{folder}/shop.duckdb"
-    with database(url) as engine:
+    with database(url, create=True) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         for spec in (job(), *specs):
@@ -339,7 +339,7 @@ def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: 
     url = shop(tmp_path, job("other", metrics=OTHER))
     place = {"duckdb": f"duckdb:///{tmp_path}/bi.duckdb", "sqlite": f"sqlite:///{tmp_path}/b.db"}
     there = place.get(name) or servers.connection(name)
-    with database(url) as engine, database(there) as other:
+    with database(url) as engine, database(there, create=True) as other:
         for table, rows in zip(("runs", "truth"), log(), strict=True):
             other.load(table, rows)
         try:
