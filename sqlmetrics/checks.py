@@ -15,13 +15,12 @@ from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
-from sqlmetrics.problem import Problem
+from sqlmetrics.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
 from sqlmetrics.screen import CLEAR, Screen, is_possible, screen
 from sqlmetrics.sql import Script, print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
 
-EXAMPLES = 3
 NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
@@ -164,9 +163,9 @@ class _Look:
         relation = self.plan.shape.tables[table]
         if not relation.named:
             return set()
-        view = {"place": relation.place}
+        view = {"place": relation.place, "relation": relation}
         rows = self.engine.rows(print_template(f"inputs/{relation.template}_names", view))
-        own = {cell for row in rows for cell in row}
+        own = {str(cell).strip() for row in rows for cell in row}
         made = (re.fullmatch(r"(.+)_\d+", name) for name in there if name not in own)
         return {match[1].casefold() for match in made if match}
 
@@ -301,7 +300,11 @@ class _Look:
         select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
         what = f"{columns[rule.role]} {rule.problem} in {_many(count, 'row')}"
         rows = self.engine.rows(select)
-        return Problem(table, what, count, tuple(columns.values()), rows, rule.remedy)
+        place = list(columns).index(rule.role)
+        texts = [row[place] for row in rows]
+        of_file = bool(self.plan.shape.tables[table].separator)
+        remedy = remedy_for(rule.wanted, texts, of_file=of_file) if rule.wanted else rule.remedy
+        return Problem(table, what, count, tuple(columns.values()), rows, remedy)
 
 
 def check_kept(plan: Plan, script: Script, engine: Database) -> None:

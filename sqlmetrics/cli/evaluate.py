@@ -46,6 +46,12 @@ _TABLES = (
         metavar="ROLE=COLUMN",
         help="A column that the labels name differently, like query=qid.",
     ),
+    click.option(
+        "--separator",
+        metavar="MARK",
+        help="What is between the values of CSV files, like ; or tab; else their header shows it.",
+    ),
+    click.option("--decimal", metavar="MARK", help="The decimal mark of CSV files: . or a comma."),
     click.option("--db", metavar="FILE", help="A DuckDB file whose tables can be named."),
 )
 
