@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.odd_days import odd_days
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
 from sqlmetrics.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
@@ -134,9 +135,10 @@ class _Look:
         yield from self._of_kinds(NO_NUMBERS, "")
 
     def texts(self) -> Iterator[Problem]:
-        """Texts that should be numbers, for databases that take any text for 0."""
+        """Texts that other databases than DuckDB would take for 0, or guess a day from."""
         if self.plan.shape.at.translation.changes:
             yield from self._of_kinds(("VARCHAR",), "cast it to a number in sql")
+            yield from odd_days(self.plan, self.sources, self.engine)
 
     def _of_kinds(self, kinds: tuple[str, ...], remedy: str) -> Iterator[Problem]:
         """Columns of some types that are wanted as numbers."""

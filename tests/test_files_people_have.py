@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from engines.starting import Servers
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
@@ -184,3 +188,75 @@ def test_a_folder_of_parquet_is_a_source_of_a_spec(lake: Path) -> None:
     line = ["evaluate", "lake", "labels.parquet", "-m", "mrr", "--date", "ds", "-o", "json"]
     told = sqlmetrics(*line, folder=lake).stdout
     assert {row["system"] for row in json.loads(told)} == {"lake"}
+
+
+DAYS = {
+    "2026-01-02": True,
+    "2026-01-02 10:00:00": True,
+    "2026-01-02T10:00:00.5Z": True,
+    "02.01.2026": False,
+    "1/2/2026": False,
+    "20260102": False,
+    "2026-02-30": False,
+    "": False,
+}
+"""Texts of days -> whether every engine can read them, and reads them alike."""
+
+
+@pytest.mark.parametrize("name", ["duckdb", "sqlite", "postgres"])
+def test_days_that_are_texts_are_read_alike_or_refused(
+    name: str, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In tables, and in a CSV beside them; no engine guesses which number is the month."""
+    monkeypatch.chdir(tmp_path)
+    with servers.open(name) as engine, engine.scratch() as place:
+        texts = list(DAYS)
+        data = {"query_id": list("qrstuvwx"), "item_id": ["a"] * 8, "score": [1] * 8, "ds": texts}
+        engine.load(f"{place}.runs", pa.table(data))
+        good, bad = ([one for one in texts if DAYS[one] is kind] for kind in (True, False))
+        labels = {"q": {"a": 1}}
+        Path("runs.csv").write_text("query_id,item_id,score,ds\nq,a,1,2026-01-02\nr,a,x,2.1.26\n")
+        with pytest.raises(sm.InputError, match="is no"):
+            sm.evaluate("runs.csv", labels, "mrr", date="ds", connection=engine)
+        where = " or ".join(f"ds = '{text}'" for text in good)
+        result = sm.evaluate(
+            f"{place}.runs", labels, "mrr", date="ds", where=where, connection=engine
+        )
+        assert [row["metric_date"] for row in result.to_dicts()] == [date(2026, 1, 2)]
+        with pytest.raises(sm.InputError, match="ds is no date") as refused:
+            sm.evaluate(f"{place}.runs", labels, "mrr", date="ds", connection=engine)
+        assert refused.value.details[0].count == len(bad)
+        with pytest.raises(sm.InputError, match="number"):
+            sm.evaluate(f"{place}.runs", labels, "mrr", score="ds", connection=engine)
+
+
+def test_the_name_of_a_file_says_its_format(tmp_path: Path) -> None:
+    """For every verb that has --out; what contradicts or is not there is refused."""
+    (tmp_path / "runs.csv").write_text(separated(","))
+    (tmp_path / "labels.csv").write_text(LABELS)
+    line = ["evaluate", "runs.csv", "labels.csv", "-m", "mrr", "--out"]
+    for name in ("x.csv", "x.json", "x.jsonl", "x.md", "x.pq", "x.txt", "x"):
+        assert sqlmetrics(*line, name, folder=tmp_path).stdout == ""
+    texts = {name: (tmp_path / f"x.{name}").read_text() for name in ("csv", "json", "jsonl", "md")}
+    assert texts["csv"].startswith("metric_date,") or texts["csv"].startswith("spec,")
+    assert json.loads(texts["json"]) == [json.loads(one) for one in texts["jsonl"].splitlines()]
+    assert texts["md"].startswith("| system |")
+    assert pq.read_table(tmp_path / "x.pq")["value"].to_pylist() == [0.5]
+    assert (tmp_path / "x.txt").read_text() == (tmp_path / "x").read_text()
+    assert (tmp_path / "x").read_text().startswith("system ")
+    for more, said in (
+        (["x.parquet", "-o", "table"], "contradict"),
+        (["x.json", "-o", "csv"], "contradict"),
+        (["x.xlsx"], "xlsx is not written here; there is table, json, csv, markdown, parquet"),
+    ):
+        assert said in sqlmetrics(*line, *more, folder=tmp_path, expect=2).stderr
+    sqlmetrics(*line, "y.json", "-o", "json", folder=tmp_path)
+    (tmp_path / "s.yml").write_text(
+        "rankings: {file: runs.csv}\nlabels: {file: labels.csv}\nmetrics: [mrr]\n"
+    )
+    sqlmetrics("sample", "s.yml", "--size", "2", "--out", "sample.csv", folder=tmp_path)
+    for verb in (["sheet", "s.yml"], ["sample", "s.yml", "--size", "2"]):
+        done = sqlmetrics(*verb, "--out", "x.parquet", folder=tmp_path, expect=2)
+        assert "parquet is not written here; there is csv" in done.stderr
+    sqlmetrics("estimate", "s.yml", "sample.csv", "--out", "e.csv", folder=tmp_path)
+    assert (tmp_path / "e.csv").read_text().startswith("system,")

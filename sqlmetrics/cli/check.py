@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from sqlmetrics.cli.common import connection_options, error_options, target_engine, writing
+from sqlmetrics.cli.common import connection_options, error_options, target_engine
+from sqlmetrics.cli.output import writing
 from sqlmetrics.errors import SpecError
 
 

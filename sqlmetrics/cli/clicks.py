@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import (
-    connection_options,
+from sqlmetrics.cli.common import connection_options, engine_of, error_options, progress_bar
+from sqlmetrics.cli.output import (
+    FORMATS,
+    emit,
     emit_result,
-    engine_of,
-    error_options,
-    progress_bar,
-    writing,
+    format_of,
+    output_options,
+    write,
 )
 from sqlmetrics.errors import SpecError
 
@@ -35,7 +36,9 @@ USUAL = (
 """The metrics of a log in a known format, if none is named."""
 
 GRADES = {"click": 1, "add_to_cart": 2, "purchase": 3}
-FORMATS = ("table", "json")
+OF_REPORTS = ("table", "json")
+"""Formats of what is no table of rows."""
+
 SHOWN = ("depth", "days", "soundness", "judgments")
 
 
@@ -58,8 +61,7 @@ SHOWN = ("depth", "days", "soundness", "judgments")
 )
 @click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
 @connection_options
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@output_options(FORMATS)
 @error_options
 def clicks(
     *,
@@ -72,7 +74,7 @@ def clicks(
     db: str | None,
     connection: str | None,
     profiles: str | None,
-    output: str,
+    output: str | None,
     out: str | None,
 ) -> None:
     """Clean the click log of SPEC, tell what was left out, and evaluate it.
@@ -84,18 +86,21 @@ def clicks(
     sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10 -m ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
+    has_rows = show == "judgments" or (per_query and not show)
+    form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
+    if not has_rows and form not in (*OF_REPORTS, "jsonl"):
+        raise SpecError(f"-o {form} is of rows: those of --per-query or --show judgments")
     asked = _asked(spec, ubi, metrics, by)
     with engine_of(db, connection, profiles) as engine:
         result = _shown(asked, engine, show) if show else _evaluated(asked, engine, per_query)
     if per_query and not show:
-        emit_result(result, per_query, output, out)
-        return
-    told = result.to_dicts() if hasattr(result, "to_dicts") else result.to_pylist()
-    text = json.dumps(told, default=str) if output == "json" else _text(result)
-    if out is None:
-        click.echo(text)
+        emit_result(result, per_query, form, out)
+    elif has_rows:
+        texts = {"table": lambda: _csv(result), "markdown": lambda: _markdown(result)}
+        emit(result, texts, form, out)
     else:
-        writing(out, lambda: Path(out).write_text(text + "\n", encoding="utf-8"))
+        is_text = form == "table"
+        write((repr(result) if is_text else json.dumps(result.to_dicts(), default=str)) + "\n", out)
 
 
 def _asked(
@@ -157,7 +162,14 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
         return soundness(log, title=asked.title, ranked=asked.clicks.ranked)
 
 
-def _text(result: Any) -> str:
+def _csv(rows: Any) -> str:
     from sqlmetrics import report
 
-    return repr(result) if hasattr(result, "to_dicts") else report.csv(result).rstrip("\n")
+    return report.csv(rows).rstrip("\n")
+
+
+def _markdown(rows: Any) -> str:
+    from sqlmetrics import report
+
+    cells = [["" if one is None else str(one) for one in row.values()] for row in rows.to_pylist()]
+    return report.piped(rows.column_names, cells, len(rows.column_names))

@@ -7,15 +7,8 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import (
-    FORMATS,
-    connection_options,
-    emit,
-    emit_result,
-    engine_of,
-    error_options,
-    progress_bar,
-)
+from sqlmetrics.cli.common import connection_options, engine_of, error_options, progress_bar
+from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
 from sqlmetrics.errors import SpecError
 
 COLUMNS = {
@@ -97,8 +90,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     "--checkpoint", metavar="FOLDER", help="Keeps what is done, for a run that is stopped."
 )
 @click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@output_options(FORMATS)
 @error_options
 def evaluate(
     *,
@@ -114,7 +106,7 @@ def evaluate(
     per_query: bool,
     tie_audit: bool,
     skip_input_checks: bool,
-    output: str,
+    output: str | None,
     out: str | None,
     **named: Any,
 ) -> None:
@@ -128,6 +120,7 @@ def evaluate(
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.api import evaluate as run
 
+    form = format_of(output, out, FORMATS)
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
     with (
@@ -149,9 +142,9 @@ def evaluate(
             from sqlmetrics.auditing import ties
 
             audit = ties.tie_audit(result.spec, engine)
-            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, output, out)
+            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
             return
-    emit_result(result, per_query, output, out)
+    emit_result(result, per_query, form, out)
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

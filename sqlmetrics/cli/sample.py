@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, writing
+from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.output import format_of, out_option, output_options, write
 
 if TYPE_CHECKING:
     from sqlmetrics.sampling.checkup import Checkup
@@ -26,7 +26,7 @@ FORMATS = ("table", "json", "csv")
 @click.option("--share", type=click.Choice(SHARES), default="queries", show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@out_option
 @click.option("--sql", is_flag=True, help="Print the queries instead of the rows.")
 @error_options
 def sample(
@@ -53,6 +53,7 @@ def sample(
     from sqlmetrics.sampling.draw import draw
     from sqlmetrics.spec import Spec
 
+    format_of(None, out, ("csv",))
     asked = Spec.read(spec)
     with open_database(db) as connection, DuckDB(connection) as engine:
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
@@ -62,7 +63,7 @@ def sample(
         f"{len(drawn.rows):,} of {population:,} queries, {len(designs):,} strata, seed {seed}",
         err=True,
     )
-    _write(drawn.sql if sql else str(drawn), out)
+    write(drawn.sql if sql else str(drawn), out)
 
 
 @click.command()
@@ -73,8 +74,7 @@ def sample(
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)
 @click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@output_options(FORMATS)
 @error_options
 def estimate(
     *,
@@ -85,7 +85,7 @@ def estimate(
     level: float,
     ungraded: str,
     db: str | None,
-    output: str,
+    output: str | None,
     out: str | None,
 ) -> None:
     """Estimate the means of SPEC's metrics over all queries from a graded SAMPLE.
@@ -98,12 +98,13 @@ def estimate(
     from sqlmetrics.sampling.sample import Sample
     from sqlmetrics.spec import Spec
 
+    form = format_of(output, out, FORMATS)
     asked, drawn = _with_labels(Spec.read(spec), labels), Sample.read(sample)
     with open_database(db) as connection, DuckDB(connection) as engine:
         found = checkup.estimate(asked, engine, drawn, by=by, level=level, ungraded=ungraded)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
-    _write(_text(found, output) + "\n", out)
+    write(_text(found, form) + "\n", out)
 
 
 def _with_labels(spec: Spec, labels: str | None) -> Spec:
@@ -120,8 +121,9 @@ def _with_labels(spec: Spec, labels: str | None) -> Spec:
 def _text(found: Checkup, output: str) -> str:
     from sqlmetrics import report
 
-    if output == "json":
-        return report.json_lines(found.table)
+    if output in ("json", "jsonl"):
+        as_json = report.json_lines if output == "json" else report.jsonl
+        return as_json(found.table)
     return report.csv(found.table).rstrip("\n") if output == "csv" else _table(found)
 
 
@@ -140,10 +142,3 @@ def _table(found: Checkup) -> str:
         cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]
         rows.append(cells)
     return aligned(names, rows, numbers_from=4) + f"\n\nintervals cover {found.level:.4g}"
-
-
-def _write(text: str, out: str | None) -> None:
-    if out is None:
-        click.echo(text, nl=False)
-        return
-    writing(out, lambda: Path(out).write_text(text, encoding="utf-8", newline=""))
