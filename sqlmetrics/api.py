@@ -299,7 +299,7 @@ def _evaluated(
         measures=the_plan.measures,
         sql=script.text(engine.translation.text),
         notes=tuple(notes),
-        keys=the_plan.shape.keys,
+        list_keys=the_plan.shape.keys,
         _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
         _per_query=None if rows is None else with_dates(rows),
     )

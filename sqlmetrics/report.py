@@ -119,7 +119,7 @@ def _several_means(result: Result) -> bool:
 def _keys(result: Result) -> dict[str, Callable[[dict[str, Any]], str]]:
     """The columns before the numbers: those that say something here."""
     keys: dict[str, Callable[[dict[str, Any]], str]] = {}
-    if "metric_date" in result.keys:
+    if "metric_date" in result.list_keys:
         keys["date"] = lambda row: str(row["metric_date"])
     if result.spec.by:
         keys["segment"] = _segment

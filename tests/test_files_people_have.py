@@ -260,3 +260,113 @@ def test_the_name_of_a_file_says_its_format(tmp_path: Path) -> None:
         assert "parquet is not written here; there is csv" in done.stderr
     sqlmetrics("estimate", "s.yml", "sample.csv", "--out", "e.csv", folder=tmp_path)
     assert (tmp_path / "e.csv").read_text().startswith("system,")
+
+
+def completed(monkeypatch: pytest.MonkeyPatch, folder: Path, shell: str, line: str) -> list[str]:
+    """What a shell is told of the last word of a line."""
+    words = ["sqlmetrics", *line.split(" ")]
+    with monkeypatch.context() as asked:
+        asked.setenv("_SQLMETRICS_COMPLETE", f"{shell}_complete")
+        asked.setenv("COMP_WORDS", " ".join(words) if shell != "fish" else " ".join(words[:-1]))
+        asked.setenv("COMP_CWORD", str(len(words) - 1) if shell != "fish" else words[-1])
+        return sqlmetrics(folder=folder).stdout.split("\n")
+
+
+COMPLETED = {
+    "eva": "evaluate",
+    "evaluate a b --sep": "--separator",
+    "evaluate a b -m ndc": "ndcg@10",
+    "evaluate a b --preset trec_eval_": "trec_eval_9",
+    "evaluate a b -c tie": "ties=",
+    "evaluate a b -c ties=id_d": "ties=id_desc",
+    "clicks s.yml -m aband": "abandonment",
+    "compile s.yml --dialect big": "bigquery",
+    "explain recal": "recall@10",
+    "list pre": "presets",
+}
+"""A line -> what its last word becomes."""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_verbs_options_and_names(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for line, word in COMPLETED.items():
+        told = completed(monkeypatch, tmp_path, shell, line)
+        assert any(word in one for one in told), (line, told)
+    with monkeypatch.context() as asked:
+        asked.setenv("_SQLMETRICS_COMPLETE", f"{shell}_source")
+        assert "_SQLMETRICS_COMPLETE" in sqlmetrics(folder=tmp_path).stdout
+
+
+def test_names_that_are_looked_for_in_the_wrong_place_are_told_where(tmp_path: Path) -> None:
+    for line, said in (
+        ("explain trec_eval", "sqlmetrics explain ndcg@10 --preset trec_eval"),
+        ("explain ctr", "sqlmetrics clicks SPEC -m ctr"),
+        ("evaluate a.csv b.csv -m ctr@5", "sqlmetrics clicks SPEC -m ctr"),
+        ("doctor --case preset.trec_eval", "did you mean 'preset trec_eval'"),
+    ):
+        (tmp_path / "a.csv").write_text(separated(","))
+        (tmp_path / "b.csv").write_text(LABELS)
+        assert said in sqlmetrics(*line.split(), folder=tmp_path, expect=2).stderr
+    assert "\\b" not in sqlmetrics("explain", "--help", folder=tmp_path).stdout
+    names = sqlmetrics("doctor", "--list-cases", folder=tmp_path).stdout.splitlines()
+    assert "preset trec_eval" in names
+    some = sqlmetrics("doctor", "--list-cases", "--case", "refuses", folder=tmp_path).stdout
+    assert some.splitlines() == [name for name in names if name.startswith("refuses")]
+    whole = sqlmetrics("doctor", "--list-cases", "--case", "preset TREC_eval", folder=tmp_path)
+    assert whole.stdout == "preset trec_eval\n"
+
+
+def test_files_that_are_no_demo_s_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "labels.parquet").write_text("mine")
+    refused = sqlmetrics("demo", "--out", ".", folder=tmp_path, expect=2).stderr
+    assert "'labels.parquet' is there already" in refused
+    small = ["--requests", "20", "--days", "1", "--queries", "5", "--users", "50"]
+    sqlmetrics("simulate", "log", *small, folder=tmp_path)
+    sqlmetrics("simulate", "log", *small, folder=tmp_path)
+    (tmp_path / "log" / "planted.parquet").unlink()
+    refused = sqlmetrics("simulate", "log", *small, folder=tmp_path, expect=2).stderr
+    assert "name another folder, or say --overwrite" in refused
+    sqlmetrics("simulate", "log", *small, "--overwrite", folder=tmp_path)
+    assert (tmp_path / "labels.parquet").read_text() == "mine"
+
+
+def test_a_notebook_sees_the_names_and_a_result_is_a_mapping() -> None:
+    assert {*sm.__all__} <= {*dir(sm)}
+    assert not {"TYPE_CHECKING", "import_module", "annotations"} & {*dir(sm)}
+    result = sm.evaluate({"q": ["a", "b"]}, {"q": {"b": 1}}, ["mrr", "hit@1"])
+    assert dict(result) == {"mrr": 0.5, "hit@1": 0.0}
+    assert (list(result), len(result)) == (["mrr", "hit@1"], 2)
+
+
+def test_check_names_the_last_day_and_counts_are_whole(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("query_id,item_id,score,ds\nq,a,1,2026-01-02\n")
+    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,a,1\n")
+    (tmp_path / "s.yml").write_text(
+        "rankings: {file: runs.csv, columns: {date: ds}}\nlabels: {file: labels.csv}\n"
+        "metrics: [mrr]\noutput: {relation: numbers}\n"
+        "checks: [{metric: mrr, min: 0.5}, {min_rows: 1}]\n"
+    )
+    done = sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=tmp_path)
+    assert "numbers: 1 row of s" in done.stderr
+    line = ["check", "s.yml", "--db", "w.duckdb", "--date", "2026-01-09"]
+    told = sqlmetrics(*line, folder=tmp_path, expect=1).stdout
+    assert "no row of s on this day; the last day is 2026-01-02" in told
+    assert "0.0000" not in told
+
+
+def test_estimate_takes_the_spec_s_names_of_the_labels_columns(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text(separated(",").replace("item_id", "sku"))
+    (tmp_path / "labels.csv").write_text(LABELS.replace("item_id,grade", "sku,level"))
+    (tmp_path / "mine.csv").write_text(LABELS.replace(",grade", ",level"))
+    (tmp_path / "s.yml").write_text(
+        "rankings: {file: runs.csv, columns: {item: sku}}\n"
+        "labels: {file: labels.csv, columns: {item: sku, grade: level}}\nmetrics: [mrr]\n"
+    )
+    done = sqlmetrics("sample", "s.yml", "--size", "2", "--out", "s.csv", folder=tmp_path)
+    assert "2 of 2 queries, 1 stratum, seed 1" in done.stderr
+    whole = sqlmetrics("estimate", "s.yml", "s.csv", folder=tmp_path).stdout
+    for labels in ("labels.csv", "mine.csv"):
+        told = sqlmetrics("estimate", "s.yml", "s.csv", "--labels", labels, folder=tmp_path)
+        assert told.stdout == whole

@@ -15,7 +15,7 @@ from sqlmetrics.errors import SpecError
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @click.option("--date", "day", metavar="DATE", help="The day; by default the last one there is.")
 @click.option("--db", metavar="FILE", help="The DuckDB file that holds the fact table.")
 @connection_options

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import connection_options, engine_of, error_options, progress_bar
 from sqlmetrics.cli.output import (
     FORMATS,
@@ -43,14 +44,21 @@ SHOWN = ("depth", "days", "soundness", "judgments")
 
 
 @click.command()
-@click.argument("spec", required=False)
+@click.argument("spec", required=False, type=click.Path())
 @click.option(
     "--ubi",
     nargs=2,
     metavar="QUERIES EVENTS",
     help="User Behavior Insights, instead of a spec: two files of JSON lines.",
 )
-@click.option("-m", "--metric", "metrics", multiple=True, help="Like ndcg@10 or ctr@5.")
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    shell_complete=completion.click_metrics,
+    help="Like ndcg@10 or ctr@5.",
+)
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by it; query_text is one.")
 @click.option("--per-query", is_flag=True, help="One row a request instead of the summary.")
 @click.option(

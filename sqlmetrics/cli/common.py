@@ -56,6 +56,15 @@ def connection_options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
+def many(count: int, noun: str, nouns: str = "") -> str:
+    """A count with its noun.
+
+    >>> many(1, "row"), many(1200, "row"), many(2, "stratum", "strata")
+    ('1 row', '1,200 rows', '2 strata')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
 def engine_of(db: str | None, connection: str | None, profiles: str | None) -> Engine:
     """The database of --db, to be read, or of --connection; a new DuckDB without either.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import connection_options, engine_of, error_options, progress_bar
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
 from sqlmetrics.errors import SpecError
@@ -57,16 +58,30 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@click.argument("rankings")
-@click.argument("labels")
-@click.option("-m", "--metric", "metrics", multiple=True, required=True, help="Like ndcg@10.")
-@click.option("--preset", metavar="NAME", help="A named set of conventions: list presets.")
+@click.argument("rankings", type=click.Path())
+@click.argument("labels", type=click.Path())
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    required=True,
+    shell_complete=completion.metrics,
+    help="Like ndcg@10.",
+)
+@click.option(
+    "--preset",
+    metavar="NAME",
+    shell_complete=completion.presets,
+    help="A named set of conventions: list presets.",
+)
 @click.option(
     "-c",
     "--convention",
     "conventions",
     multiple=True,
     metavar="OPTION=VALUE",
+    shell_complete=completion.conventions,
     help="Overrides the preset: list options. VALUE,VALUE gives each metric once for each.",
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import connection_options, error_options, target_engine
+from sqlmetrics.cli.common import connection_options, error_options, many, target_engine
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
 @click.option("--full-refresh", is_flag=True, help="All days of SPEC go; what there is comes.")
@@ -88,7 +88,7 @@ def run(
             )
             named = targets(the_spec)
             for table, rows in written.rows.items():
-                what = f"{rows:,} rows of {the_spec.title}" + _told(written.days)
+                what = f"{many(rows, 'row')} of {the_spec.title}" + _told(written.days)
                 click.echo(f"{named[table]}: {what}", err=True)
         if publish is not None:
             for place in published(the_spec, engine, publish, storage_version=storage_version):

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, many
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 
 if TYPE_CHECKING:
+    from sqlmetrics.engines.duckdb import DuckDB
     from sqlmetrics.sampling.checkup import Checkup
     from sqlmetrics.spec import Spec
 
@@ -19,7 +20,7 @@ FORMATS = ("table", "json", "csv")
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @click.option("--size", type=int, required=True, metavar="N", help="Queries to draw.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segments that make strata.")
 @click.option("--traffic", is_flag=True, help="Head, torso and tail make strata.")
@@ -60,15 +61,16 @@ def sample(
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
     click.echo(
-        f"{len(drawn.rows):,} of {population:,} queries, {len(designs):,} strata, seed {seed}",
+        f"{len(drawn.rows):,} of {many(population, 'query', 'queries')}, "
+        f"{many(len(designs), 'stratum', 'strata')}, seed {seed}",
         err=True,
     )
     write(drawn.sql if sql else str(drawn), out)
 
 
 @click.command()
-@click.argument("spec")
-@click.argument("sample")
+@click.argument("spec", type=click.Path())
+@click.argument("sample", type=click.Path())
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
@@ -99,23 +101,32 @@ def estimate(
     from sqlmetrics.spec import Spec
 
     form = format_of(output, out, FORMATS)
-    asked, drawn = _with_labels(Spec.read(spec), labels), Sample.read(sample)
+    asked, drawn = Spec.read(spec), Sample.read(sample)
     with open_database(db) as connection, DuckDB(connection) as engine:
+        asked = _with_labels(asked, labels, engine)
         found = checkup.estimate(asked, engine, drawn, by=by, level=level, ungraded=ungraded)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     write(_text(found, form) + "\n", out)
 
 
-def _with_labels(spec: Spec, labels: str | None) -> Spec:
-    """The spec with other labels, with the columns that sheet-import --new gives them."""
+def _with_labels(spec: Spec, labels: str | None, engine: DuckDB) -> Spec:
+    """The spec with other labels: its names for their columns, else those of sheet-import."""
     if labels is None:
         return spec
-    from sqlmetrics.inputs.sources import source_of
-    from sqlmetrics.source import Labels
+    from sqlmetrics.inputs.sources import relation_of, source_of
+    from sqlmetrics.source import LabelColumns, Labels
+    from sqlmetrics.sql import source_text
 
-    place = source_of(labels, "labels", lambda _: None)
-    return spec.having(labels=Labels(**place))
+    place = Labels(**source_of(labels, "labels", engine.find))
+    there = {name.casefold() for name in engine.columns(source_text(relation_of(place, "labels")))}
+    own, usual = spec.truth.columns.model_dump(), LabelColumns().model_dump()
+    named = {
+        role: name if name and name.casefold() in there else usual[role]
+        for role, name in own.items()
+    }
+    changed = {"columns": LabelColumns(**named), "grades": spec.truth.grades}
+    return spec.having(labels=place.model_copy(update=changed))
 
 
 def _text(found: Checkup, output: str) -> str:

@@ -16,7 +16,7 @@ CONFLICTS = ("error", "keep")
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Items of each list.")
 @click.option("--limit", type=int, metavar="N", help="The N most valuable rows.")
 @click.option("--labelled-queries", is_flag=True, help="Only queries that have a label.")
@@ -74,7 +74,7 @@ def sheet(
 
 
 @click.command("sheet-import")
-@click.argument("sheet")
+@click.argument("sheet", type=click.Path())
 @click.option("--labels", required=True, metavar="FILE", help="The labels, .csv or .parquet.")
 @click.option("--new", is_flag=True, help="Make the file of labels; it must not be there.")
 @click.option("--conflicts", type=click.Choice(CONFLICTS), default="error", show_default=True)

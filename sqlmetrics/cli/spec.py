@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from sqlmetrics.cli.common import connection_options, engine_of, error_options
+from sqlmetrics.cli import completion
+from sqlmetrics.cli.common import connection_options, engine_of, error_options, many
 
 db_option = click.option(
     "--db", metavar="FILE", help="The DuckDB file that holds the spec's relations."
@@ -14,8 +15,14 @@ db_option = click.option(
 
 
 @click.command("compile")
-@click.argument("spec")
-@click.option("--dialect", default="duckdb", show_default=True, help="list dialects")
+@click.argument("spec", type=click.Path())
+@click.option(
+    "--dialect",
+    default="duckdb",
+    show_default=True,
+    shell_complete=completion.dialects,
+    help="list dialects",
+)
 @click.option("--per-query", is_flag=True, help="The per-query table instead of the summary.")
 @click.option(
     "--plan",
@@ -60,7 +67,7 @@ def compile_spec(
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @db_option
 @connection_options
 @error_options
@@ -80,12 +87,12 @@ def validate(spec: str, db: str | None, connection: str | None, profiles: str | 
     ):
         if the_spec.metrics:
             check_spec(plan(the_spec, opened(the_spec, engine)), engine)
-    many = len(the_spec.measures) + len(the_spec.online)
-    click.echo(f"{spec} fits its tables: {many} metrics", err=True)
+    count = len(the_spec.measures) + len(the_spec.online)
+    click.echo(f"{spec} fits its tables: {many(count, 'metric')}", err=True)
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @db_option
 @connection_options
 @click.option("--tolerance", default=1e-9, show_default=True, help="Of |a - b| / max(1, |b|).")
@@ -118,6 +125,6 @@ def verify(
         for one in agreements
     ]
     click.echo(aligned(["metric", "compared", "largest difference", "where"], rows))
-    click.echo(f"{queries:,} queries compared with the reference", err=True)
+    click.echo(f"{many(queries, 'query', 'queries')} compared with the reference", err=True)
     if any(not one.largest <= tolerance for one in agreements):
         sys.exit(1)
