@@ -52,3 +52,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'sqlmetrics' has no attribute {name!r}")
     return getattr(import_module(f"sqlmetrics.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """What people use, for completion in notebooks."""
+    return [*__all__, "__doc__", "__file__", "__version__"]

@@ -22,6 +22,7 @@ from sqlmetrics.physical import Offer
 from sqlmetrics.plan import Plan, tables_of
 from sqlmetrics.plan import plan as planned
 from sqlmetrics.result import Result, in_order, with_dates, with_hashes
+from sqlmetrics.source import is_separated
 from sqlmetrics.spec import Spec
 from sqlmetrics.translation import Translation
 from sqlmetrics.trust import trust
@@ -52,6 +53,8 @@ def evaluate(
     where: str | None = None,
     grades: Mapping[str, float] | None = None,
     label_columns: Mapping[str, str] | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
     check: bool = True,
     per_query: bool = True,
     plan: str | None = None,
@@ -96,6 +99,9 @@ def evaluate(
         where: A condition; only the rows of the rankings that meet it are there.
         grades: The numbers of grades that are texts, like {"high": 3, "none": 0}.
         label_columns: Names that the labels have for `query`, `item`, `grade`, `date`.
+        separator: What is between the values of CSV files, like `;`; by default each file's
+            header line shows it.
+        decimal: The decimal mark of the numbers in CSV files, `.` or `,`.
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the
             database but the summary.
@@ -147,6 +153,8 @@ def evaluate(
             where=where,
             grades=grades,
             label_columns=label_columns,
+            separator=separator,
+            decimal=decimal,
             **conventions,
         )
         how = Execution(plan, memory, checkpoint, profile, progress)
@@ -175,11 +183,20 @@ def asked(
     where: str | None = None,
     grades: Mapping[str, float] | None = None,
     label_columns: Mapping[str, str] | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
     **conventions: Any,
 ) -> tuple[Spec, Tables]:
     """What the arguments of `evaluate` ask for, and where its tables are."""
+    written = {"separator": separator, "decimal": decimal}
+
+    def placed(given: Any, table: str) -> dict[str, object]:
+        """Where a table is, and how its lines are written if it is a file that has them."""
+        place = source_of(given, table, engine.find)
+        return place | (written if is_separated(place.get("file")) else {})
+
     spec = Spec(
-        rankings=source_of(rankings, "rankings", engine.find)
+        rankings=placed(rankings, "rankings")
         | {
             "where": where,
             "columns": {
@@ -194,17 +211,15 @@ def asked(
         },
         labels=None
         if labels is None
-        else source_of(labels, "labels", engine.find)
+        else placed(labels, "labels")
         | {
             "grades": grades or {},
             "columns": {"query": query, "item": item, "grade": grade} | dict(label_columns or {}),
         },
         queries=None
         if queries is None
-        else source_of(queries, "queries", engine.find) | {"columns": {"query": query}},
-        items=None
-        if items is None
-        else source_of(items, "items", engine.find) | {"columns": {"item": item}},
+        else placed(queries, "queries") | {"columns": {"query": query}},
+        items=None if items is None else placed(items, "items") | {"columns": {"item": item}},
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
         preset=preset or "house",
         by=(by,) if isinstance(by, str) else tuple(by or ()),
@@ -285,7 +300,7 @@ def _evaluated(
         measures=the_plan.measures,
         sql=script.text(engine.translation.text),
         notes=tuple(notes),
-        keys=the_plan.shape.keys,
+        list_keys=the_plan.shape.keys,
         _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
         _per_query=None if rows is None else with_dates(rows),
     )

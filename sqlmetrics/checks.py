@@ -15,14 +15,14 @@ from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.inputs.condition import wrong_condition
+from sqlmetrics.odd_days import odd_days
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
-from sqlmetrics.problem import Problem
+from sqlmetrics.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
 from sqlmetrics.screen import CLEAR, Screen, is_possible, screen
 from sqlmetrics.sql import Script, print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
 
-EXAMPLES = 3
 NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
@@ -154,9 +154,10 @@ class _Look:
         yield from self._of_kinds(NO_NUMBERS, "")
 
     def texts(self) -> Iterator[Problem]:
-        """Texts that should be numbers, for databases that take any text for 0."""
+        """Texts that other databases than DuckDB would take for 0, or guess a day from."""
         if self.plan.shape.at.translation.changes:
             yield from self._of_kinds(("VARCHAR",), "cast it to a number in sql")
+            yield from odd_days(self.plan, self.sources, self.engine)
 
     def _of_kinds(self, kinds: tuple[str, ...], remedy: str) -> Iterator[Problem]:
         """Columns of some types that are wanted as numbers."""
@@ -183,9 +184,9 @@ class _Look:
         relation = self.plan.shape.tables[table]
         if not relation.named:
             return set()
-        view = {"place": relation.place}
+        view = {"place": relation.place, "relation": relation}
         rows = self.engine.rows(print_template(f"inputs/{relation.template}_names", view))
-        own = {cell for row in rows for cell in row}
+        own = {str(cell).strip() for row in rows for cell in row}
         made = (re.fullmatch(r"(.+)_\d+", name) for name in there if name not in own)
         return {match[1].casefold() for match in made if match}
 
@@ -326,7 +327,11 @@ class _Look:
         select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
         what = f"{columns[rule.role]} {rule.problem} in {_many(count, 'row')}"
         rows = self.engine.rows(select)
-        return Problem(table, what, count, tuple(columns.values()), rows, rule.remedy)
+        place = list(columns).index(rule.role)
+        texts = [row[place] for row in rows]
+        of_file = bool(self.plan.shape.tables[table].separator)
+        remedy = remedy_for(rule.wanted, texts, of_file=of_file) if rule.wanted else rule.remedy
+        return Problem(table, what, count, tuple(columns.values()), rows, remedy)
 
 
 def check_kept(plan: Plan, script: Script, engine: Database) -> None:

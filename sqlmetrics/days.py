@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -95,3 +96,19 @@ def as_sql(day: date) -> str:
 
 def _micros(day: date) -> int:
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1e6)
+
+
+_DAY = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.DOTALL)
+
+
+def is_day(text: str) -> bool:
+    """Whether a text begins with a day as ISO 8601 writes it, which every engine reads alike.
+
+    >>> is_day("2026-01-31 10:00"), is_day("31.01.2026"), is_day("2026-02-30")
+    (True, False, False)
+    """
+    found = _DAY.fullmatch(text)
+    try:
+        return found is not None and bool(date(*map(int, found.groups())))
+    except ValueError:
+        return False

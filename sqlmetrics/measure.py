@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlmetrics.catalog import Metric, Parameter, listed, spellings
+from sqlmetrics.clicks.online import ONLINE
 from sqlmetrics.conventions import OPTIONS, problems_of, read
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.option import Value, is_number, plain
@@ -203,6 +204,8 @@ def _known_aliases() -> list[tuple[str, Metric]]:
 
 def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str]) -> str:
     """The catalogue's names are listed; the guess may also come from an alias."""
+    if name.casefold() in ONLINE:
+        return f"{name} is a metric of click logs: sqlmetrics clicks SPEC -m {name}"
     message = unknown("metric", name, known)
     if "did you mean" in message:
         return message

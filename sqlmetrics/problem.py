@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
 from sqlmetrics.grid import aligned, printable
+
+EXAMPLES = 3
+"""How many rows of a problem are shown."""
+
+_COMMAS = re.compile(r"\s*[-+]?\d*,\d+\s*")
+
+
+def remedy_for(kind: str, texts: Iterable[object], *, of_file: bool) -> str:
+    """What to do with texts that are no number, or no date.
+
+    Args:
+        kind: What is wanted: `number` or `date`.
+        texts: Some of them.
+        of_file: Whether they are of a CSV file, which can have decimal commas.
+
+    >>> remedy_for("number", ["1,5"], of_file=True)
+    "make it a number; for decimal commas say decimal=',' (--decimal ,)"
+    """
+    remedy = f"make it a {kind}"
+    if of_file and kind == "number" and any(_COMMAS.fullmatch(str(text)) for text in texts):
+        return f"{remedy}; for decimal commas say decimal=',' (--decimal ,)"
+    return f"{remedy} like 2026-01-31" if kind == "date" else remedy
 
 
 @dataclass(frozen=True)

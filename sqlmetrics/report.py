@@ -77,8 +77,16 @@ def csv(table: pa.Table) -> str:
 
 def json_lines(table: pa.Table) -> str:
     """A JSON list of rows, one a line; NaN, which JSON has not, becomes null."""
-    rows = [json.dumps(_plain(row), ensure_ascii=False) for row in table.to_pylist()]
-    return "[\n" + ",\n".join(rows) + "\n]"
+    return "[\n" + ",\n".join(_objects(table)) + "\n]"
+
+
+def jsonl(table: pa.Table) -> str:
+    """JSON lines: a row a line, without a list around them."""
+    return "\n".join(_objects(table))
+
+
+def _objects(table: pa.Table) -> list[str]:
+    return [json.dumps(_plain(row), ensure_ascii=False) for row in table.to_pylist()]
 
 
 def cells(result: Result, *, per_query: bool = False) -> Cells:
@@ -111,7 +119,7 @@ def _several_means(result: Result) -> bool:
 def _keys(result: Result) -> dict[str, Callable[[dict[str, Any]], str]]:
     """The columns before the numbers: those that say something here."""
     keys: dict[str, Callable[[dict[str, Any]], str]] = {}
-    if "metric_date" in result.keys:
+    if "metric_date" in result.list_keys:
         keys["date"] = lambda row: str(row["metric_date"])
     if result.spec.by:
         keys["segment"] = _segment

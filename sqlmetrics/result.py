@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -22,21 +22,22 @@ class Result:
     """The numbers of an evaluation.
 
     It prints as a table, also in a notebook. `result["ndcg@10"]` is a float if there is
-    one system, no segment and no date, else the result of that metric alone.
+    one system, no segment and no date, else the result of that metric alone; `dict(result)`
+    has them all under their names.
 
     Attributes:
         spec: What was asked.
         measures: The metrics it holds.
         sql: The statements that ran, as one script.
         notes: Sentences about the input that a reader should know.
-        keys: What a ranked list is identified by in the input.
+        list_keys: What a ranked list is identified by in the input.
     """
 
     spec: Spec
     measures: tuple[Measure, ...]
     sql: str
     notes: tuple[str, ...]
-    keys: tuple[str, ...]
+    list_keys: tuple[str, ...]
     _summary: pa.Table
     _per_query: pa.Table | None
 
@@ -67,6 +68,16 @@ class Result:
             _summary=rows,
             _per_query=None if self._per_query is None else self._per_query.drop_columns(others),
         )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.measures)
+
+    def keys(self) -> list[str]:
+        """The names of the metrics."""
+        return [str(one) for one in self.measures]
 
     @property
     def _is_one(self) -> bool:

@@ -7,12 +7,12 @@ queries and hardly with the requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.errors import EngineError
+from sqlmetrics.errors import EngineError, SpecError
 from sqlmetrics.grid import aligned
 from sqlmetrics.simulating.script import TABLES, statements
 from sqlmetrics.simulating.world import World
@@ -67,6 +67,7 @@ def simulate(
     hurried: float = 0.02,
     zero_results: float = 0.02,
     test_traffic: float = 0.005,
+    overwrite: bool = False,
 ) -> Simulated:
     """Write the requests, impressions and events of a shop's search, and the truth about them.
 
@@ -92,9 +93,10 @@ def simulate(
         hurried: Clicks that were left within 5 seconds, likewise.
         zero_results: Which share of the requests finds nothing.
         test_traffic: Which share of the requests is made by testers.
+        overwrite: Whether to write over files of these names that are no simulated log.
 
     Raises:
-        SpecError: If an argument is out of its range.
+        SpecError: If an argument is out of its range, or such a file is there.
         EngineError: If the folder cannot be written to.
     """
     world = World(
@@ -116,15 +118,24 @@ def simulate(
         test_traffic=test_traffic,
     )
     target = Path(folder)
+    files = {name: target / f"{name}.parquet" for name in TABLES}
+    if not (overwrite or all(file.exists() for file in files.values())):
+        refuse_existing(files.values())
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EngineError(f"cannot write to {str(target)!r}: {error.strerror}") from None
-    files = {name: target / f"{name}.parquet" for name in TABLES}
     with DuckDB() as engine:
         for statement in statements(world, files):
             engine.execute(statement)
         return _written(target, files, engine)
+
+
+def refuse_existing(files: Iterable[Path]) -> None:
+    """Raise SpecError if one of the files is there: it is somebody's."""
+    there = next((file for file in files if file.exists()), None)
+    if there is not None:
+        raise SpecError(f"{str(there)!r} is there already; name another folder, or say --overwrite")
 
 
 def _written(folder: Path, files: Mapping[str, Path], engine: DuckDB) -> Simulated:

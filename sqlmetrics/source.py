@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -13,7 +13,10 @@ REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
 
 def beside(spec: str | Path, file: str) -> str:
     """A file that a spec names, as seen from where we are: paths start beside the spec."""
-    return file if file.startswith(REMOTE) else str(Path(spec).parent / file)
+    if file.startswith(REMOTE):
+        return file
+    folder = "/" if file.endswith("/") else ""  # which a Path would lose
+    return f"{Path(spec).parent / file}{folder}"
 
 
 class Model(BaseModel):
@@ -79,14 +82,42 @@ class ItemColumns(Model):
     vector: str | None = None
 
 
+SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Endings of files whose lines are values with something between them."""
+
+
+def is_separated(file: object) -> bool:
+    """Whether a path is of a file whose lines are values with something between them."""
+    return isinstance(file, str) and file.casefold().endswith(SEPARATED)
+
+
+def separator(text: str) -> str:
+    r"""One character to split lines at; a tab may be written as a word.
+
+    Raises:
+        ValueError: If it is none.
+
+    >>> separator(";"), separator("tab")
+    (';', '\t')
+    """
+    text = "\t" if text in ("tab", r"\t") else text
+    if len(text) != 1 or text in '"\r\n\0':
+        raise ValueError("must be one character, like ; or | or tab")
+    return text
+
+
 class Source(Model):
     """Where a table is: a relation of the database, a query, a file, or data in memory.
 
     Attributes:
         relation: The name of a table or view, with its schema where it has one.
         sql: A `select` statement.
-        file: A path of Parquet, CSV or TREC text; .gz and globs are understood.
+        file: A path of Parquet, CSV, JSON or TREC text, or a folder of Parquet; .gz and globs are
+            understood.
         data: A pandas or polars DataFrame, or anything that speaks Arrow.
+        separator: What is between the values of a CSV file; without it, what its header line
+            shows: a comma, semicolon, tab or bar.
+        decimal: The decimal mark of its numbers, `.` or `,`.
         where: A condition; only the rows that meet it are there.
         columns: The names of its columns, by their roles.
     """
@@ -95,6 +126,8 @@ class Source(Model):
     sql: str | None = None
     file: str | None = None
     data: Any = Field(default=None, exclude=True, repr=False)
+    separator: str | None = None
+    decimal: Literal[".", ","] | None = None
     where: str | None = None
     columns: Model = Model()
 
@@ -102,6 +135,18 @@ class Source(Model):
     @classmethod
     def _condition(cls, text: str | None) -> str | None:
         return text if text is None else condition(text)
+
+    @field_validator("separator")
+    @classmethod
+    def _separator(cls, text: str | None) -> str | None:
+        return text if text is None else separator(text)
+
+    @model_validator(mode="after")
+    def _separated(self) -> Source:
+        given = [name for name in ("separator", "decimal") if getattr(self, name) is not None]
+        if given and not is_separated(self.file):
+            raise ValueError(f"{' and '.join(given)}: only of files {', '.join(SEPARATED)}")
+        return self
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:
@@ -114,7 +159,10 @@ class Source(Model):
     def name(self) -> str:
         """A short name for it: the file's or the relation's own, else `rankings`."""
         if self.file:
-            return Path(self.file).name.split(".")[0] or "rankings"
+            place = Path(self.file)
+            while place.stem in ("*", "**"):  # the files below a folder
+                place = place.parent
+            return place.name.split(".")[0] or "rankings"
         return (self.relation or "rankings").strip('"').replace('""', '"')
 
 

@@ -128,7 +128,8 @@ class Spec(Model):
             return self.labels
         own = self.rankings
         columns = own.columns.model_dump(include={"query", "item", "grade", "date"})
-        place = {key: getattr(own, key) for key in ("relation", "sql", "file", "data", "where")}
+        keys = ("relation", "sql", "file", "data", "where", "separator", "decimal")
+        place = {key: getattr(own, key) for key in keys}
         return Labels(columns=LabelColumns(**columns), **place)
 
     @cached_property

@@ -223,7 +223,7 @@ def _mean_key(row: dict[str, Any], result: Result) -> tuple[Any, ...]:
 
 
 def _has_system(result: Result) -> bool:
-    return "system" in result.keys
+    return "system" in result.list_keys
 
 
 def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference.Ranked:

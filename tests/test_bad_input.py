@@ -110,7 +110,6 @@ TABLES = {
     "csv_few_fields": Bad("csv_few_fields.csv"),
     "csv_many_fields": Bad("csv_many_fields.csv"),
     "csv_unclosed_quote": Bad("csv_unclosed_quote.csv"),
-    "csv_semicolons": Bad("semicolons.csv"),
     "csv_latin_1": Bad("latin_1.csv"),
     "json_lines": Bad("rows.jsonl"),
     "two_statements": Bad("select 1; drop table t", error=sm.SpecError),

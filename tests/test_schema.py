@@ -178,8 +178,11 @@ def takes(node: dict[str, Any]) -> str:
     """What a key takes, in words."""
     if "const" in node:
         return str(node["const"])
-    if "enum" in node or "pattern" in node:
-        return "a preset" if "enum" in node else "a metric"
+    if "pattern" in node:
+        return "a metric"
+    if "enum" in node:
+        few = len(node["enum"]) < 9
+        return ", ".join(f"`{one}`" for one in node["enum"]) if few else "a preset"
     if "anyOf" in node:
         return f"{takes(node['anyOf'][0])}, or a list"
     if "properties" in node or "additionalProperties" in node:

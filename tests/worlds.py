@@ -161,8 +161,8 @@ def by_reference(result: sm.Result, proof: Evaluation) -> Numbers:
 
 def _run(row: Row, result: sm.Result) -> tuple[str, str]:
     """Day and system, empty where the input has none."""
-    date = str(row["metric_date"]) if "metric_date" in result.keys else ""
-    return date, row["system"] if "system" in result.keys else ""
+    date = str(row["metric_date"]) if "metric_date" in result.list_keys else ""
+    return date, row["system"] if "system" in result.list_keys else ""
 
 
 def _ranked(spec: sm.Spec) -> set[Place]:

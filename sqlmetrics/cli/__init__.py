@@ -25,6 +25,7 @@ from sqlmetrics.cli import (
     spec,
 )
 from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.completion import answered
 from sqlmetrics.errors import SqlmetricsError
 
 COMMANDS = (
@@ -67,6 +68,8 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command line; one clear message and an exit code by kind of error."""
+    if (code := answered(cli)) is not None:
+        sys.exit(code)
     told: dict[str, Any] = {}
     try:
         with cli.make_context("sqlmetrics", sys.argv[1:]) as root:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import click
 
-from sqlmetrics.cli.common import error_options, writing
+from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.output import writing
 from sqlmetrics.errors import SpecError
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @click.option("--date", "day", metavar="DATE", help="The day; by default the last one there is.")
 @place_options
 @click.option("--junit", metavar="FILE", help="Write JUnit XML too.")

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import (
-    emit_result,
-    error_options,
-    progress_bar,
-    writing,
-)
+from sqlmetrics.cli import completion
+from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.output import (
+    FORMATS,
+    emit,
+    emit_result,
+    format_of,
+    output_options,
+    write,
+)
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -34,19 +38,28 @@ USUAL = (
 """The metrics of a log in a known format, if none is named."""
 
 GRADES = {"click": 1, "add_to_cart": 2, "purchase": 3}
-FORMATS = ("table", "json")
+OF_REPORTS = ("table", "json")
+"""Formats of what is no table of rows."""
+
 SHOWN = ("depth", "days", "soundness", "judgments")
 
 
 @click.command()
-@click.argument("spec", required=False)
+@click.argument("spec", required=False, type=click.Path())
 @click.option(
     "--ubi",
     nargs=2,
     metavar="QUERIES EVENTS",
     help="User Behavior Insights, instead of a spec: two files of JSON lines.",
 )
-@click.option("-m", "--metric", "metrics", multiple=True, help="Like ndcg@10 or ctr@5.")
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    shell_complete=completion.click_metrics,
+    help="Like ndcg@10 or ctr@5.",
+)
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by it; query_text is one.")
 @click.option("--per-query", is_flag=True, help="One row a request instead of the summary.")
 @click.option(
@@ -56,8 +69,7 @@ SHOWN = ("depth", "days", "soundness", "judgments")
     "comparison of systems is sound, or the labels that all requests of a query share.",
 )
 @place_options
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@output_options(FORMATS)
 @error_options
 def clicks(
     *,
@@ -68,7 +80,7 @@ def clicks(
     per_query: bool,
     show: str | None,
     location: Location,
-    output: str,
+    output: str | None,
     out: str | None,
 ) -> None:
     """Clean the click log of SPEC, tell what was left out, and evaluate it.
@@ -80,18 +92,21 @@ def clicks(
     sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10 -m ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
+    has_rows = show == "judgments" or (per_query and not show)
+    form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
+    if not has_rows and form not in (*OF_REPORTS, "jsonl"):
+        raise SpecError(f"-o {form} is of rows: those of --per-query or --show judgments")
     asked = _asked(spec, ubi, metrics, by)
     with location.reading(asked) as engine:
         result = _shown(asked, engine, show) if show else _evaluated(asked, engine, per_query)
     if per_query and not show:
-        emit_result(result, per_query, output, out)
-        return
-    told = result.to_dicts() if hasattr(result, "to_dicts") else result.to_pylist()
-    text = json.dumps(told, default=str) if output == "json" else _text(result)
-    if out is None:
-        click.echo(text)
+        emit_result(result, per_query, form, out)
+    elif has_rows:
+        texts = {"table": lambda: _csv(result), "markdown": lambda: _markdown(result)}
+        emit(result, texts, form, out)
     else:
-        writing(out, lambda: Path(out).write_text(text + "\n", encoding="utf-8"))
+        is_text = form == "table"
+        write((repr(result) if is_text else json.dumps(result.to_dicts(), default=str)) + "\n", out)
 
 
 def _asked(
@@ -153,7 +168,14 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
         return soundness(log, title=asked.title, ranked=asked.clicks.ranked)
 
 
-def _text(result: Any) -> str:
+def _csv(rows: Any) -> str:
     from sqlmetrics import report
 
-    return repr(result) if hasattr(result, "to_dicts") else report.csv(result).rstrip("\n")
+    return report.csv(rows).rstrip("\n")
+
+
+def _markdown(rows: Any) -> str:
+    from sqlmetrics import report
+
+    cells = [["" if one is None else str(one) for one in row.values()] for row in rows.to_pylist()]
+    return report.piped(rows.column_names, cells, len(rows.column_names))

@@ -12,21 +12,37 @@ from sqlmetrics.cli.location import Location, place_options
 
 @click.command()
 @place_options
-@click.option("--case", "words", multiple=True, metavar="TEXT", help="Only cases named like this.")
+@click.option(
+    "--case",
+    "words",
+    multiple=True,
+    metavar="NAME",
+    help="Only this case, or all whose names have this in them.",
+)
+@click.option("--list-cases", is_flag=True, help="Print the names of the cases instead.")
 @error_options
-def doctor(location: Location, words: tuple[str, ...]) -> None:
+def doctor(location: Location, words: tuple[str, ...], *, list_cases: bool) -> None:
     """Examine a database: hard data, every metric and option.
 
     Makes a schema of its own and drops it again. Every number is compared with the
     reference; the exit code is 1 if any differs.
-    """
+
+    \b
+    sqlmetrics doctor --connection postgresql://ann@db/sales --case "preset trec_eval"
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.doctor.cases import chosen, names
     from sqlmetrics.doctor.doctor import examine
 
-    def wanted(name: str) -> bool:
-        return not words or any(word in name for word in words)
-
+    if list_cases:
+        click.echo("\n".join(chosen(words) if words else names()))
+        return
+    known = chosen(words)
     with location.using() as engine:
-        report = examine(engine, only=wanted, told=_tell if sys.stderr.isatty() else str)
+        report = examine(
+            engine,
+            only=known.__contains__ if words else None,
+            told=_tell if sys.stderr.isatty() else str,
+        )
     if sys.stderr.isatty():
         _tell("")
     click.echo(report)

@@ -7,14 +7,10 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import (
-    FORMATS,
-    emit,
-    emit_result,
-    error_options,
-    progress_bar,
-)
+from sqlmetrics.cli import completion
+from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
 from sqlmetrics.errors import SpecError
 
 COLUMNS = {
@@ -45,6 +41,12 @@ _TABLES = (
         metavar="ROLE=COLUMN",
         help="A column that the labels name differently, like query=qid.",
     ),
+    click.option(
+        "--separator",
+        metavar="MARK",
+        help="What is between the values of CSV files, like ; or tab; else their header shows it.",
+    ),
+    click.option("--decimal", metavar="MARK", help="The decimal mark of CSV files: . or a comma."),
 )
 
 
@@ -56,16 +58,30 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@click.argument("rankings")
-@click.argument("labels")
-@click.option("-m", "--metric", "metrics", multiple=True, required=True, help="Like ndcg@10.")
-@click.option("--preset", metavar="NAME", help="A named set of conventions: list presets.")
+@click.argument("rankings", type=click.Path())
+@click.argument("labels", type=click.Path())
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    required=True,
+    shell_complete=completion.metrics,
+    help="Like ndcg@10.",
+)
+@click.option(
+    "--preset",
+    metavar="NAME",
+    shell_complete=completion.presets,
+    help="A named set of conventions: list presets.",
+)
 @click.option(
     "-c",
     "--convention",
     "conventions",
     multiple=True,
     metavar="OPTION=VALUE",
+    shell_complete=completion.conventions,
     help="Overrides the preset: list options. VALUE,VALUE gives each metric once for each.",
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column.")
@@ -89,8 +105,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     "--checkpoint", metavar="FOLDER", help="Keeps what is done, for a run that is stopped."
 )
 @click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@output_options(FORMATS)
 @error_options
 def evaluate(
     *,
@@ -104,7 +119,7 @@ def evaluate(
     per_query: bool,
     tie_audit: bool,
     skip_input_checks: bool,
-    output: str,
+    output: str | None,
     out: str | None,
     **named: Any,
 ) -> None:
@@ -118,6 +133,7 @@ def evaluate(
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.api import evaluate as run
 
+    form = format_of(output, out, FORMATS)
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
     with (
@@ -139,9 +155,9 @@ def evaluate(
             from sqlmetrics.auditing import ties
 
             audit = ties.tie_audit(result.spec, engine)
-            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, output, out)
+            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
             return
-    emit_result(result, per_query, output, out)
+    emit_result(result, per_query, form, out)
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options
 
 
@@ -21,17 +22,22 @@ def list_names(what: str) -> None:
 
 
 @click.command()
-@click.argument("name", metavar="METRIC|OPTION")
-@click.option("--preset", metavar="NAME", help="Whose conventions: list presets; and all compared.")
+@click.argument("name", metavar="METRIC|OPTION", shell_complete=completion.explained)
+@click.option(
+    "--preset",
+    metavar="NAME",
+    shell_complete=completion.presets,
+    help="Whose conventions: list presets; and all compared.",
+)
 @error_options
 def explain(name: str, preset: str | None) -> None:
-    r"""Explain a metric or an option: formula, choices, SQL, a worked example.
+    """Explain a metric or an option: formula, choices, SQL, a worked example.
 
     \b
     sqlmetrics explain ndcg@10
     sqlmetrics explain "recall(rel=2)@50" --preset trec_eval
     sqlmetrics explain ties
-    """
+    """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.explaining.explain import explain as explained
 
     click.echo(explained(name, preset))
@@ -55,9 +61,10 @@ def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
 
 @click.command()
 @click.option("--out", default="sqlmetrics_demo", show_default=True, metavar="FOLDER")
+@click.option("--overwrite", is_flag=True, help="Also files there that no demo made.")
 @error_options
-def demo(out: str) -> None:
+def demo(out: str, *, overwrite: bool) -> None:
     """Make a search log, evaluate two rankers on it, and show what to try next."""
     from sqlmetrics.demo import show
 
-    show(Path(out), click.echo)
+    show(Path(out), click.echo, overwrite=overwrite)

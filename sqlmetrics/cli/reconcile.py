@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.evaluate import convention_value, grade_number, pairs, table_options
 from sqlmetrics.cli.location import Location, place_options
@@ -15,9 +16,15 @@ NOTHING_FITS = 1
 
 
 @click.command()
-@click.argument("rankings")
-@click.argument("labels")
-@click.option("-m", "--metric", required=True, help="One metric, like ndcg@20.")
+@click.argument("rankings", type=click.Path())
+@click.argument("labels", type=click.Path())
+@click.option(
+    "-m",
+    "--metric",
+    required=True,
+    shell_complete=completion.metrics,
+    help="One metric, like ndcg@20.",
+)
 @click.option("--value", metavar="NUMBER", help="With all its digits, like .0919 or 35.06%.")
 @click.option(
     "--values",
@@ -37,6 +44,7 @@ NOTHING_FITS = 1
     "conventions",
     multiple=True,
     metavar="OPTION=VALUE",
+    shell_complete=completion.conventions,
     help="What is known of the conventions, and not varied: list options.",
 )
 @click.option("--queries", metavar="TABLE", help="What is known of queries: weights, days.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, many
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
 @click.option("--full-refresh", is_flag=True, help="All days of SPEC go; what there is comes.")
@@ -89,7 +89,7 @@ def run(
             )
             named = targets(the_spec)
             for table, rows in written.rows.items():
-                what = f"{rows:,} row{'s' * (rows != 1)} of {the_spec.title}" + _told(written.days)
+                what = f"{many(rows, 'row')} of {the_spec.title}" + _told(written.days)
                 click.echo(f"{named[table]}: {what}", err=True)
         if publish is not None:
             copied = published(

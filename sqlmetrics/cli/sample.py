@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, writing
+from sqlmetrics.cli.common import error_options, many
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.output import format_of, out_option, output_options, write
 
 if TYPE_CHECKING:
+    from sqlmetrics.engines.translated import Database
     from sqlmetrics.sampling.checkup import Checkup
     from sqlmetrics.spec import Spec
 
@@ -20,14 +21,14 @@ FORMATS = ("table", "json", "csv")
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @click.option("--size", type=int, required=True, metavar="N", help="Queries to draw.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segments that make strata.")
 @click.option("--traffic", is_flag=True, help="Head, torso and tail make strata.")
 @click.option("--share", type=click.Choice(SHARES), default="queries", show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @place_options
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@out_option
 @click.option("--sql", is_flag=True, help="Print the queries instead of the rows.")
 @error_options
 def sample(
@@ -53,28 +54,29 @@ def sample(
     from sqlmetrics.sampling.draw import draw
     from sqlmetrics.spec import Spec
 
+    format_of(None, out, ("csv",))
     asked = Spec.read(spec)
     with location.reading(asked) as engine:
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
     click.echo(
-        f"{len(drawn.rows):,} of {population:,} queries, {len(designs):,} strata, seed {seed}",
+        f"{len(drawn.rows):,} of {many(population, 'query', 'queries')}, "
+        f"{many(len(designs), 'stratum', 'strata')}, seed {seed}",
         err=True,
     )
-    _write(drawn.sql if sql else str(drawn), out)
+    write(drawn.sql if sql else str(drawn), out)
 
 
 @click.command()
-@click.argument("spec")
-@click.argument("sample")
+@click.argument("spec", type=click.Path())
+@click.argument("sample", type=click.Path())
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)
 @place_options
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@output_options(FORMATS)
 @error_options
 def estimate(
     *,
@@ -85,7 +87,7 @@ def estimate(
     level: float,
     ungraded: str,
     location: Location,
-    output: str,
+    output: str | None,
     out: str | None,
 ) -> None:
     """Estimate the means of SPEC's metrics over all queries from a graded SAMPLE.
@@ -97,30 +99,41 @@ def estimate(
     from sqlmetrics.sampling.sample import Sample
     from sqlmetrics.spec import Spec
 
-    asked, drawn = _with_labels(Spec.read(spec), labels), Sample.read(sample)
+    form = format_of(output, out, FORMATS)
+    asked, drawn = Spec.read(spec), Sample.read(sample)
     with location.reading(asked) as engine:
+        asked = _with_labels(asked, labels, engine)
         found = checkup.estimate(asked, engine, drawn, by=by, level=level, ungraded=ungraded)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
-    _write(_text(found, output) + "\n", out)
+    write(_text(found, form) + "\n", out)
 
 
-def _with_labels(spec: Spec, labels: str | None) -> Spec:
-    """The spec with other labels, with the columns that sheet-import --new gives them."""
+def _with_labels(spec: Spec, labels: str | None, engine: Database) -> Spec:
+    """The spec with other labels: its names for their columns, else those of sheet-import."""
     if labels is None:
         return spec
-    from sqlmetrics.inputs.sources import source_of
-    from sqlmetrics.source import Labels
+    from sqlmetrics.inputs.sources import relation_of, source_of
+    from sqlmetrics.source import LabelColumns, Labels
+    from sqlmetrics.sql import source_text
 
-    place = source_of(labels, "labels", lambda _: None)
-    return spec.having(labels=Labels(**place))
+    place = Labels(**source_of(labels, "labels", engine.find))
+    there = {name.casefold() for name in engine.columns(source_text(relation_of(place, "labels")))}
+    own, usual = spec.truth.columns.model_dump(), LabelColumns().model_dump()
+    named = {
+        role: name if name and name.casefold() in there else usual[role]
+        for role, name in own.items()
+    }
+    changed = {"columns": LabelColumns(**named), "grades": spec.truth.grades}
+    return spec.having(labels=place.model_copy(update=changed))
 
 
 def _text(found: Checkup, output: str) -> str:
     from sqlmetrics import report
 
-    if output == "json":
-        return report.json_lines(found.table)
+    if output in ("json", "jsonl"):
+        as_json = report.json_lines if output == "json" else report.jsonl
+        return as_json(found.table)
     return report.csv(found.table).rstrip("\n") if output == "csv" else _table(found)
 
 
@@ -139,10 +152,3 @@ def _table(found: Checkup) -> str:
         cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]
         rows.append(cells)
     return aligned(names, rows, numbers_from=4) + f"\n\nintervals cover {found.level:.4g}"
-
-
-def _write(text: str, out: str | None) -> None:
-    if out is None:
-        click.echo(text, nl=False)
-        return
-    writing(out, lambda: Path(out).write_text(text, encoding="utf-8", newline=""))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, writing
+from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.output import format_of, out_option, write
 
 if TYPE_CHECKING:
     from sqlmetrics.labelling.sheet import Sheet
@@ -17,13 +17,13 @@ CONFLICTS = ("error", "keep")
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Items of each list.")
 @click.option("--limit", type=int, metavar="N", help="The N most valuable rows.")
 @click.option("--labelled-queries", is_flag=True, help="Only queries that have a label.")
 @click.option("--sample", metavar="FILE", help="All items of a sample's queries instead.")
 @place_options
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@out_option
 @click.option("--excel", is_flag=True, help="Begin with the mark by which Excel knows UTF-8.")
 @click.option("--sql", is_flag=True, help="Print the query instead of the rows.")
 @click.option(
@@ -61,6 +61,7 @@ def sheet(
     from sqlmetrics.sampling.sample import Sample
     from sqlmetrics.spec import Spec
 
+    format_of(None, out, ("csv",))
     asked = Spec.read(spec)
     with location.reading(asked) as engine:
         if sample is not None:
@@ -69,11 +70,11 @@ def sheet(
             made = sheets.unjudged(asked, engine, k, limit=limit, **named)
     _say(made)
     text = f"{made.sql}\n" if sql else (MARK if excel else "") + str(made)
-    _write(text, out)
+    write(text, out)
 
 
 @click.command("sheet-import")
-@click.argument("sheet")
+@click.argument("sheet", type=click.Path())
 @click.option("--labels", required=True, metavar="FILE", help="The labels, .csv or .parquet.")
 @click.option("--new", is_flag=True, help="Make the file of labels; it must not be there.")
 @click.option("--conflicts", type=click.Choice(CONFLICTS), default="error", show_default=True)
@@ -114,10 +115,3 @@ def _say(made: Sheet) -> None:
             "or a line break; a spreadsheet would run it: open the id columns as text",
             err=True,
         )
-
-
-def _write(text: str, out: str | None) -> None:
-    if out is None:
-        click.echo(text, nl=False)
-        return
-    writing(out, lambda: Path(out).write_text(text, encoding="utf-8", newline=""))

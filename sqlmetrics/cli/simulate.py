@@ -50,6 +50,7 @@ def _shares(command: Any) -> Any:
 )
 @_shares
 @click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--overwrite", is_flag=True, help="Also files there that are no simulated log.")
 @error_options
 def simulate(folder: str, **settings: Any) -> None:
     """Write a click log with a known truth, and planted dirt, to FOLDER as Parquet.

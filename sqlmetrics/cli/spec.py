@@ -6,13 +6,18 @@ import sys
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli import completion
+from sqlmetrics.cli.common import error_options, many
 from sqlmetrics.cli.location import Location, place_options
 
 
 @click.command("compile")
-@click.argument("spec")
-@click.option("--dialect", help="list dialects  [default: that of --target, else duckdb]")
+@click.argument("spec", type=click.Path())
+@click.option(
+    "--dialect",
+    shell_complete=completion.dialects,
+    help="list dialects  [default: that of --target, else duckdb]",
+)
 @click.option("--per-query", is_flag=True, help="The per-query table instead of the summary.")
 @click.option(
     "--plan",
@@ -58,7 +63,7 @@ def compile_spec(
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @place_options
 @error_options
 def validate(spec: str, location: Location) -> None:
@@ -76,12 +81,12 @@ def validate(spec: str, location: Location) -> None:
     ):
         if the_spec.metrics:
             check_spec(plan(the_spec, opened(the_spec, engine)), engine)
-    many = len(the_spec.measures) + len(the_spec.online)
-    click.echo(f"{spec} fits its tables: {many} metrics", err=True)
+    count = len(the_spec.measures) + len(the_spec.online)
+    click.echo(f"{spec} fits its tables: {many(count, 'metric')}", err=True)
 
 
 @click.command()
-@click.argument("spec")
+@click.argument("spec", type=click.Path())
 @place_options
 @click.option("--tolerance", default=1e-9, show_default=True, help="Of |a - b| / max(1, |b|).")
 @error_options
@@ -113,7 +118,7 @@ def verify(
     apart = [str(one.measure) for one in agreements if not one.largest <= tolerance]
     what = f"{len(apart)} of {len(agreements)} metrics differ" if apart else "no number differs"
     named = f": {', '.join(apart)}" if apart else ""
-    compared = f"{queries:,} queries compared with the reference"
+    compared = f"{many(queries, 'query', 'queries')} compared with the reference"
     click.echo(f"{compared}: {what} by more than {tolerance:g}{named}", err=True)
     if apart:
         sys.exit(1)

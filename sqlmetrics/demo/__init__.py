@@ -16,6 +16,7 @@ from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import EngineError
 from sqlmetrics.grid import aligned
 from sqlmetrics.result import Result
+from sqlmetrics.simulate import refuse_existing
 from sqlmetrics.spec import Spec
 from sqlmetrics.verify import verify
 
@@ -43,17 +44,19 @@ order by all
 """
 
 
-def show(folder: Path, say: Callable[[str], object]) -> None:
+def show(folder: Path, say: Callable[[str], object], *, overwrite: bool = False) -> None:
     """Make the log in a folder, evaluate it, and tell what came out and what to try.
 
     Args:
         folder: Where the files go; it is made if it is not there.
         say: Takes one text at a time, like `print`.
+        overwrite: Whether to write over files of these names that no demo made.
 
     Raises:
+        SpecError: If such a file is there.
         EngineError: If the folder cannot be written to.
     """
-    paths = _write_log(folder)
+    paths = _write_log(folder, overwrite=overwrite)
     spec = Spec.read(paths["spec"])
     with DuckDB() as engine:
         result, agreements = verify(spec, engine)
@@ -70,11 +73,11 @@ def show(folder: Path, say: Callable[[str], object]) -> None:
         f"Checked: {compared:,} numbers computed again in plain Python from the formulas;\n"
         f"the largest difference is {worst:.1e}.\n"
     )
-    say(clicks.told(folder) + "\n")
+    say(clicks.told(folder, overwrite=overwrite) + "\n")
     say(_next(paths))
 
 
-def _write_log(folder: Path) -> dict[str, Path]:
+def _write_log(folder: Path, *, overwrite: bool) -> dict[str, Path]:
     names = {
         "rankings": "rankings.parquet",
         "labels": "labels.parquet",
@@ -84,6 +87,9 @@ def _write_log(folder: Path) -> dict[str, Path]:
         "per_query": "per_query.parquet",
     }
     paths = {key: folder / name for key, name in names.items()}
+    own = paths["spec"].is_file() and paths["spec"].read_bytes() == SPEC.encode()
+    if not (own or overwrite):
+        refuse_existing([*paths.values(), folder / "clicks.yml"])
     rankings, labels = make_log()
     try:
         folder.mkdir(parents=True, exist_ok=True)

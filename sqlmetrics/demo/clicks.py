@@ -36,9 +36,9 @@ metrics: [ndcg@10, mrr, ctr@5, abandonment]
 """
 
 
-def told(folder: Path) -> str:
+def told(folder: Path, *, overwrite: bool = False) -> str:
     """Simulate a log in a folder, clean and evaluate it, and say what came out."""
-    log = simulate(folder / "log", requests=REQUESTS, days=DAYS)
+    log = simulate(folder / "log", requests=REQUESTS, days=DAYS, overwrite=overwrite)
     spec = folder / "clicks.yml"
     spec.write_text(SPEC, encoding="utf-8")
     result = evaluate_clicks(Spec.read(spec))

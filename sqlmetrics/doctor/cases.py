@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from sqlmetrics.catalog import listed
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.dialect import Dialect
+from sqlmetrics.dialect import dialect as named
 from sqlmetrics.errors import SpecError
 from sqlmetrics.option import Option, Table
 from sqlmetrics.plan import plan
@@ -153,6 +155,38 @@ def _of_input(tables: _Tables) -> Iterator[Asked]:
     }
     for name, own in given.items():
         yield name, texts(), own
+
+
+def names(dialect: Dialect | None = None) -> list[str]:
+    """The names of all cases; nothing is planned for it."""
+    found: list[str] = []
+
+    def noted(name: str) -> bool:
+        found.append(name)
+        return False
+
+    list(cases(dialect or named("duckdb"), "", noted))
+    return [*found, *(one.name for one in refusals(""))]
+
+
+def chosen(words: Sequence[str]) -> list[str]:
+    """The cases of a name, or with a word in their names.
+
+    Raises:
+        SpecError: If a word is in none; the nearest name is told.
+    """
+    known = names()
+    found: list[str] = []
+    for word in words:
+        folded = word.casefold()
+        some = [one for one in known if one.casefold() == folded]
+        some = some or [one for one in known if folded in one.casefold()]
+        if not some:
+            near = get_close_matches(folded, known, n=1, cutoff=0.6)
+            guess = f"; did you mean {near[0]!r}?" if near else ""
+            raise SpecError(f"unknown case {word!r}{guess} --list-cases prints all")
+        found += some
+    return found
 
 
 class _Tables:

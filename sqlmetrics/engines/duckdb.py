@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -12,6 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled
 from sqlmetrics.engines.place import Place, check_there
 from sqlmetrics.engines.setup import Setup
@@ -338,9 +340,18 @@ def _failing(sql: str) -> Iterator[None]:
 
 
 def _brief(error: Exception) -> str:
-    """What went wrong, without DuckDB's advice on its own options."""
+    """What went wrong, in one printable line, without DuckDB's advice on its own options."""
+    if "not utf-8 encoded" in str(error):
+        line = re.search(r"CSV Error on (Line: [\d,]+)", str(error))
+        return f"it is not UTF-8{f' ({line[1]})' if line else ''}; save it as 'CSV UTF-8'"
     if "sniffing file" in str(error):
-        return "it has no header line, or rows of different lengths, or an open quote"
+        mark = re.search(r"Delimiter Candidates: ('.*')", str(error))
+        split = f"split at {mark[1]} " if mark else ""
+        return (
+            f"{split}it has rows with more or fewer values than its header line has names, or "
+            "an open quote"
+        )
     lines = str(error).split("Possible ")[0].strip().split("\n")
     telling = [line.strip() for line in lines[:5] if line.strip(" ^") and line[:5] != "LINE "]
-    return " / ".join(telling[:4] if lines[0].startswith("Invalid Input") else telling[:1])
+    told = " / ".join(telling[:4] if lines[0].startswith("Invalid Input") else telling[:1])
+    return one_line(told)

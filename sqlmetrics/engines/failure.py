@@ -56,6 +56,16 @@ def reason_of(code: str, codes: Mapping[str, str]) -> str:
 
 
 def first_line(text: object) -> str:
-    """The first line that says anything, not too long."""
+    """The first line that says anything, printable and not too long."""
     lines = (line.strip() for line in str(text).splitlines())
-    return next(filter(None, lines), "no reason given")[:LENGTH]
+    return one_line(next(filter(None, lines), "no reason given"))
+
+
+def one_line(text: str) -> str:
+    r"""A text as one printable line, not too long: an engine may quote what is no text.
+
+    >>> one_line("Original Line: \0\0DUCK\n")
+    'Original Line: DUCK'
+    """
+    shown = "".join(char if char.isprintable() else " " for char in text[: LENGTH * 2])
+    return " ".join(shown.split())[:LENGTH]

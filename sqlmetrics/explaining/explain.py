@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlmetrics import sql
 from sqlmetrics.catalog import listed, spellings
+from sqlmetrics.clicks.online import ONLINE
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.explaining.arithmetic import number, parts
@@ -96,6 +97,16 @@ def _measure(text: str) -> Measure:
         name = re.split(r"[(@]", text)[0].strip()
         if name.casefold() in spellings() or not name.isidentifier():
             raise
+        if name.casefold() in PRESETS:
+            raise SpecError(
+                f"{name} is a preset: sqlmetrics list presets tells how it departs from the house, "
+                f"sqlmetrics explain ndcg@10 --preset {name.casefold()} a metric by it"
+            ) from None
+        if name.casefold() in ONLINE:
+            one = ONLINE[name.casefold()]
+            raise SpecError(
+                f"{name} is a metric of a click log, {one.title}: sqlmetrics clicks SPEC -m {name}"
+            ) from None
         known = [*(metric.name for metric in listed()), *OPTIONS]
         raise SpecError(unknown("metric or option", name, known)) from None
 
@@ -141,9 +152,10 @@ def _options(spec: Spec, measure: Measure) -> Iterator[str]:
 
 def _choices(option: Option, holds: Value) -> Iterator[str]:
     """One line a choice, with a star before the one that holds."""
+    indent = max(19, *(len(choice.name) + 6 for choice in option.choices))
     for choice in option.choices:
         star = "*" if option.choice(holds) == choice else " "
-        yield _hung(f"  {star} {choice.name}", choice.meaning, 19)
+        yield _hung(f"  {star} {choice.name}", choice.meaning, indent)
 
 
 def _common(spec: Spec) -> list[str]:

@@ -21,6 +21,7 @@ class Format:
             several files have not.
         texts: Whether all its values are read as texts, a list as JSON writes it.
         columns: The names its columns have, where the format itself fixes them.
+        separator: What is usually between the values of a line; empty if lines have no values.
     """
 
     suffixes: tuple[str, ...]
@@ -28,12 +29,13 @@ class Format:
     asks: tuple[str, ...] = ()
     texts: bool = False
     columns: tuple[tuple[str, str], ...] = ()
+    separator: str = ""
 
 
 FORMATS = {
     "parquet": Format((".parquet", ".pq"), "parquet", asks=("names",)),
-    "csv": Format((".csv", ".csv.gz"), "csv", asks=("names",), texts=True),
-    "tsv": Format((".tsv", ".tsv.gz"), "tsv", asks=("names",), texts=True),
+    "csv": Format((".csv", ".csv.gz"), "csv", asks=("names",), texts=True, separator=","),
+    "tsv": Format((".tsv", ".tsv.gz"), "csv", asks=("names",), texts=True, separator="\t"),
     "json": Format(
         tuple(f".{kind}{end}" for kind in ("json", "jsonl", "ndjson") for end in ("", ".gz")),
         "json",

@@ -11,6 +11,7 @@ from sqlmetrics.inputs.held import arrow_of
 from sqlmetrics.inputs.lists import listed
 from sqlmetrics.inputs.relation import Relation, Tables, shown, typed
 from sqlmetrics.inputs.sources import relation_of
+from sqlmetrics.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.source import RankingColumns, Source
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import source_text
@@ -68,14 +69,42 @@ def _loaded(source: Source, role: str, engine: Database) -> Relation:
     with DuckDB() as reader:
         relation = _relation(source, role, reader)
         text = source_text(relation)
-        there = {name.casefold() for name in reader.columns(text)}
-        read = [
-            f"cast({identifier(name)} as {kind}) as {identifier(name)}"
-            for name, kind in _read_as(source, relation, there)
-        ]
+        there = {name.casefold() for name in _columns(relation, role, text, reader)}
+        kinds = dict(_read_as(source, relation, there))
+        read = [f"cast({identifier(n)} as {k}) as {identifier(n)}" for n, k in kinds.items()]
         replaced = f" replace ({', '.join(read)})" if read else ""
-        data = reader.table(f"select *{replaced} from {text}")
+        try:
+            data = reader.table(f"select *{replaced} from {text}")
+        except InputError as error:
+            raise InputError(_unreadable(relation, role, kinds, reader) or error.problems) from None
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
+
+
+def _columns(relation: Relation, role: str, text: str, reader: DuckDB) -> Mapping[str, str]:
+    """The columns of a file; which file it is stands in the message if it cannot be read."""
+    try:
+        return reader.columns(text)
+    except InputError as error:
+        raise InputError(f"{role}: {relation.place!r} {error}") from None
+
+
+def _unreadable(
+    relation: Relation, role: str, kinds: Mapping[str, str], reader: DuckDB
+) -> list[Problem]:
+    """The columns with values that are not what they are wanted as."""
+    problems, text = [], source_text(relation)
+    for name, kind in kinds.items():
+        column = identifier(name)
+        wrong = f"from {text} where {column} is not null and try_cast({column} as {kind}) is null"
+        count = reader.rows(f"select count(*) {wrong}")[0][0]
+        if count:
+            wanted = "date" if kind == "date" else "number"
+            what = f"{name} is no {wanted} in {count:,} row{'' if count == 1 else 's'}"
+            rows = reader.rows(f"select {column} {wrong} limit {EXAMPLES}")
+            texts = [row[0] for row in rows]
+            remedy = remedy_for(wanted, texts, of_file=bool(relation.separator))
+            problems.append(Problem(role, what, count, (name,), rows, remedy))
+    return problems
 
 
 def _read_as(source: Source, relation: Relation, there: set[str]) -> Iterator[tuple[str, str]]:

@@ -35,6 +35,34 @@ def existing(path: str, role: str) -> str:
     return below_folder(glob.escape(path) if file.is_dir() else path, suffix)
 
 
+def files(path: str, role: str) -> str:
+    """A path of a spec as DuckDB globs it: of a folder, or folders, the Parquet files below.
+
+    Nothing need be there yet; a path that ends in `/` is of a folder in any case.
+
+    Raises:
+        InputError: If what is in a folder is not the rows of one table.
+    """
+    if path.startswith(REMOTE):
+        return below_folder(path, ".parquet") if path.endswith("/") else path
+    if Path(path).is_dir() or _is_of_folders(path):
+        return existing(path, role)
+    return below_folder(path, ".parquet") if path.endswith("/") else path
+
+
+def _is_of_folders(path: str) -> bool:
+    """Whether a glob leads to folders alone; one file is enough to say that it does not."""
+    found = glob.iglob(path, recursive=True) if glob.has_magic(path) else iter(())
+    return all(map(os.path.isdir, found)) and bool(glob.glob(path, recursive=True))
+
+
+def first_file(path: str) -> str:
+    """The file of a path, the first one of a glob; empty if there is none here."""
+    if path.startswith(REMOTE):
+        return ""
+    return path if Path(path).is_file() else min(glob.iglob(path, recursive=True), default="")
+
+
 def below_folder(folder: str, suffix: str) -> str:
     """The files of a folder, of the folders in it and so on."""
     return f"{folder.rstrip('/')}/**/*{suffix}"

@@ -21,6 +21,9 @@ class Relation:
         texts: Whether all its values are texts, a list as JSON writes it.
         lists: Columns that hold lists, as SQL and their names; it has one row an item.
         added: What it has beside its columns then, likewise.
+        separator: What is between the values of a line, as SQL's text has it.
+        trimmed: Whether the blanks around values are left out.
+        decimals: Its columns of numbers with a decimal comma.
     """
 
     template: str
@@ -31,6 +34,9 @@ class Relation:
     texts: bool = False
     lists: tuple[tuple[str, str], ...] = ()
     added: tuple[tuple[str, str], ...] = ()
+    separator: str = ""
+    trimmed: bool = False
+    decimals: tuple[str, ...] = ()
 
     @property
     def named(self) -> bool:

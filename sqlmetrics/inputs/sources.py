@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.inputs.foreign import refuse_foreign
 from sqlmetrics.inputs.formats import FORMATS, format_of
+from sqlmetrics.inputs.header import header_of
 from sqlmetrics.inputs.lists import listed
-from sqlmetrics.inputs.paths import below_folder, existing
+from sqlmetrics.inputs.paths import existing, files, first_file
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.source import (
     Labels,
+    RankingColumns,
     Rankings,
     Source,
 )
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from sqlmetrics.spec import Spec
 
 _SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
+NUMBERS = ("score", "rank", "weight", "grade", "popularity", "dwell")
+"""Roles of columns that hold numbers."""
 
 _QUERY = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
@@ -39,7 +45,7 @@ def relation_of(source: Source, role: str) -> Relation:
         SpecError: If the source is data in memory, which no text can name.
     """
     if source.file is not None:
-        relation = _file(source.file, role)
+        relation = _file(source, source.file, role)
     elif source.relation is not None:
         relation = Relation("table", source.relation)
     elif source.sql is not None:
@@ -78,10 +84,32 @@ def _names_tables(text: str | None) -> bool:
     return not all("/" in name or name.casefold().endswith(_SUFFIXES) for name in names)
 
 
-def _file(path: str, role: str) -> Relation:
-    form = format_of(path, role)
-    place = below_folder(path, ".parquet") if path.endswith("/") else path
-    return Relation(form.template, place, True, form.columns, form.asks, form.texts)
+def _file(source: Source, path: str, role: str) -> Relation:
+    place = files(path, role)
+    form = format_of(place, role)
+    if not form.template.startswith("parquet") and (first := first_file(place)):
+        refuse_foreign(first, role)
+    relation = Relation(form.template, place, True, form.columns, form.asks, form.texts)
+    return _separated(source, relation, form.separator) if form.separator else relation
+
+
+def _separated(source: Source, relation: Relation, usual: str) -> Relation:
+    """A file of separated values, as its header line shows it."""
+    named = source.columns.model_dump()
+    wanted = [name for name in named.values() if isinstance(name, str)]
+    header = header_of(first_file(relation.place), usual, wanted, source.separator)
+    decimals = dict.fromkeys(filter(None, map(named.get, NUMBERS)))
+    if isinstance(source.columns, RankingColumns):
+        decimals |= {source.columns.order: None}
+    if getattr(source, "grades", {}):
+        decimals.pop(named["grade"], None)
+    has_commas = source.decimal == "," and not getattr(source, "lists", False)
+    return replace(
+        relation,
+        separator="\\t" if header.separator == "\t" else header.separator,
+        trimmed=header.is_padded,
+        decimals=tuple(filter(header.has, decimals)) if has_commas else (),
+    )
 
 
 def source_of(given: object, role: str, find: Callable[[str], str | None]) -> dict[str, object]:

@@ -57,13 +57,13 @@ def written(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return buffer.getvalue()
 
 
-def line(texts: Sequence[str]) -> str:
+def line(texts: Sequence[str], delimiter: str = ",") -> str:
     """One row without its line end; only texts that need quotes have them.
 
     >>> line(["007", 'a"b', "x,y", ""])
     '007,"a""b","x,y",'
     """
-    return ",".join(
+    return delimiter.join(
         '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
         for text in texts
     )
@@ -143,6 +143,11 @@ def _text(path: str | Path) -> str:
         raise InputError(
             f"{str(path)!r} is not UTF-8 (byte {error.start}); save it as 'CSV UTF-8'"
         ) from None
+
+
+def delimiter_of(path: str | Path) -> str:
+    """What is between the fields of a file that is there."""
+    return _delimiter(_text(path))
 
 
 def _delimiter(text: str) -> str:

@@ -99,7 +99,7 @@ class CsvLabels(LabelFile):
 
     def rows(self) -> list[tuple[Key, str]]:
         """The key and the grade of every row, as texts."""
-        found = csvfile.read(self.path, ",")
+        found = csvfile.read(self.path)
         self.check(found.names)
         places = [found.names.index(name) for name in self.columns]
         cells = ([row[place] for place in places] for row in found.rows)
@@ -108,13 +108,14 @@ class CsvLabels(LabelFile):
     def write(self, path: Path, grades: Grades) -> None:
         """Write all old rows as they are, and the new ones behind them, to another path."""
         old = b"" if self.is_new else self.path.read_bytes()
-        names = self.columns if self.is_new else csvfile.read(self.path, ",").names
+        names = self.columns if self.is_new else csvfile.read(self.path).names
+        mark = "," if self.is_new else csvfile.delimiter_of(self.path)
         heading = old.split(b"\n", 1)[0]
         end = "\r\n" if heading.endswith(b"\r") else "\n"
-        lines = [csvfile.line(names)] if self.is_new else []
+        lines = [csvfile.line(names, mark)] if self.is_new else []
         for key, grade in _texts(grades):
             cells = dict(zip(self.columns, (*key, grade), strict=True))
-            lines.append(csvfile.line([cells.get(name, "") for name in names]))
+            lines.append(csvfile.line([cells.get(name, "") for name in names], mark))
         joint = end.encode() if old and not old.endswith(b"\n") else b""
         path.write_bytes(old + joint + "".join(line + end for line in lines).encode())
 

@@ -64,6 +64,8 @@ def _message(one: Verdict) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return ""
+    if isinstance(value, int):  # a count
+        return f"{value:,}"
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) > 1 else f"{value:.4f}"
 
 

@@ -161,9 +161,19 @@ class _Look:
             found = [row for row in found if row["system"] != one.against]
         if not found:
             note = "no such row on this day"
+            if not self.rows and (last := self._last("")):
+                note = f"no row of {self.spec.title} on this day; the last day is {last}"
             where = one.system or ""
             yield Verdict(
-                str(one.metric), "is there", where, _segment(one), self.day, None, None, False, note
+                str(one.metric),
+                "has a row",
+                where,
+                _segment(one),
+                self.day,
+                None,
+                None,
+                False,
+                note,
             )
         for row in found:
             yield from self._of_row(row, one)
@@ -282,4 +292,4 @@ def _error(row: Row) -> float:
 def _about(value: float | None, width: float) -> str:
     if value is None:
         return "it has no value"
-    return f"within {width:.4f}" if width else ""
+    return f"± {width:.4f}" if width else ""

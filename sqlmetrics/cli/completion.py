@@ -1,0 +1,76 @@
+"""What a shell completes: names behind options, beside the verbs and options that click knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem, shell_complete
+
+VARIABLE = "_SQLMETRICS_COMPLETE"
+"""A shell sets it to ask: for its script, or for what may follow."""
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def answered(group: click.Group) -> int | None:
+    """The exit code if a shell asks what may follow, None if it runs a command."""
+    asked = os.environ.get(VARIABLE)
+    return shell_complete(group, {}, "sqlmetrics", VARIABLE, asked) if asked else None
+
+
+def _items(names: Iterable[str], begun: str) -> list[CompletionItem]:
+    folded = begun.casefold()
+    return [CompletionItem(name) for name in names if name.casefold().startswith(folded)]
+
+
+def metrics(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Metrics, those with a cutoff at 10 as the commonest."""
+    from sqlmetrics.catalog import listed
+
+    ends = {"required": ("@10",), "optional": ("@10", ""), "none": ("",)}
+    names = [metric.name + end for metric in listed() for end in ends[metric.cutoff]]
+    return _items(names, begun)
+
+
+def click_metrics(
+    context: click.Context, option: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Metrics of lists, and those of a click log itself."""
+    from sqlmetrics.clicks.online import ONLINE
+
+    return [*_items(ONLINE, begun), *metrics(context, option, begun)]
+
+
+def presets(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Presets, with what they reproduce."""
+    from sqlmetrics.presets import PRESETS
+
+    return [
+        CompletionItem(one.value, help=PRESETS[one.value].note) for one in _items(PRESETS, begun)
+    ]
+
+
+def conventions(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """OPTION=VALUE, the values once the option is there."""
+    from sqlmetrics.conventions import OPTIONS
+
+    name, equal, _value = begun.partition("=")
+    if not equal or name not in OPTIONS:
+        return _items([f"{one}=" for one in OPTIONS], begun)
+    return _items([f"{name}={choice.name}" for choice in OPTIONS[name].choices], begun)
+
+
+def dialects(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Dialects."""
+    from sqlmetrics.dialect import DIALECTS
+
+    return _items(DIALECTS, begun)
+
+
+def explained(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
+    """What can be explained: metrics and options."""
+    from sqlmetrics.conventions import OPTIONS
+
+    return [*metrics(context, option, begun), *_items(OPTIONS, begun)]

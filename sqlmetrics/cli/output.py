@@ -1,0 +1,135 @@
+"""`-o` and `--out`: in which format something is written, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sqlmetrics.errors import SpecError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlmetrics.result import Result
+
+FORMATS = ("table", "json", "csv", "markdown", "parquet")
+
+SUFFIXES = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".tsv": "tsv",
+    ".xlsx": "xlsx",
+    ".feather": "feather",
+    ".html": "html",
+}
+"""Endings of names that say a format; any other says none."""
+
+
+def output_options(formats: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """`-o` and `--out`; the command is told the format that they mean together."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        command = out_option(command)
+        return click.option(
+            "-o",
+            "--output",
+            type=click.Choice(tuple(formats)),
+            help="The format; by default as --out ends, else a table.",
+        )(command)
+
+    return decorated
+
+
+def out_option(command: Callable[..., None]) -> Callable[..., None]:
+    """`--out` alone."""
+    about = "Write to a file instead of stdout."
+    return click.option("--out", metavar="FILE", help=about)(command)
+
+
+def format_of(output: str | None, out: str | None, formats: Sequence[str]) -> str:
+    """The format that is meant: the one asked for, else what the file's name says.
+
+    Args:
+        output: What -o says, if anything.
+        out: The file, None for stdout.
+        formats: What there is, the usual one first.
+
+    Raises:
+        SpecError: If the two contradict, or the file's format is none of these.
+    """
+    named = SUFFIXES.get(Path(out).suffix.casefold()) if out is not None else None
+    has_lines = named == "jsonl" and output in (None, "json") and "json" in formats
+    if has_lines:
+        return "jsonl"
+    if output is not None and named not in (None, output):
+        raise SpecError(
+            f"-o {output} and --out {out} contradict: leave -o out, or give the file another ending"
+        )
+    if output is None and named is not None and named not in formats:
+        known = ", ".join(formats)
+        raise SpecError(f"--out {out}: {named} is not written here; there is {known} (-o)")
+    if "parquet" in (output, named) and out is None:
+        raise SpecError("parquet is binary: say where to write it with --out FILE")
+    return output or named or formats[0]
+
+
+def write(text: str, out: str | None) -> None:
+    """Write a text to a file as it is, or to stdout."""
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    writing(out, lambda: Path(out).write_text(text, encoding="utf-8", newline=""))
+
+
+def emit(
+    table: pa.Table, texts: Mapping[str, Callable[[], str]], output: str, out: str | None
+) -> None:
+    """Write rows in one of FORMATS.
+
+    Args:
+        table: The rows, for programs.
+        texts: `table` and `markdown`, for people.
+        output: The format, as `format_of` says it.
+        out: A file, None for stdout.
+    """
+    from sqlmetrics import report
+
+    if output == "parquet":
+        import pyarrow.parquet as pq
+
+        writing(str(out), lambda: pq.write_table(table, out))
+        return
+    rows: dict[str, Callable[[], str]] = {
+        "json": lambda: report.json_lines(table),
+        "jsonl": lambda: report.jsonl(table),
+        "csv": lambda: report.csv(table).rstrip("\n"),
+    }
+    write({**rows, **texts}[output]() + "\n", out)
+
+
+def emit_result(result: Result, per_query: bool, output: str, out: str | None) -> None:
+    """Write a result: its summary, or its per-query table."""
+    from sqlmetrics import report
+
+    texts = {
+        "table": lambda: report.text(result, per_query=per_query),
+        "markdown": lambda: report.markdown(result, per_query=per_query),
+    }
+    emit(result.per_query() if per_query else result.summary(), texts, output, out)
+
+
+def writing(path: str, write: Callable[[], object]) -> None:
+    """Write, and tell in one sentence if that fails."""
+    try:
+        write()
+    except OSError as error:
+        raise SpecError(f"cannot write {path!r}: {error.strerror}") from None

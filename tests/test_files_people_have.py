@@ -1,0 +1,372 @@
+"""Files as people have them: spreadsheets' CSV, folders of Parquet, texts for dates and numbers."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engines.starting import Servers
+from test_cli import sqlmetrics
+
+import sqlmetrics as sm
+
+LABELS = "query_id,item_id,grade\nq,b,1\nr,d,2\n"
+LISTS = [("q", "a", "2.5"), ("q", "b", "1.5"), ("r", "c", "10"), ("r", "d", "9.75")]
+
+
+def separated(
+    mark: str,
+    decimal: str = ".",
+    blank: str = "",
+    end: str = "\n",
+    more: tuple[str, str] | None = None,
+) -> str:
+    """The rankings as a file of values with something between them."""
+    rows: list[tuple[str, ...]] = [("query_id", "item_id", "score"), *LISTS]
+    if more is not None:
+        rows = [(*row, more[number > 0]) for number, row in enumerate(rows)]
+    joint = f"{blank.rstrip()}{mark}{blank}"
+    return end.join(joint.join(row).replace(".", decimal) for row in rows) + end
+
+
+SPREADSHEETS: dict[str, tuple[str, bytes, dict[str, Any]]] = {
+    "commas": (".csv", separated(",").encode(), {}),
+    "a German locale": (".csv", separated(";", ",").encode(), {"decimal": ","}),
+    "Excel's mark": (
+        ".csv",
+        ("\ufeff" + separated(";", ",", "", "\r\n")).encode(),
+        {"decimal": ","},
+    ),
+    "tabs": (".csv", separated("\t").encode(), {}),
+    "bars": (".csv", separated("|").encode(), {}),
+    "blanks behind commas": (".csv", separated(",", ".", " ").encode(), {}),
+    "a tsv": (".tsv", separated("\t").encode(), {}),
+    "a tsv of commas": (".tsv", separated(",").encode(), {}),
+    "another mark": (".csv", separated("~").encode(), {"separator": "~"}),
+    "a tab by its name": (".csv", separated("\t").encode(), {"separator": "tab"}),
+    "marks in a name": (".csv", separated(",", more=("a;b;c;d", "x")).encode(), {}),
+}
+"""What it is -> how the file is called, its bytes, and what is said of it."""
+
+
+@pytest.mark.parametrize("case", SPREADSHEETS)
+def test_the_header_line_shows_what_is_between_values(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In evaluate, in the text of compile, and where the file is copied into another database."""
+    monkeypatch.chdir(tmp_path)
+    suffix, content, told = SPREADSHEETS[case]
+    Path(f"runs{suffix}").write_bytes(content)
+    Path("labels.csv").write_text(LABELS)
+    labels = "labels.csv"
+    if "separator" in told:  # which holds for both
+        labels = "labels.parquet"
+        duckdb.sql("from read_csv('labels.csv', all_varchar = true)").write_parquet(labels)
+    for connection in (None, "sqlite://"):
+        result = sm.evaluate(f"runs{suffix}", labels, ["mrr"], connection=connection, **told)
+        assert result["mrr"] == 0.5
+    spec = sm.Spec(
+        rankings={"file": f"runs{suffix}", **told},
+        labels={"file": labels},
+        metrics=["mrr"],
+    )
+    rows = duckdb.sql(sm.compile(spec, per_query=True)).fetchall()
+    assert [row[-1] for row in sorted(rows)] == [0.5, 0.5]
+
+
+def test_a_spec_says_how_its_files_are_written(tmp_path: Path) -> None:
+    """The verbs that take a spec read a spreadsheet's CSV; the SQL says how."""
+    (tmp_path / "runs.csv").write_bytes(("\ufeff" + separated(";", ",", " ")).encode())
+    (tmp_path / "labels.csv").write_text(LABELS.replace(",1", ',"0,5"').replace(",2", ',"1"'))
+    (tmp_path / "s.yml").write_text(
+        "rankings: {file: runs.csv, separator: ;, decimal: ','}\n"
+        "labels: {file: labels.csv, decimal: ','}\nmetrics: [mrr, dcg@2]\n"
+        "output: {relation: numbers}\n"
+    )
+    text = sqlmetrics("compile", "s.yml", folder=tmp_path).stdout
+    assert "delim = ';'" in text
+    assert "delim = ','" in text
+    assert "-- numbers with a decimal comma" in text
+    assert "-- the blanks around values are left out" in text
+    sqlmetrics("validate", "s.yml", folder=tmp_path)
+    sqlmetrics("verify", "s.yml", folder=tmp_path)
+    sqlmetrics("sheet", "s.yml", folder=tmp_path)
+    sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=tmp_path)
+    with duckdb.connect(str(tmp_path / "w.duckdb")) as made:
+        values = dict(made.sql("select metric, value from numbers").fetchall())
+    assert values["dcg"] == pytest.approx(((2**0.5 - 1) + (2**1 - 1)) / 2 * 0.6309297535714575)
+
+
+WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a decimal comma": (separated(";", ","), {}, r"score is no number in 3 rows[\s\S]*--decimal ,"),
+    "thousands": (separated(";", ",") + "r;e;1.000\n", {"decimal": ","}, '"1.000"'),
+    "two values too many": (separated(",", ","), {}, "split at ',' it has rows with more or fewer"),
+    "no separator": ("query_id item_id score\nq a 1\n", {}, "unknown column 'query_id'"),
+    "two characters": (separated(","), {"separator": "::"}, "must be one character"),
+    "no decimal mark": (separated(","), {"decimal": ";"}, "must be '.' or ','"),
+}
+
+
+@pytest.mark.parametrize("connection", [None, "sqlite://"])
+def test_what_cannot_be_read_is_told_with_the_option_to_give(
+    connection: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    labels = {"q": {"b": 1}}
+    for content, told, said in WRONG.values():
+        Path("runs.csv").write_text(content)
+        with pytest.raises((sm.InputError, sm.SpecError), match=said):
+            sm.evaluate("runs.csv", labels, "mrr", connection=connection, **told)
+    with pytest.raises(sm.SpecError, match=r"only of files \.csv"):
+        sm.Spec(rankings={"file": "a.parquet", "decimal": ","}, labels={"file": "b"}, metrics="mrr")
+
+
+FOREIGN = {
+    "shop.duckdb": (b"\0" * 8 + b"DUCK" + b"\0" * 99, "open it with --db shop.duckdb"),
+    "shop.db": (b"SQLite format 3\0" + b"\1" * 99, "--connection sqlite:///shop.db"),
+    "runs.xlsx": (b"PK\x03\x04" + b"\0" * 99, "is a spreadsheet"),
+    "runs.feather": (b"ARROW1\0\0" + b"\0" * 99, "is Arrow or Feather"),
+    "runs.csv": ("\ufeffquery_id".encode("utf-16"), "UTF-16: save it as 'CSV UTF-8'"),
+    "runs": (b"PAR1" + b"\0" * 99, "let its name end in .parquet"),
+    "runs.bin": (b"q\0\0\1" * 99, "is no text"),
+}
+
+
+def test_a_database_or_spreadsheet_given_as_rows_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, (content, said) in FOREIGN.items():
+        Path(name).write_bytes(content)
+        with pytest.raises(sm.InputError, match=said) as refused:
+            sm.evaluate(name, {"q": {"a": 1}}, "mrr")
+        assert str(refused.value).isprintable()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A folder with a folder of Parquet files a day, and specs that name it."""
+    rows = (
+        "from (values ('q','a',2,'2026-01-01'),('q','b',1,'2026-01-01'),('q','b',1,'2026-01-02'))"
+    )
+    duckdb.sql(
+        f"copy (select * {rows} t(query_id, item_id, score, ds)) "
+        f"to '{tmp_path}/lake' (format parquet, partition_by (ds))"
+    )
+    duckdb.sql("select 'q' as query_id, 'b' as item_id, 1 as grade").write_parquet(
+        f"{tmp_path}/labels.parquet"
+    )
+    return tmp_path
+
+
+def test_a_folder_of_parquet_is_a_source_of_a_spec(lake: Path) -> None:
+    spec = (
+        "rankings: {file: 'FILE', columns: {date: ds}}\nlabels: {file: labels.parquet}\n"
+        "metrics: [mrr]\noutput: {relation: numbers}\nchecks: [{metric: mrr, min: 0.1}]\n"
+    )
+    texts = set()
+    for file in ("lake", "lake/"):
+        (lake / "s.yml").write_text(spec.replace("FILE", file))
+        texts.add(sqlmetrics("compile", "s.yml", folder=lake).stdout)
+    assert len(texts) == 1
+    for verb in ("validate", "verify", "sheet"):
+        sqlmetrics(verb, "s.yml", folder=lake)
+    sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=lake)
+    sqlmetrics("check", "s.yml", "--db", "w.duckdb", folder=lake)
+    with duckdb.connect(str(lake / "w.duckdb")) as made:
+        rows = made.sql("select value from numbers order by metric_date").fetchall()
+    assert rows == [(0.5,), (1.0,)]
+    for file, place in (("away/", "away/**/*.parquet"), ("lake/ds=*", "lake/ds=*/**/*.parquet")):
+        (lake / "s.yml").write_text(spec.replace("FILE", file))
+        assert f"'{place}'" in sqlmetrics("compile", "s.yml", folder=lake).stdout
+    line = ["evaluate", "lake", "labels.parquet", "-m", "mrr", "--date", "ds", "-o", "json"]
+    told = sqlmetrics(*line, folder=lake).stdout
+    assert {row["system"] for row in json.loads(told)} == {"lake"}
+
+
+DAYS = {
+    "2026-01-02": True,
+    "2026-01-02 10:00:00": True,
+    "2026-01-02T10:00:00.5Z": True,
+    "02.01.2026": False,
+    "1/2/2026": False,
+    "20260102": False,
+    "2026-02-30": False,
+    "": False,
+}
+"""Texts of days -> whether every engine can read them, and reads them alike."""
+
+
+@pytest.mark.parametrize("name", ["duckdb", "sqlite", "postgres"])
+def test_days_that_are_texts_are_read_alike_or_refused(
+    name: str, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In tables, and in a CSV beside them; no engine guesses which number is the month."""
+    monkeypatch.chdir(tmp_path)
+    with servers.open(name) as engine, engine.scratch() as place:
+        texts = list(DAYS)
+        data = {"query_id": list("qrstuvwx"), "item_id": ["a"] * 8, "score": [1] * 8, "ds": texts}
+        engine.load(f"{place}.runs", pa.table(data))
+        good, bad = ([one for one in texts if DAYS[one] is kind] for kind in (True, False))
+        labels = {"q": {"a": 1}}
+        Path("runs.csv").write_text("query_id,item_id,score,ds\nq,a,1,2026-01-02\nr,a,x,2.1.26\n")
+        with pytest.raises(sm.InputError, match="is no"):
+            sm.evaluate("runs.csv", labels, "mrr", date="ds", connection=engine)
+        where = " or ".join(f"ds = '{text}'" for text in good)
+        result = sm.evaluate(
+            f"{place}.runs", labels, "mrr", date="ds", where=where, connection=engine
+        )
+        assert [row["metric_date"] for row in result.to_dicts()] == [date(2026, 1, 2)]
+        with pytest.raises(sm.InputError, match="ds is no date") as refused:
+            sm.evaluate(f"{place}.runs", labels, "mrr", date="ds", connection=engine)
+        assert refused.value.details[0].count == len(bad)
+        with pytest.raises(sm.InputError, match="number"):
+            sm.evaluate(f"{place}.runs", labels, "mrr", score="ds", connection=engine)
+
+
+def test_the_name_of_a_file_says_its_format(tmp_path: Path) -> None:
+    """For every verb that has --out; what contradicts or is not there is refused."""
+    (tmp_path / "runs.csv").write_text(separated(","))
+    (tmp_path / "labels.csv").write_text(LABELS)
+    line = ["evaluate", "runs.csv", "labels.csv", "-m", "mrr", "--out"]
+    for name in ("x.csv", "x.json", "x.jsonl", "x.md", "x.pq", "x.txt", "x"):
+        assert sqlmetrics(*line, name, folder=tmp_path).stdout == ""
+    texts = {name: (tmp_path / f"x.{name}").read_text() for name in ("csv", "json", "jsonl", "md")}
+    assert texts["csv"].startswith("metric_date,") or texts["csv"].startswith("spec,")
+    assert json.loads(texts["json"]) == [json.loads(one) for one in texts["jsonl"].splitlines()]
+    assert texts["md"].startswith("| system |")
+    assert pq.read_table(tmp_path / "x.pq")["value"].to_pylist() == [0.5]
+    assert (tmp_path / "x.txt").read_text() == (tmp_path / "x").read_text()
+    assert (tmp_path / "x").read_text().startswith("system ")
+    for more, said in (
+        (["x.parquet", "-o", "table"], "contradict"),
+        (["x.json", "-o", "csv"], "contradict"),
+        (["x.xlsx"], "xlsx is not written here; there is table, json, csv, markdown, parquet"),
+    ):
+        assert said in sqlmetrics(*line, *more, folder=tmp_path, expect=2).stderr
+    sqlmetrics(*line, "y.json", "-o", "json", folder=tmp_path)
+    (tmp_path / "s.yml").write_text(
+        "rankings: {file: runs.csv}\nlabels: {file: labels.csv}\nmetrics: [mrr]\n"
+    )
+    sqlmetrics("sample", "s.yml", "--size", "2", "--out", "sample.csv", folder=tmp_path)
+    for verb in (["sheet", "s.yml"], ["sample", "s.yml", "--size", "2"]):
+        done = sqlmetrics(*verb, "--out", "x.parquet", folder=tmp_path, expect=2)
+        assert "parquet is not written here; there is csv" in done.stderr
+    sqlmetrics("estimate", "s.yml", "sample.csv", "--out", "e.csv", folder=tmp_path)
+    assert (tmp_path / "e.csv").read_text().startswith("system,")
+
+
+def completed(monkeypatch: pytest.MonkeyPatch, folder: Path, shell: str, line: str) -> list[str]:
+    """What a shell is told of the last word of a line."""
+    words = ["sqlmetrics", *line.split(" ")]
+    with monkeypatch.context() as asked:
+        asked.setenv("_SQLMETRICS_COMPLETE", f"{shell}_complete")
+        asked.setenv("COMP_WORDS", " ".join(words) if shell != "fish" else " ".join(words[:-1]))
+        asked.setenv("COMP_CWORD", str(len(words) - 1) if shell != "fish" else words[-1])
+        return sqlmetrics(folder=folder).stdout.split("\n")
+
+
+COMPLETED = {
+    "eva": "evaluate",
+    "evaluate a b --sep": "--separator",
+    "evaluate a b -m ndc": "ndcg@10",
+    "evaluate a b --preset trec_eval_": "trec_eval_9",
+    "evaluate a b -c tie": "ties=",
+    "evaluate a b -c ties=id_d": "ties=id_desc",
+    "clicks s.yml -m aband": "abandonment",
+    "compile s.yml --dialect big": "bigquery",
+    "explain recal": "recall@10",
+    "list pre": "presets",
+}
+"""A line -> what its last word becomes."""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_verbs_options_and_names(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for line, word in COMPLETED.items():
+        told = completed(monkeypatch, tmp_path, shell, line)
+        assert any(word in one for one in told), (line, told)
+    with monkeypatch.context() as asked:
+        asked.setenv("_SQLMETRICS_COMPLETE", f"{shell}_source")
+        assert "_SQLMETRICS_COMPLETE" in sqlmetrics(folder=tmp_path).stdout
+
+
+def test_names_that_are_looked_for_in_the_wrong_place_are_told_where(tmp_path: Path) -> None:
+    for line, said in (
+        ("explain trec_eval", "sqlmetrics explain ndcg@10 --preset trec_eval"),
+        ("explain ctr", "sqlmetrics clicks SPEC -m ctr"),
+        ("evaluate a.csv b.csv -m ctr@5", "sqlmetrics clicks SPEC -m ctr"),
+        ("doctor --case preset.trec_eval", "did you mean 'preset trec_eval'"),
+    ):
+        (tmp_path / "a.csv").write_text(separated(","))
+        (tmp_path / "b.csv").write_text(LABELS)
+        assert said in sqlmetrics(*line.split(), folder=tmp_path, expect=2).stderr
+    assert "\\b" not in sqlmetrics("explain", "--help", folder=tmp_path).stdout
+    names = sqlmetrics("doctor", "--list-cases", folder=tmp_path).stdout.splitlines()
+    assert "preset trec_eval" in names
+    some = sqlmetrics("doctor", "--list-cases", "--case", "refuses", folder=tmp_path).stdout
+    assert some.splitlines() == [name for name in names if name.startswith("refuses")]
+    whole = sqlmetrics("doctor", "--list-cases", "--case", "preset TREC_eval", folder=tmp_path)
+    assert whole.stdout == "preset trec_eval\n"
+
+
+def test_files_that_are_no_demo_s_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "labels.parquet").write_text("mine")
+    refused = sqlmetrics("demo", "--out", ".", folder=tmp_path, expect=2).stderr
+    assert "'labels.parquet' is there already" in refused
+    small = ["--requests", "20", "--days", "1", "--queries", "5", "--users", "50"]
+    sqlmetrics("simulate", "log", *small, folder=tmp_path)
+    sqlmetrics("simulate", "log", *small, folder=tmp_path)
+    (tmp_path / "log" / "planted.parquet").unlink()
+    refused = sqlmetrics("simulate", "log", *small, folder=tmp_path, expect=2).stderr
+    assert "name another folder, or say --overwrite" in refused
+    sqlmetrics("simulate", "log", *small, "--overwrite", folder=tmp_path)
+    assert (tmp_path / "labels.parquet").read_text() == "mine"
+
+
+def test_a_notebook_sees_the_names_and_a_result_is_a_mapping() -> None:
+    assert {*sm.__all__} <= {*dir(sm)}
+    assert not {"TYPE_CHECKING", "import_module", "annotations"} & {*dir(sm)}
+    result = sm.evaluate({"q": ["a", "b"]}, {"q": {"b": 1}}, ["mrr", "hit@1"])
+    assert dict(result) == {"mrr": 0.5, "hit@1": 0.0}
+    assert (list(result), len(result)) == (["mrr", "hit@1"], 2)
+
+
+def test_check_names_the_last_day_and_counts_are_whole(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("query_id,item_id,score,ds\nq,a,1,2026-01-02\n")
+    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,a,1\n")
+    (tmp_path / "s.yml").write_text(
+        "rankings: {file: runs.csv, columns: {date: ds}}\nlabels: {file: labels.csv}\n"
+        "metrics: [mrr]\noutput: {relation: numbers}\n"
+        "checks: [{metric: mrr, min: 0.5}, {min_rows: 1}]\n"
+    )
+    done = sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=tmp_path)
+    assert "numbers: 1 row of s" in done.stderr
+    line = ["check", "s.yml", "--db", "w.duckdb", "--date", "2026-01-09"]
+    told = sqlmetrics(*line, folder=tmp_path, expect=1).stdout
+    assert "no row of s on this day; the last day is 2026-01-02" in told
+    assert "0.0000" not in told
+
+
+def test_estimate_takes_the_spec_s_names_of_the_labels_columns(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text(separated(",").replace("item_id", "sku"))
+    (tmp_path / "labels.csv").write_text(LABELS.replace("item_id,grade", "sku,level"))
+    (tmp_path / "mine.csv").write_text(LABELS.replace(",grade", ",level"))
+    (tmp_path / "s.yml").write_text(
+        "rankings: {file: runs.csv, columns: {item: sku}}\n"
+        "labels: {file: labels.csv, columns: {item: sku, grade: level}}\nmetrics: [mrr]\n"
+    )
+    done = sqlmetrics("sample", "s.yml", "--size", "2", "--out", "s.csv", folder=tmp_path)
+    assert "2 of 2 queries, 1 stratum, seed 1" in done.stderr
+    whole = sqlmetrics("estimate", "s.yml", "s.csv", folder=tmp_path).stdout
+    for labels in ("labels.csv", "mine.csv"):
+        told = sqlmetrics("estimate", "s.yml", "s.csv", "--labels", labels, folder=tmp_path)
+        assert told.stdout == whole
