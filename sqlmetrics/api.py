@@ -181,6 +181,7 @@ def asked(
         rankings=source_of(rankings, "rankings", engine.find)
         | {
             "where": where,
+            "grades": (grades or {}) if labels is None else {},
             "columns": {
                 "query": query,
                 "item": item,

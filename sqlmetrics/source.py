@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -14,6 +14,10 @@ REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
 def beside(spec: str | Path, file: str) -> str:
     """A file that a spec names, as seen from where we are: paths start beside the spec."""
     return file if file.startswith(REMOTE) else str(Path(spec).parent / file)
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""A number that can be a grade."""
 
 
 class Model(BaseModel):
@@ -124,9 +128,11 @@ class Rankings(Source):
     Attributes:
         lists: Whether a row holds a list of items, for SQL that is made without a look at
             the table; `evaluate` sees it by the type of the item column.
+        grades: The numbers of grades that are texts, where the labels stand in the rankings.
     """
 
     columns: RankingColumns = RankingColumns()
+    grades: Mapping[str, Finite] = {}
     lists: bool = False
 
 
@@ -139,7 +145,7 @@ class Labels(Source):
     """
 
     columns: LabelColumns = LabelColumns()
-    grades: Mapping[str, float] = {}
+    grades: Mapping[str, Finite] = {}
     lists: bool = False
 
 

@@ -1,0 +1,125 @@
+"""No number is wrong in silence: what used to pass, and gave one, is refused or told."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines.starting import STARTED, Servers
+from marked import long
+from test_cli import sqlmetrics
+
+import sqlmetrics as sm
+from sqlmetrics.spec import Spec
+
+OTHERS = [
+    "sqlite",
+    *(
+        long(name, pytest.mark.xdist_group(name))
+        for name in STARTED
+        if name not in ("duckdb", "sqlite")
+    ),
+]
+"""Databases beside DuckDB, the slower ones in long runs."""
+
+LISTS = {"query_id": ["q", "q"], "item_id": ["a", "b"], "score": [2.0, 1.0]}
+WORDS = {"query_id": ["q", "q"], "item_id": ["a", "b"], "grade": ["bad", "good"]}
+
+
+# -- grades that are texts ------------------------------------------------------------------
+
+
+def test_the_numbers_of_texts_are_checked_like_numbers() -> None:
+    gain = {1: 1, 2: 3}
+    cases: list[tuple[float, str, dict[str, Any], str]] = [
+        (-1, "ndcg@10", {}, "grade is negative in 1 row"),
+        (2000, "ndcg@10", {}, "grade is too large for gain=exp in 1 row"),
+        (4, "ndcg@10", {"gain": gain}, "has no gain in the table {1: 1, 2: 3} in 1 row"),
+        (5, "err(max_grade=4)@10", {}, "grade is above max_grade=4 in 1 row"),
+    ]
+    for grade, metric, options, message in cases:
+        grades = {"good": 2, "bad": grade}
+        with pytest.raises(sm.InputError) as refused:
+            sm.evaluate(LISTS, WORDS, [metric], grades=grades, **options)
+        assert message in str(refused.value)
+        assert "q         a        bad" in str(refused.value)
+
+
+def test_the_policies_for_negative_grades_hold_for_texts() -> None:
+    for policy in ("zero", "unjudged"):
+        found = sm.evaluate(
+            LISTS,
+            WORDS,
+            ["dcg@10", "judged@2"],
+            grades={"good": 2, "bad": -1},
+            negative_grades=policy,
+        )
+        assert found["dcg@10"] == pytest.approx(3 / math.log2(3), abs=1e-12)
+        assert found["judged@2"] == {"zero": 1.0, "unjudged": 0.5}[policy]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_text_stands_for_a_finite_number(check: bool) -> None:
+    for grade in (math.inf, -math.inf, math.nan):
+        with pytest.raises(sm.SpecError, match=r"labels.grades.bad must be a finite number"):
+            sm.evaluate(LISTS, WORDS, ["mrr"], grades={"good": 2, "bad": grade}, check=check)
+    with pytest.raises(sm.SpecError, match=r"clicks.labels.grades.click must be a finite"):
+        Spec(
+            clicks={"log": {"relation": "log"}, "labels": {"grades": {"click": math.inf}}},
+            metrics=["mrr"],
+        )
+
+
+def test_grades_that_stand_in_the_rankings_may_be_texts() -> None:
+    rows = LISTS | {"grade": ["bad", "good"]}
+    found = sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2, "bad": 0})
+    assert found["dcg@10"] == pytest.approx(3 / math.log2(3), abs=1e-12)
+    with pytest.raises(sm.InputError, match="grade is negative in 1 row"):
+        sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2, "bad": -2})
+    with pytest.raises(sm.InputError, match="has no number in grades in 1 row"):
+        sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2})
+    spec = Spec(
+        rankings={
+            "data": LISTS | {"g": WORDS["grade"]},
+            "columns": {"grade": "g"},
+            "grades": {"good": 2, "bad": 0},
+        },
+        metrics=["dcg@10"],
+    )
+    assert spec.truth.grades == {"good": 2, "bad": 0}
+    with pytest.raises(sm.SpecError, match="the rankings have no column of grades"):
+        Spec(
+            rankings={"data": LISTS, "grades": {"good": 2}}, labels={"data": WORDS}, metrics=["mrr"]
+        )
+
+
+def test_texts_of_grades_may_hold_anything() -> None:
+    odd = {"{x}": 3.0, "it's": 0.5, "-- {number}": 0.0}
+    labels = {"query_id": ["q"] * 3, "item_id": ["a", "b", "c"], "grade": list(odd)}
+    found = sm.evaluate(LISTS, labels, ["cg@10"], grades=odd)
+    assert found["cg@10"] == 3.5
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_databases_check_the_numbers_of_texts_too(name: str, servers: Servers) -> None:
+    for grade, told in ((-1, "grade is negative"), (2000, "grade is too large for gain=exp")):
+        grades, engine = {"good": 2, "bad": grade}, servers.open(name)
+        with pytest.raises(sm.InputError, match=told):
+            sm.evaluate(LISTS, WORDS, ["ndcg@10"], grades=grades, connection=engine)
+
+
+def test_digits_are_not_grouped_by_underscores(tmp_path: Path) -> None:
+    labels, lists = tmp_path / "labels.csv", tmp_path / "lists.csv"
+    lists.write_text("query_id,item_id,score\nq,a,2\nq,b,1\n")
+    labels.write_text("query_id,item_id,grade\nq,a,1_0\n")
+    with pytest.raises(sm.InputError, match="grade has a _ in it in 1 row"):
+        sm.evaluate(str(lists), str(labels), ["mrr"])
+    labels.write_text("query_id,item_id,grade\nq,a,1\n")
+    lists.write_text("query_id,item_id,score\nq,a,2_0\nq,b,1\n")
+    with pytest.raises(sm.InputError, match="score has a _ in it in 1 row"):
+        sm.evaluate(str(lists), str(labels), ["mrr"])
+    arguments = ["evaluate", lists.name, labels.name, "-m", "mrr", "--grades", "good=1_000"]
+    failed = sqlmetrics(*arguments, folder=tmp_path, expect=2)
+    assert "--grades takes TEXT=NUMBER, given '1_000' for the number" in failed.stderr
