@@ -213,23 +213,32 @@ class _Look:
 
     def empty_lists(self) -> Iterator[Problem]:
         """Lists without an item, where it matters that they leave no row behind."""
-        shape, options = self.plan.shape, self.plan.spec.options
-        over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
-        needs_list = any("is_ranked" in OPTIONS["average_over"].choice(one).only for one in over)
-        as_missing = options["missing"] == "zero" and not needs_list
-        if as_missing and "metric_date" not in shape.keys:
-            return
-        relation = shape.at.rankings
-        item = identifier(shape.columns["rankings"]["item"])
-        source = source_text(replace(relation, lists=(), added=()))
-        for text, name in relation.lists:
-            if name != item:
-                continue
-            count = self.engine.rows(f"select count(*) from {source} where len({text}) = 0")[0][0]
+        lost = self._lost_lists()
+        relation = self.plan.shape.at.rankings
+        columns = self.plan.shape.columns["rankings"]
+        lists = [text for text, name in relation.lists if name == identifier(columns["item"])]
+        for text in lists if lost else ():
+            source = source_text(replace(relation, lists=(), added=()))
+            select = f"select count(*) from {source} where len({text}) = 0 and {lost}"
+            count = self.engine.rows(with_stages(self.plan.inputs, select))[0][0]
             if count:
                 what = f"lists without an item, which cannot be told from missing ones: {count:,}"
                 remedy = "give one row an item, or evaluate without dates, with missing=zero"
                 yield Problem("rankings", what, count, remedy=remedy)
+
+    def _lost_lists(self) -> str:
+        """The condition of an empty list that would count; empty where none does."""
+        shape, options = self.plan.shape, self.plan.spec.options
+        over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
+        flags = [OPTIONS["average_over"].choice(one).only for one in over]
+        needs_list = any("is_ranked" in only for only in flags)
+        if needs_list or options["missing"] != "zero" or "metric_date" in shape.keys:
+            return "true"
+        if () not in flags:
+            return ""
+        query = identifier(shape.columns["rankings"]["query"])
+        labelled = f"select query_id from {shape.names['labels']}"
+        return f"cast({query} as varchar) not in ({labelled})"
 
     def unknown_baseline(self) -> Iterator[Problem]:
         """A baseline that is no system of the rankings."""

@@ -123,3 +123,71 @@ def test_digits_are_not_grouped_by_underscores(tmp_path: Path) -> None:
     arguments = ["evaluate", lists.name, labels.name, "-m", "mrr", "--grades", "good=1_000"]
     failed = sqlmetrics(*arguments, folder=tmp_path, expect=2)
     assert "--grades takes TEXT=NUMBER, given '1_000' for the number" in failed.stderr
+
+
+# -- the queries that a mean runs over ------------------------------------------------------
+
+PAIRS = (
+    {
+        "query_id": ["listed", "both", "both", "both"],
+        "item_id": ["a", "x", "a", "b"],
+        "rank": [1, 1, 2, 3],
+    },
+    {
+        "query_id": ["labelled", "labelled", "both", "both"],
+        "item_id": ["a", "b", "a", "c"],
+        "grade": [1, 0, 1, 1],
+    },
+)
+"""A query of the rankings alone, one of the labels alone, and one of both."""
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_a_mean_over_queries_of_either_table(name: str, servers: Servers) -> None:
+    """The pairs of an outer join, as Spark MLlib takes them."""
+    asked = ["precision@2", "recall@2", "ap", "ndcg@2", "recall(average=micro)@2", "num_q"]
+    asked += ["mrr(average_over=labels)", "mrr(average_over=rankings)", "num_ret"]
+    found = sm.evaluate(
+        *PAIRS, asked, rank="rank", preset="spark_mllib", connection=servers.open(name)
+    )
+    ideal = 1 + 1 / math.log2(3)
+    for text, value, queries in (
+        ("precision@2", 1 / 2 / 3, 3),
+        ("recall@2", 1 / 2 / 3, 3),
+        ("ap", 1 / 2 / 2 / 3, 3),
+        ("ndcg@2", 1 / math.log2(3) / ideal / 3, 3),
+        ("recall(average=micro)@2", 1 / (2 + 1), 3),
+        ("num_q", 3, 3),
+        ("mrr(average_over=labels)", 1 / 2 / 2, 2),
+        ("mrr(average_over=rankings)", 1 / 2 / 2, 2),
+        ("num_ret", 4, 3),
+    ):
+        assert found[text] == pytest.approx(value, abs=1e-12), text
+        measure = found.spec.measure(text)
+        (row,) = (
+            row
+            for row in found.to_dicts()
+            if (row["metric"], row["k"]) == (measure.name, measure.k or 0)
+        )
+        assert row["n_queries"] == queries, text
+
+
+def test_all_plans_count_queries_of_either_table() -> None:
+    lists = PAIRS[0] | {"score": [-rank for rank in PAIRS[0]["rank"]]}
+    means = [
+        sm.evaluate(lists, PAIRS[1], ["ap", "ndcg@2"], average_over="either", plan=plan).to_dicts()
+        for plan in ("window", "lists", "counts")
+    ]
+    assert means[0] == means[1] == means[2]
+    assert [row["n_queries"] for row in means[0]] == [2, 2]
+    assert [row["n_skipped"] for row in means[0]] == [1, 1]
+
+
+def test_empty_lists_count_as_far_as_they_can_be_told() -> None:
+    lists = {"query_id": ["both", "labelled"], "items": [["x", "a", "b"], []]}
+    asked = {"item": "items", "label_columns": {"item": "item_id"}, "preset": "spark_mllib"}
+    found = sm.evaluate(lists, PAIRS[1], "ap", **asked)
+    assert found["ap"] == pytest.approx(1 / 2 / 2 / 2, abs=1e-12)
+    lists = {"query_id": ["both", "neither"], "items": [["x", "a", "b"], []]}
+    with pytest.raises(sm.InputError, match="cannot be told from missing ones: 1"):
+        sm.evaluate(lists, PAIRS[1], "ap", **asked)
