@@ -6,12 +6,16 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from engines.starting import STARTED, Servers
 from marked import long
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.sampling import checkup
+from sqlmetrics.sampling.draw import draw
 from sqlmetrics.spec import Spec
 
 OTHERS = [
@@ -191,3 +195,46 @@ def test_empty_lists_count_as_far_as_they_can_be_told() -> None:
     lists = {"query_id": ["both", "neither"], "items": [["x", "a", "b"], []]}
     with pytest.raises(sm.InputError, match="cannot be told from missing ones: 1"):
         sm.evaluate(lists, PAIRS[1], "ap", **asked)
+
+
+# -- estimates from the labels of what is shown ---------------------------------------------
+
+BEYOND = ("ndcg@2", "recall@2", "ap", "rprec", "f1@2", "bpref", "mrr(average_over=relevant)")
+WITHIN = ("dcg@2", "precision@2", "hit@2", "mrr@2", "err@2", "rbp@2", "judged@2")
+
+
+def sampled(*metrics: str, **options: Any) -> Any:
+    """The estimate of a sample of all queries, whose lists are longer than what was graded."""
+    lists = {
+        "query_id": ["p", "p", "p", "q", "q", "q"],
+        "item_id": ["a", "b", "c"] * 2,
+        "score": [3.0, 2.0, 1.0] * 2,
+    }
+    graded = {"query_id": ["p", "p", "q", "q"], "item_id": ["a", "b"] * 2, "grade": [1, 0, 0, 1]}
+    rankings = {"data": pa.table(lists), "columns": {"score": "score"}}
+    spec = Spec(rankings=rankings, labels={"data": pa.table(graded)}, metrics=metrics)
+    with DuckDB() as engine:
+        return checkup.estimate(spec, engine, draw(spec, engine, 2), **options)
+
+
+def test_what_needs_labels_of_items_not_shown_is_not_estimated() -> None:
+    with pytest.raises(sm.SpecError) as refused:
+        sampled(*BEYOND, *WITHIN)
+    message = str(refused.value)
+    assert message.startswith(", ".join(BEYOND) + ": made of all labels of a query")
+    assert "dcg@10" in message.partition("estimate others")[2]
+    assert "--complete-labels" in message
+    assert sampled(*WITHIN).notes == ()
+    found = sampled("recall@2", "ndcg@2", complete=True)
+    assert found.table["value"].to_pylist() == pytest.approx(
+        [1.0, (1 + 1 / math.log2(3)) / 2], abs=1e-12
+    )
+
+
+def test_metrics_without_a_cutoff_look_at_whole_lists() -> None:
+    note = "2 of 6 items in the sampled lists have no label"
+    for metric in ("mrr", "dcg", "ndcg(ideal=shown_at_k)@2", "mrr(average_over=relevant_shown)@2"):
+        assert sampled(metric).notes == (note,), metric
+    assert sampled("dcg@3").notes == (
+        "2 of 6 items in the top 3 of the sampled lists have no label",
+    )

@@ -69,9 +69,17 @@ def sample(
 @click.argument("spec")
 @click.argument("sample")
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, help="Like dcg@10, instead of SPEC's metrics."
+)
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)
+@click.option(
+    "--complete-labels",
+    is_flag=True,
+    help="The sampled queries have all their labels: estimate ndcg, recall and the like too.",
+)
 @click.option("--db", metavar="FILE", help="A DuckDB file that holds the spec's relations.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
@@ -81,9 +89,11 @@ def estimate(
     spec: str,
     sample: str,
     labels: str | None,
+    metrics: tuple[str, ...],
     by: tuple[str, ...],
     level: float,
     ungraded: str,
+    complete_labels: bool,
     db: str | None,
     output: str,
     out: str | None,
@@ -91,7 +101,7 @@ def estimate(
     """Estimate the means of SPEC's metrics over all queries from a graded SAMPLE.
 
     \b
-    sqlmetrics estimate search.yml sample.csv --labels checkup.csv
+    sqlmetrics estimate search.yml sample.csv --labels checkup.csv -m dcg@10
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.engines.duckdb import DuckDB, open_database
     from sqlmetrics.sampling import checkup
@@ -99,8 +109,17 @@ def estimate(
     from sqlmetrics.spec import Spec
 
     asked, drawn = _with_labels(Spec.read(spec), labels), Sample.read(sample)
+    asked = asked.having(metrics=metrics) if metrics else asked
     with open_database(db) as connection, DuckDB(connection) as engine:
-        found = checkup.estimate(asked, engine, drawn, by=by, level=level, ungraded=ungraded)
+        found = checkup.estimate(
+            asked,
+            engine,
+            drawn,
+            by=by,
+            level=level,
+            ungraded=ungraded,
+            complete=complete_labels,
+        )
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     _write(_text(found, output) + "\n", out)
