@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.ids import broken
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
@@ -41,6 +42,7 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
     look = _look(plan, engine, dict.fromkeys(presumed, CLEAR))
     kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
         look.missing_columns,
+        look.broken_ids,
         look.texts,
         look.merged_ids,
         look.bad_rows,
@@ -87,7 +89,7 @@ def validate(plan: Plan, engine: Database) -> None:
         InputError: With every column that is missing, or what the database says of types.
     """
     look = _look(plan, engine)
-    problems = [*look.missing_columns(), *look.wrong_types()]
+    problems = [*look.missing_columns(), *look.broken_ids(), *look.wrong_types()]
     if problems:
         raise InputError(problems)
     engine.try_out(query(plan))
@@ -129,6 +131,13 @@ class _Look:
                 elif name.casefold() in renamed:
                     what = f"there are two columns {name!r}, or they differ in case alone"
                     yield Problem(table, what, 1)
+
+    def broken_ids(self) -> Iterator[Problem]:
+        """Ids that are numbers with fractions."""
+        for table, source in self.sources.items():
+            kinds, columns = self.engine.columns(source), self.plan.shape.columns[table]
+            names = [columns[role] for role in ("query", "item") if role in columns]
+            yield from (Problem(table, *told) for told in broken(names, kinds))
 
     def wrong_types(self) -> Iterator[Problem]:
         """Columns of a type that can never be what they should be."""
@@ -308,7 +317,7 @@ class _Look:
         condition = rule.text(columns[rule.role], read)
         shown = ", ".join(identifier(name) for name in columns.values())
         select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
-        what = f"{columns[rule.role]} {rule.problem} in {_many(count, 'row')}"
+        what = f"{columns[rule.role]} {rule.problem} in {count:,} row{'s' * (count != 1)}"
         rows = self.engine.rows(select)
         return Problem(table, what, count, tuple(columns.values()), rows, rule.remedy)
 
@@ -338,16 +347,3 @@ _WEIGHED = {
     "rankings": "choose missing=drop, or rank them in some system",
     "queries": "add them to the queries table",
 }
-
-
-def notes(script: Script, engine: Database) -> list[str]:
-    """Sentences about the input that are no errors, but that a reader should know."""
-    counts = "select coalesce(sum(1 - is_ranked), 0), count(*) from per_query"
-    unranked, total = engine.rows(script.over(counts))[0]
-    if unranked * 2 > total:
-        return [f"{unranked:,} of {total:,} labelled queries have no ranking"]
-    return []
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from engines.starting import STARTED, Servers
@@ -238,3 +239,130 @@ def test_metrics_without_a_cutoff_look_at_whole_lists() -> None:
     assert sampled("dcg@3").notes == (
         "2 of 6 items in the top 3 of the sampled lists have no label",
     )
+
+
+# -- ids that never meet, and lists without labels ------------------------------------------
+
+NOWHERE = "no labelled item stands in any list: none of 2 there has a label"
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_ids_that_never_meet_are_told(name: str, servers: Servers) -> None:
+    asked = ["ndcg@10", "recall@5", "num_ret", "num_rel"]
+    for ours, theirs in ((" a", "a"), ("SKU-1", "sku-1"), ("12.0", "12"), ("007", "7")):
+        lists, labels = LISTS | {"item_id": [ours, "z"]}, {**WORDS, "item_id": [theirs, "y"]}
+        labels["grade"] = [1, 0]
+        with pytest.raises(sm.InputError, match="ids look alike") as refused:
+            sm.evaluate(lists, labels, asked, connection=servers.open(name))
+        assert repr(theirs).strip("'") in str(refused.value)
+        found = sm.evaluate(lists, labels, asked, connection=servers.open(name), check=False)
+        assert found.notes == (
+            f"{NOWHERE}, like {ours!r} in the rankings and {theirs!r} in the labels",
+        )
+    labels = {**WORDS, "item_id": ["x", "y"], "grade": [1, 0]}
+    found = sm.evaluate(LISTS, labels, asked, connection=servers.open(name))
+    assert found.notes == (f"{NOWHERE}, like 'a' in the rankings and 'x' in the labels",)
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_systems_are_told_in_whose_lists_no_labelled_item_stands(
+    name: str, servers: Servers
+) -> None:
+    lists = {
+        "query_id": ["q"] * 4 + ["r"],
+        "item_id": ["a", "b", "A", "B", "a"],
+        "score": [2.0, 1.0] * 2 + [1.0],
+        "model": ["good"] * 2 + ["bad"] * 2 + ["good"],
+    }
+    labels = {"query_id": ["q"], "item_id": ["b"], "grade": [1]}
+    at = servers.open(name)
+    found = sm.evaluate(lists, labels, ["mrr", "num_ret"], system="model", connection=at)
+    assert found.notes == (
+        "1 of 3 lists are of queries without a label: they count in no mean",
+        f"bad: {NOWHERE}",
+    )
+    assert all(f"note: {note}" in repr(found) for note in found.notes)
+
+
+def test_a_bad_list_of_known_items_is_no_news() -> None:
+    labels = {"query_id": ["q"] * 2, "item_id": ["a", "z"], "grade": [0, 1]}
+    found = sm.evaluate(LISTS, labels, ["ndcg@10", "mrr"])
+    assert (found["mrr"], found.notes) == (0, ())
+    # undefined values that count 1 hide nothing
+    labels = {"query_id": ["q"], "item_id": ["z"], "grade": [0]}
+    assert sm.evaluate(LISTS, labels, ["ndcg@10"], no_relevant="one").notes == ()
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_ranked_queries_without_labels_are_told(name: str, servers: Servers) -> None:
+    lists = {
+        "query_id": [f"q{i}" for i in range(200)],
+        "item_id": ["a"] * 200,
+        "score": [1.0] * 200,
+    }
+    labels = {"query_id": [f"q{i}" for i in range(5)], "item_id": ["a"] * 5, "grade": [1] * 5}
+    note = "195 of 200 ranked queries have no label: they count in no mean"
+    at = servers.open(name)
+    assert sm.evaluate(lists, labels, "mrr", connection=at).notes == (note,)
+    for over in ("rankings", "either"):
+        at = servers.open(name)
+        assert sm.evaluate(lists, labels, "mrr", average_over=over, connection=at).notes == ()
+
+
+def test_every_plan_counts_the_lists(tmp_path: Path) -> None:
+    lists = {"query_id": [f"q{i}" for i in range(40)], "item_id": ["a"] * 40, "rank": [1] * 40}
+    lists["score"] = [1.0] * 40
+    labels = {"query_id": ["q1"], "item_id": ["a"], "grade": [1]}
+    note = ("39 of 40 ranked queries have no label: they count in no mean",)
+    for plan in ("window", "lists", "counts"):
+        assert sm.evaluate(lists, labels, "ndcg@3", plan=plan).notes == note
+    assert sm.evaluate(lists, labels, "ndcg@3", rank="rank").notes == note
+    assert sm.evaluate(lists, labels, "ndcg@3", duplicate_rankings="best_score").notes == note
+
+
+def test_notes_stand_beside_what_programs_read(tmp_path: Path) -> None:
+    (tmp_path / "lists.csv").write_text("query_id,item_id,score\nq,a,2\nr,b,1\n")
+    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,a,1\n")
+    line = ["evaluate", "lists.csv", "labels.csv", "-m", "mrr"]
+    note = "note: 1 of 2 ranked queries have no label: they count in no mean\n"
+    for output in ("json", "csv"):
+        done = sqlmetrics(*line, "-o", output, folder=tmp_path)
+        assert "note" not in done.stdout
+        assert done.stderr == note
+    done = sqlmetrics(*line, folder=tmp_path)
+    assert note in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_run_says_what_its_input_lacks(tmp_path: Path) -> None:
+    (tmp_path / "lists.csv").write_text("query_id,item_id,score\nq,a,2\nr,b,1\n")
+    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,a,1\n")
+    (tmp_path / "job.yml").write_text(
+        "rankings: {file: lists.csv}\nlabels: {file: labels.csv}\nmetrics: [mrr]\n"
+        "output: {relation: facts}\n"
+    )
+    line = ["run", "job.yml", "--db", "facts.duckdb"]
+    note = "1 of 2 ranked queries have no label: they count in no mean"
+    assert f"note: {note}\n" in sqlmetrics(*line, folder=tmp_path).stderr
+    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,A,1\n")
+    assert "ids look alike" in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
+    with duckdb.connect(str(tmp_path / "facts.duckdb")) as connection:
+        rows = connection.execute("select value from facts").fetchall()
+        log = connection.execute("select outcome, message from facts_runs order by 1").fetchall()
+    assert rows == [(1.0,)]  # what failed replaced nothing
+    assert log[1] == ("replaced", note)
+    assert log[0][0] == "failed"
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
+    whole = {"query_id": [1, 1], "item_id": [12, 13], "grade": [1, 0]}
+    lists = LISTS | {"query_id": [1, 1], "item_id": [12, 13]}
+    assert sm.evaluate(lists, whole, "mrr", connection=servers.open(name))["mrr"] == 1
+    for table in ("query_id", "item_id"):
+        floats = pa.table(lists | {table: [float(one) for one in lists[table]]})
+        with pytest.raises(sm.InputError, match=f"rankings: {table} has the type DOUBLE"):
+            sm.evaluate(floats, whole, "mrr", connection=servers.open(name))
+    floats = pa.table(whole | {"item_id": [12.0, 13.0]})
+    with pytest.raises(sm.InputError, match="labels: item_id has the type DOUBLE, and ids are"):
+        sm.evaluate(lists, floats, "mrr", connection=servers.open(name))

@@ -86,6 +86,8 @@ def run(
             written = write(
                 the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
             )
+            for note in written.notes:
+                click.echo(f"note: {note}", err=True)
             named = targets(the_spec)
             for table, rows in written.rows.items():
                 what = f"{rows:,} rows of {the_spec.title}" + _told(written.days)

@@ -105,7 +105,7 @@ class ClickLabels(Model):
             `evaluation` beside it.
     """
 
-    grades: Mapping[str, Finite] = {CLICK: 1.0}
+    grades: Mapping[str, Annotated[Finite, Field(ge=0)]] = {CLICK: 1.0}
     pool: Literal["impression", "query_item"] = "impression"
     rate: Literal["ctr", "coec", "purchase_rate"] = "ctr"
     prior: float = Field(default=0.0, ge=0, allow_inf_nan=False)
