@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from sqlmetrics import ids
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
-from sqlmetrics.ids import broken
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
+from sqlmetrics.scores import problems as of_scores
 from sqlmetrics.screen import CLEAR, Screen, is_possible, screen
 from sqlmetrics.sql import Script, print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
@@ -46,6 +47,7 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
         look.texts,
         look.merged_ids,
         look.bad_rows,
+        look.rounded_scores,
         look.empty_lists,
         look.unknown_baseline,
         look.bad_groups,
@@ -134,10 +136,7 @@ class _Look:
 
     def broken_ids(self) -> Iterator[Problem]:
         """Ids that are numbers with fractions."""
-        for table, source in self.sources.items():
-            kinds, columns = self.engine.columns(source), self.plan.shape.columns[table]
-            names = [columns[role] for role in ("query", "item") if role in columns]
-            yield from (Problem(table, *told) for told in broken(names, kinds))
+        yield from ids.broken(self.plan, self.engine, self.sources)
 
     def wrong_types(self) -> Iterator[Problem]:
         """Columns of a type that can never be what they should be."""
@@ -190,16 +189,7 @@ class _Look:
 
     def merged_ids(self) -> Iterator[Problem]:
         """Columns whose collation takes different ids for equal."""
-        for table, relation in self.plan.shape.tables.items():
-            ids = ("query", "item") if relation.is_sql else ()
-            columns = self.plan.shape.columns[table]
-            for column in (columns[role] for role in ids if role in columns):
-                view = {"column": column, "source": self.sources[table]}
-                rows = self.engine.rows(print_template("checks/collation", view))
-                if rows:
-                    what = f"the collation of {column} takes different ids for equal"
-                    remedy = f'select {column} collate "binary" as {column} instead'
-                    yield Problem(table, what, len(rows), ("id", "equals"), rows, remedy)
+        yield from ids.merged(self.plan, self.engine, self.sources)
 
     def bad_rows(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
@@ -248,6 +238,16 @@ class _Look:
         query = identifier(shape.columns["rankings"]["query"])
         labelled = f"select query_id from {shape.names['labels']}"
         return f"cast({query} as varchar) not in ({labelled})"
+
+    def rounded_scores(self) -> Iterator[Problem]:
+        """Scores that differ, and tie as DOUBLEs."""
+        if self.plan.spec.options["score_precision"] != "double":
+            return
+        screened = self._screen("rankings")
+        if screened in (None, CLEAR) or screened.far or not screened.rows:
+            yield from of_scores(
+                self.plan.shape.columns["rankings"], self.engine, self.sources["rankings"]
+            )
 
     def unknown_baseline(self) -> Iterator[Problem]:
         """A baseline that is no system of the rankings."""

@@ -6,7 +6,11 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.plan import Plan
+from sqlmetrics.problem import Problem
+from sqlmetrics.sql import print_template
 
 QUOTES = "'\" \t\r\n"
 
@@ -36,20 +40,38 @@ def alike(ours: Iterable[str], theirs: Iterable[str]) -> tuple[str, str] | None:
 _BROKEN = re.compile(r"DOUBLE|FLOAT|REAL|DECIMAL\(\d+,[1-9]")
 
 
-def broken(names: Iterable[str], kinds: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
+def broken(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:
     """Columns of ids whose numbers may have fractions, so that 12.0 would not be '12'.
 
     Args:
-        names: The columns.
-        kinds: Column -> its type.
-
-    Yields:
-        What is wrong, how often, no examples, and what to do.
+        plan: The plan of the evaluation.
+        engine: Where the tables are.
+        sources: Table -> what stands behind FROM.
     """
-    there = {name.casefold(): kind for name, kind in kinds.items()}
-    for name in names:
-        kind = there.get(name.casefold(), "")
-        if _BROKEN.match(kind):
-            what = f"{name} has the type {kind}, and ids are texts or whole numbers"
-            remedy = "12.0 is not '12': cast it to bigint in sql, or in pandas by astype('Int64')"
-            yield what, 1, (), (), remedy
+    for table, source in sources.items():
+        kinds = {name.casefold(): kind for name, kind in engine.columns(source).items()}
+        for name in _columns(plan, table):
+            kind = kinds.get(name.casefold(), "")
+            if _BROKEN.match(kind):
+                what = f"{name} has the type {kind}, and ids are texts or whole numbers"
+                remedy = (
+                    "12.0 is not '12': cast it to bigint in sql, or by astype('Int64') in pandas"
+                )
+                yield Problem(table, what, 1, remedy=remedy)
+
+
+def merged(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:
+    """Columns whose collation takes different ids for equal; the arguments are as above."""
+    for table, relation in plan.shape.tables.items():
+        for name in _columns(plan, table) if relation.is_sql else ():
+            view = {"column": name, "source": sources[table]}
+            rows = engine.rows(print_template("checks/collation", view))
+            if rows:
+                what = f"the collation of {name} takes different ids for equal"
+                remedy = f'select {name} collate "binary" as {name} instead'
+                yield Problem(table, what, len(rows), ("id", "equals"), rows, remedy)
+
+
+def _columns(plan: Plan, table: str) -> list[str]:
+    columns = plan.shape.columns[table]
+    return [columns[role] for role in ("query", "item") if role in columns]

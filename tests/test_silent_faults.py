@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -366,3 +367,62 @@ def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
     floats = pa.table(whole | {"item_id": [12.0, 13.0]})
     with pytest.raises(sm.InputError, match="labels: item_id has the type DOUBLE, and ids are"):
         sm.evaluate(lists, floats, "mrr", connection=servers.open(name))
+
+
+# -- scores that a DOUBLE cannot hold -------------------------------------------------------
+
+BIG = 2**53
+CLOSE = "scores that differ, and are the same number as a DOUBLE: 1"
+
+
+def close(scores: pa.Array) -> pa.Table:
+    """A list whose better item has the higher id, so that a tie would put it second."""
+    return pa.table({"query_id": ["q", "q"], "item_id": ["b", "a"], "score": scores})
+
+
+ONE = {"query_id": ["q"], "item_id": ["b"], "grade": [1]}
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None:
+    for scores, refuses in (
+        ([BIG + 1, BIG], True),
+        ([-BIG, -BIG - 1], True),
+        ([BIG + 2, BIG], False),
+        ([BIG, BIG - 1], False),
+        ([BIG + 1, BIG + 1], False),  # a real tie
+    ):
+        lists, at = close(pa.array(scores, pa.int64())), servers.open(name)
+        if refuses:
+            with pytest.raises(sm.InputError, match=CLOSE):
+                sm.evaluate(lists, ONE, "mrr", connection=at)
+        else:
+            found = sm.evaluate(lists, ONE, "mrr", connection=at)
+            assert found["mrr"] == (0.5 if scores[0] == scores[1] else 1)
+
+
+def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
+    near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
+    with pytest.raises(sm.InputError, match=CLOSE) as refused:
+        sm.evaluate(close(pa.array(near, pa.decimal128(38, 20))), ONE, "mrr")
+    assert "row_number() over (partition by query_id order by score desc)" in str(refused.value)
+    fine = pa.array([Decimal("1.02"), Decimal("1.01")], pa.decimal128(38, 20))
+    assert sm.evaluate(close(fine), ONE, "mrr")["mrr"] == 1
+    huge = (
+        "select 'q' as query_id, item as item_id, "
+        "10000000000000000000000::hugeint + place as score "
+        "from (values ('b', 2), ('a', 1)) as items(item, place)"
+    )
+    with duckdb.connect() as at, pytest.raises(sm.InputError, match=CLOSE):
+        sm.evaluate(huge, ONE, "mrr", connection=at)
+    (tmp_path / "lists.csv").write_text(f"query_id,item_id,score\nq,b,{BIG + 1}\nq,a,{BIG}\n")
+    for options in ({}, {"duplicate_rankings": "best_score"}):
+        with pytest.raises(sm.InputError, match=CLOSE):
+            sm.evaluate(str(tmp_path / "lists.csv"), ONE, "mrr", **options)
+    (tmp_path / "lists.csv").write_text("query_id,item_id,score\nq,b,2e300\nq,a,1e300\n")
+    assert sm.evaluate(str(tmp_path / "lists.csv"), ONE, "mrr")["mrr"] == 1
+
+
+def test_lower_precision_that_was_asked_for_is_given() -> None:
+    lists = close(pa.array([BIG + 1, BIG], pa.int64()))
+    assert sm.evaluate(lists, ONE, "mrr", score_precision="float32")["mrr"] == 0.5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database
@@ -11,7 +11,8 @@ from sqlmetrics.inputs.held import arrow_of
 from sqlmetrics.inputs.lists import listed
 from sqlmetrics.inputs.relation import Relation, Tables, shown, typed
 from sqlmetrics.inputs.sources import relation_of
-from sqlmetrics.source import RankingColumns, Source
+from sqlmetrics.scores import problems
+from sqlmetrics.source import RankingColumns, Rankings, Source
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import source_text
 from sqlmetrics.template import identifier
@@ -30,6 +31,8 @@ READ_AS = {
 def opened(spec: Spec, engine: Database) -> Tables:
     """The tables of a spec, readable by the engine."""
     rankings = _relation(spec.rankings, "rankings", engine)
+    if spec.options["score_precision"] == "double" and _is_loaded(spec.rankings, engine):
+        _check_scores(spec.rankings)
     return Tables(
         rankings,
         _relation(spec.labels, "labels", engine) if spec.labels else rankings,
@@ -40,7 +43,7 @@ def opened(spec: Spec, engine: Database) -> Tables:
 
 
 def _relation(source: Source, role: str, engine: Database) -> Relation:
-    if engine.translation.changes and source.relation is None and source.sql is None:
+    if _is_loaded(source, engine):
         return _loaded(source, role, engine)
     if source.data is not None:
         data = arrow_of(source.data, role, source.columns)
@@ -49,6 +52,23 @@ def _relation(source: Source, role: str, engine: Database) -> Relation:
     else:
         relation = relation_of(source, role)
     return listed(relation, source.columns, _types(relation, engine))
+
+
+def _is_loaded(source: Source, engine: Database) -> bool:
+    """Whether its rows are brought to another database."""
+    return engine.translation.changes and source.relation is None and source.sql is None
+
+
+def _check_scores(source: Rankings) -> None:
+    """Raise InputError if scores differ that are loaded as one number."""
+    with DuckDB() as reader:
+        relation = _relation(source, "rankings", reader)
+        named = source.columns.model_dump(exclude_none=True)
+        columns = named | {"score": source.columns.order} | dict(relation.columns)
+        if source.columns.rank is None and "rank" not in columns:
+            found = list(problems(columns, reader, source_text(relation, source.where or "")))
+            if found:
+                raise InputError(found)
 
 
 def source_relation(source: Source, role: str, engine: Database) -> Relation:
@@ -68,9 +88,9 @@ def _loaded(source: Source, role: str, engine: Database) -> Relation:
     with DuckDB() as reader:
         relation = _relation(source, role, reader)
         text = source_text(relation)
-        there = {name.casefold() for name in reader.columns(text)}
+        there = {name.casefold(): kind for name, kind in reader.columns(text).items()}
         read = [
-            f"cast({identifier(name)} as {kind}) as {identifier(name)}"
+            f"cast({_digits(name, there)} as {kind}) as {identifier(name)}"
             for name, kind in _read_as(source, relation, there)
         ]
         replaced = f" replace ({', '.join(read)})" if read else ""
@@ -78,7 +98,17 @@ def _loaded(source: Source, role: str, engine: Database) -> Relation:
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
 
 
-def _read_as(source: Source, relation: Relation, there: set[str]) -> Iterator[tuple[str, str]]:
+def _digits(name: str, there: Mapping[str, str]) -> str:
+    """A column that DuckDB reads as numbers; it would read 1_000 as 1000."""
+    column = identifier(name)
+    if there[name.casefold()] != "VARCHAR":
+        return column
+    return f"case when contains({column}, '_') then {column} || ' is no number' else {column} end"
+
+
+def _read_as(
+    source: Source, relation: Relation, there: Container[str]
+) -> Iterator[tuple[str, str]]:
     """The columns that must not be texts, and what they are read as."""
     columns, fixed = source.columns, dict(relation.columns)
     named = {role: getattr(columns, role, None) for role in READ_AS}
