@@ -17,11 +17,13 @@ from sqlmetrics.inputs.opened import opened
 from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
 from sqlmetrics.memory import buckets
+from sqlmetrics.notes import notes
 from sqlmetrics.offer import offered
 from sqlmetrics.physical import Offer
 from sqlmetrics.plan import Plan, tables_of
 from sqlmetrics.plan import plan as planned
 from sqlmetrics.result import Result, in_order, with_dates, with_hashes
+from sqlmetrics.rollup import ALL
 from sqlmetrics.source import is_separated
 from sqlmetrics.spec import Spec
 from sqlmetrics.translation import Translation
@@ -199,6 +201,7 @@ def asked(
         rankings=placed(rankings, "rankings")
         | {
             "where": where,
+            "grades": (grades or {}) if labels is None else {},
             "columns": {
                 "query": query,
                 "item": item,
@@ -292,14 +295,20 @@ def _evaluated(
     with carried_out(the_plan, tables, engine, check=check, per_query=per_query, how=how) as script:
         summary = engine.table(script.summary)
         rows = engine.table(script.per_query) if per_query else None
-        notes = checks.notes(script, engine)
-    notes += caveats(spec, the_plan.measures, summary.to_pylist())
+        found = summary.to_pylist()
+        numbers = [
+            (row["system"], row["metric"], row["k"], row["value"])
+            for row in found
+            if row["segment_name"] == ALL
+        ]
+        told = notes(the_plan, script, engine, numbers, check=check)
+    told += caveats(spec, the_plan.measures, found)
     hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
     return Result(
         spec=spec,
         measures=the_plan.measures,
         sql=script.text(engine.translation.text),
-        notes=tuple(notes),
+        notes=tuple(told),
         list_keys=the_plan.shape.keys,
         _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
         _per_query=None if rows is None else with_dates(rows),

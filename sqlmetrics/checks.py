@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from sqlmetrics import ids
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
@@ -19,6 +20,7 @@ from sqlmetrics.odd_days import odd_days
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
 from sqlmetrics.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.rules import GroupCheck, RowCheck, group_checks, row_checks
+from sqlmetrics.scores import problems as of_scores
 from sqlmetrics.screen import CLEAR, Screen, is_possible, screen
 from sqlmetrics.sql import Script, print_template, query, source_text, with_stages
 from sqlmetrics.template import identifier
@@ -42,9 +44,11 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
     look = _look(plan, engine, dict.fromkeys(presumed, CLEAR))
     kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
         look.missing_columns,
+        look.broken_ids,
         look.texts,
         look.merged_ids,
         look.bad_rows,
+        look.rounded_scores,
         look.empty_lists,
         look.unknown_baseline,
         look.bad_groups,
@@ -106,7 +110,7 @@ def validate(plan: Plan, engine: Database) -> None:
         InputError: With every column that is missing, or what the database says of types.
     """
     look = _look(plan, engine)
-    problems = [*look.missing_columns(), *look.wrong_types()]
+    problems = [*look.missing_columns(), *look.broken_ids(), *look.wrong_types()]
     if problems:
         raise InputError(problems)
     engine.try_out(query(plan))
@@ -148,6 +152,10 @@ class _Look:
                 elif name.casefold() in renamed:
                     what = f"there are two columns {name!r}, or they differ in case alone"
                     yield Problem(table, what, 1)
+
+    def broken_ids(self) -> Iterator[Problem]:
+        """Ids that are numbers with fractions."""
+        yield from ids.broken(self.plan, self.engine, self.sources)
 
     def wrong_types(self) -> Iterator[Problem]:
         """Columns of a type that can never be what they should be."""
@@ -207,16 +215,7 @@ class _Look:
 
     def merged_ids(self) -> Iterator[Problem]:
         """Columns whose collation takes different ids for equal."""
-        for table, relation in self.plan.shape.tables.items():
-            ids = ("query", "item") if relation.is_sql else ()
-            columns = self.plan.shape.columns[table]
-            for column in (columns[role] for role in ids if role in columns):
-                view = {"column": column, "source": self.sources[table]}
-                rows = self.engine.rows(print_template("checks/collation", view))
-                if rows:
-                    what = f"the collation of {column} takes different ids for equal"
-                    remedy = f'select {column} collate "binary" as {column} instead'
-                    yield Problem(table, what, len(rows), ("id", "equals"), rows, remedy)
+        yield from ids.merged(self.plan, self.engine, self.sources)
 
     def bad_rows(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
@@ -239,23 +238,42 @@ class _Look:
 
     def empty_lists(self) -> Iterator[Problem]:
         """Lists without an item, where it matters that they leave no row behind."""
-        shape, options = self.plan.shape, self.plan.spec.options
-        over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
-        needs_list = any("is_ranked" in OPTIONS["average_over"].choice(one).only for one in over)
-        as_missing = options["missing"] == "zero" and not needs_list
-        if as_missing and "metric_date" not in shape.keys:
-            return
-        relation = shape.at.rankings
-        item = identifier(shape.columns["rankings"]["item"])
-        source = source_text(replace(relation, lists=(), added=()))
-        for text, name in relation.lists:
-            if name != item:
-                continue
-            count = self.engine.rows(f"select count(*) from {source} where len({text}) = 0")[0][0]
+        lost = self._lost_lists()
+        relation = self.plan.shape.at.rankings
+        columns = self.plan.shape.columns["rankings"]
+        lists = [text for text, name in relation.lists if name == identifier(columns["item"])]
+        for text in lists if lost else ():
+            source = source_text(replace(relation, lists=(), added=()))
+            select = f"select count(*) from {source} where len({text}) = 0 and {lost}"
+            count = self.engine.rows(with_stages(self.plan.inputs, select))[0][0]
             if count:
                 what = f"lists without an item, which cannot be told from missing ones: {count:,}"
                 remedy = "give one row an item, or evaluate without dates, with missing=zero"
                 yield Problem("rankings", what, count, remedy=remedy)
+
+    def _lost_lists(self) -> str:
+        """The condition of an empty list that would count; empty where none does."""
+        shape, options = self.plan.shape, self.plan.spec.options
+        over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
+        flags = [OPTIONS["average_over"].choice(one).only for one in over]
+        needs_list = any("is_ranked" in only for only in flags)
+        if needs_list or options["missing"] != "zero" or "metric_date" in shape.keys:
+            return "true"
+        if () not in flags:
+            return ""
+        query = identifier(shape.columns["rankings"]["query"])
+        labelled = f"select query_id from {shape.names['labels']}"
+        return f"cast({query} as varchar) not in ({labelled})"
+
+    def rounded_scores(self) -> Iterator[Problem]:
+        """Scores that differ, and tie as DOUBLEs."""
+        if self.plan.spec.options["score_precision"] != "double":
+            return
+        screened = self._screen("rankings")
+        if screened in (None, CLEAR) or screened.far or not screened.rows:
+            yield from of_scores(
+                self.plan.shape.columns["rankings"], self.engine, self.sources["rankings"]
+            )
 
     def unknown_baseline(self) -> Iterator[Problem]:
         """A baseline that is no system of the rankings."""
@@ -325,7 +343,7 @@ class _Look:
         condition = rule.text(columns[rule.role], read)
         shown = ", ".join(identifier(name) for name in columns.values())
         select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
-        what = f"{columns[rule.role]} {rule.problem} in {_many(count, 'row')}"
+        what = f"{columns[rule.role]} {rule.problem} in {count:,} row{'s' * (count != 1)}"
         rows = self.engine.rows(select)
         place = list(columns).index(rule.role)
         texts = [row[place] for row in rows]
@@ -359,16 +377,3 @@ _WEIGHED = {
     "rankings": "choose missing=drop, or rank them in some system",
     "queries": "add them to the queries table",
 }
-
-
-def notes(script: Script, engine: Database) -> list[str]:
-    """Sentences about the input that are no errors, but that a reader should know."""
-    counts = "select coalesce(sum(1 - is_ranked), 0), count(*) from per_query"
-    unranked, total = engine.rows(script.over(counts))[0]
-    if unranked * 2 > total:
-        return [f"{unranked:,} of {total:,} labelled queries have no ranking"]
-    return []
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

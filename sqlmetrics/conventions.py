@@ -351,6 +351,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "queries with both",
                         only=("is_labelled", "is_ranked"),
                     ),
+                    Choice("either", "queries with a label, a ranking or both"),
                     Choice(
                         "relevant",
                         "queries with a relevant label",

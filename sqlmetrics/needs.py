@@ -11,7 +11,7 @@ from functools import partial
 
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.measure import Measure, word
-from sqlmetrics.option import Table
+from sqlmetrics.option import Choice, Table
 from sqlmetrics.rows import Rows
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column
@@ -147,8 +147,7 @@ class Needs:
     @property
     def counts_unlabelled(self) -> bool:
         """Whether queries without a label can be counted too."""
-        over = (self.spec.value(measure, "average_over") for measure in self.spec.measures)
-        return "rankings" in over
+        return any("is_labelled" not in self._over(one).only for one in self.spec.measures)
 
     def _final(self, measure: Measure) -> Final:
         bound = self.spec.bound(measure)
@@ -186,7 +185,7 @@ class Needs:
 
     def _counted(self, measure: Measure, value: str) -> str:
         """The value of a query that the mean runs over, NULL for another."""
-        over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
+        over = self._over(measure)
         if over.part:
             count = self._summed(part_named(measure, over.part))
             value = over.sql.format(count=count, value=value)
@@ -203,8 +202,12 @@ class Needs:
 
     def population(self, measure: Measure) -> list[str]:
         """The flags of the queries that a metric's mean runs over, where not all have them."""
-        over = OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
+        over = self._over(measure)
         return [flag for flag in over.only if flag != "is_labelled" or self.counts_unlabelled]
+
+    def _over(self, measure: Measure) -> Choice:
+        """Which queries a metric's mean runs over."""
+        return OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
 
     def _summed(self, measure: Measure) -> str:
         """Have a sum computed, and say how `per_query` refers to it."""

@@ -29,9 +29,9 @@ from sqlmetrics.stage import Column, Stage, equal
 from sqlmetrics.template import literal, variant
 from sqlmetrics.translation import Translation
 
-BUCKET, SCREENED, SUSPECTS = "bucket", "n_screened", "n_suspects"
+BUCKET, SCREENED, SUSPECTS, LISTS = "bucket", "n_screened", "n_suspects", "n_lists"
 """Columns of `per_query` where the plan looks for mistakes on the way: the number of a bucket of
-queries, how many rows it has, and how many mistakes there may be."""
+queries, how many rows and lists it has, and how many mistakes there may be."""
 
 
 @dataclass(frozen=True)
@@ -330,6 +330,7 @@ class _PerQuery:
                 Column(str(self.shape.bucket.number), BUCKET),
                 Column("(select n_rows from screened)", SCREENED),
                 Column("(select n_bad + n_gaps + n_alike from screened)", SUSPECTS),
+                Column("(select count(*) from listed)", LISTS),
             ]
         joins = {
             sums.name: equal(sums.name, evaluated, self._sum_keys(sums))

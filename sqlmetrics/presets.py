@@ -68,6 +68,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "ap_denominator": "min_k_r",
                 "ties": "input_order",
                 "no_relevant": "zero",
+                "average_over": "either",
             },
         ),
         "recommenders": Preset(

@@ -707,8 +707,8 @@ class Asked:
         no_relevant: What an undefined value becomes: skip, zero, nan or one. A metric
             for which that makes no sense has skip.
         average: macro or micro.
-        average_over: labels, rankings, common, relevant, common_relevant, hits or
-            relevant_shown.
+        average_over: labels, rankings, common, either, relevant, common_relevant, hits
+            or relevant_shown.
         rounding: none, 2, 4 or floor2, for a query's value.
         ties: average, or the rule that holds for all.
         count: Whether its summary is a total, not a mean.
@@ -968,7 +968,7 @@ def _population(world: World, asked: Sequence[Asked]) -> list[Key]:
         days |= set(world.graded)
     keys = {(date, system, query) for date, query in days for system in systems}
     labelled = {key for key in keys if world.labels(key) is not None}
-    if any(one.average_over == "rankings" for one in asked):
+    if any(one.average_over in ("rankings", "either") for one in asked):
         labelled |= set(world.lists)
     return sorted(labelled, key=str)
 
@@ -1051,6 +1051,7 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
         "relevant_shown": is_labelled,
         "rankings": is_ranked,
         "common": is_labelled and is_ranked,
+        "either": is_labelled or is_ranked,
         "common_relevant": is_labelled and is_ranked,
     }[average_over]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.option import Table
 from sqlmetrics.plan import Plan
-from sqlmetrics.shape import segment
+from sqlmetrics.shape import segment, worth
 from sqlmetrics.stage import equal
-from sqlmetrics.template import identifier, literal, number
+from sqlmetrics.template import identifier, number
 
 LARGEST = 1.7976931348623157e308
 LARGEST_FLOAT32 = 3.4028234e38
@@ -26,6 +26,7 @@ class RowCheck:
         problem: What is wrong with the rows that meet it.
         remedy: What to do.
         wanted: What no column can break that has this type already: `number`, `date`.
+        number: How a {value} is read as a number.
     """
 
     role: str
@@ -33,6 +34,7 @@ class RowCheck:
     problem: str
     remedy: str
     wanted: str = ""
+    number: str = "try_cast({value} as double)"
 
     def text(self, name: str, read: str = "{column}") -> str:
         """The condition for a column; `read` is how it is read before it is a number."""
@@ -40,7 +42,7 @@ class RowCheck:
         value = read.format(column=column)
         return self.condition.format(
             column=column,
-            number=f"try_cast({value} as double)",
+            number=self.number.format(value=value),
             date=f"try_cast({value} as date)",
             text=f"cast({column} as varchar)",
         )
@@ -105,6 +107,12 @@ _WEIGHTS = (
 _GRADES = (
     _unreadable("grade"),
     _outside("grade", _FINITE, "is NaN or infinite", "give it a finite grade"),
+)
+_UNMAPPED = RowCheck(
+    "grade",
+    "{column} is not null and {number} is null",
+    "has no number in grades",
+    "add it to grades",
 )
 _NEGATIVE = _outside(
     "grade",
@@ -187,8 +195,20 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
 
 def row_checks(plan: Plan, table: str) -> list[RowCheck]:
     """The conditions for the columns that a table has."""
-    rows = [*ROW_CHECKS[table], *_SPECIAL[table](plan)]
+    rows = [*ROW_CHECKS[table], *_grouped_digits(plan, table), *_SPECIAL[table](plan)]
     return [row for row in rows if row.role in plan.shape.columns[table]]
+
+
+def _grouped_digits(plan: Plan, table: str) -> Iterator[RowCheck]:
+    """Texts like `1_000`, which DuckDB alone takes for a number."""
+    if plan.shape.at.translation.changes:
+        return
+    mapped = {"grade"} if plan.spec.truth.grades else set()
+    numbers = [row.role for row in ROW_CHECKS[table] if row.wanted == "number"]
+    for role in [*numbers, *(["grade"] if table == "labels" else [])]:
+        if role not in mapped:
+            grouped = "typeof({column}) = 'VARCHAR' and contains({text}, '_')"
+            yield RowCheck(role, grouped, "has a _ in it", "write it in digits alone", "number")
 
 
 def _score_checks(plan: Plan) -> Iterator[RowCheck]:
@@ -199,17 +219,17 @@ def _score_checks(plan: Plan) -> Iterator[RowCheck]:
 
 
 def _grade_checks(plan: Plan) -> Iterator[RowCheck]:
+    """What is asked of grades: of the numbers that texts stand for as of others."""
     grades = plan.spec.truth.grades
-    if grades:
-        known = ", ".join(literal(text) for text in grades)
-        has_none = f"{{column}} is not null and {{text}} not in ({known})"
-        yield RowCheck("grade", has_none, "has no number in grades", "add it to grades")
-        for most in _max_grades(plan):
-            high = [literal(text) for text, grade in grades.items() if grade > most]
-            if high:
-                yield RowCheck("grade", f"{{text}} in ({', '.join(high)})", *_above(most))
+    if not grades:
+        yield from (*_GRADES, *_grades_outside(plan))
         return
-    yield from _GRADES
+    value = worth("cast({value} as varchar)", grades, braces=True)
+    for row in (_UNMAPPED, *_grades_outside(plan)):
+        yield replace(row, number=value)
+
+
+def _grades_outside(plan: Plan) -> Iterator[RowCheck]:
     if plan.spec.options["negative_grades"] == "error":
         yield _NEGATIVE
     yield from _gain_checks(plan)

@@ -17,6 +17,7 @@ from sqlmetrics.errors import InputError
 from sqlmetrics.memory import parts
 from sqlmetrics.plan import Plan
 from sqlmetrics.rules import RowCheck, row_checks
+from sqlmetrics.scores import rounded
 from sqlmetrics.sql import print_template, source_text
 from sqlmetrics.stage import Column
 from sqlmetrics.template import identifier, literal
@@ -43,6 +44,7 @@ class Screen:
         bad: How many meet a condition that no row may meet.
         gaps: How many lists may not be ranked 1, 2, ... n: all that are not, and those of
             more than `clues.LONGEST` items.
+        far: How many have a score that a DOUBLE may have rounded.
         alike: The lists in which two items have the same 32 bits of hash: all that have an
             item twice, and one in four billion pairs that are not equal.
     """
@@ -50,6 +52,7 @@ class Screen:
     rows: int = 0
     bad: int = 0
     gaps: int = 0
+    far: int = 0
     alike: tuple[tuple[str, ...], ...] = ()
 
     def __add__(self, other: Screen) -> Screen:
@@ -57,6 +60,7 @@ class Screen:
             self.rows + other.rows,
             self.bad + other.bad,
             self.gaps + other.gaps,
+            self.far + other.far,
             self.alike + other.alike,
         )
 
@@ -120,20 +124,30 @@ def _bad(plan: Plan, table: str, there: Mapping[str, str]) -> str:
 def screen(plan: Plan, engine: Database, table: str) -> Screen:
     """Look through a table, in as many parts as fit into memory."""
     there = parts(plan, engine, BYTES, table)
-    bad = _bad(plan, table, _types(plan, engine, table))
-    found = (engine.rows(_text(plan, table, bad, one))[0] for one in there)
+    types = _types(plan, engine, table)
+    bad, far = _bad(plan, table, types), _far(plan, table, types)
+    found = (engine.rows(_text(plan, table, bad, far, one))[0] for one in there)
     screens = (
-        Screen(rows, n_bad, n_gaps, tuple(map(tuple, alike or ())))
-        for rows, n_bad, n_gaps, alike in found
+        Screen(rows, n_bad, n_gaps, n_far, tuple(map(tuple, alike or ())))
+        for rows, n_bad, n_gaps, n_far, alike in found
     )
     return sum(screens, Screen())
 
 
-def _text(plan: Plan, table: str, bad: str, bucket: Bucket) -> str:
+def _far(plan: Plan, table: str, types: Mapping[str, str]) -> str:
+    """The condition of a score that a DOUBLE may have rounded, empty if there is none."""
+    name = plan.shape.columns[table].get("score")
+    found = rounded(name, types.get("score", "")) if name else None
+    return found.beyond if found else ""
+
+
+def _text(plan: Plan, table: str, bad: str, far: str, bucket: Bucket) -> str:
     shape = plan.shape
+    beyond = [Column(f"count(*) filter (where {far})", "n_far")] if far else []
     view = {
         "keys": list(_keys(shape.columns[table])),
-        "columns": list(_clues(shape.columns[table], bad)),
+        "columns": [*_clues(shape.columns[table], bad), *beyond],
+        "far": bool(far),
         "source": source_text(shape.tables[table], bucket.of(table, shape.where[table])),
         "lists": "lists",
         "keyed": True,

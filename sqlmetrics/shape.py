@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
@@ -34,6 +34,23 @@ _ITEM_FACTS = {
 def segment(name: str) -> str:
     """The column of a segment in the stages; no user's name can clash with ours."""
     return identifier(f"by_{name}")
+
+
+def worth(text: str, grades: Mapping[str, float], *, braces: bool = False) -> str:
+    """The number that a grade's text stands for, NULL for a text without one.
+
+    Args:
+        text: The expression of the text.
+        grades: Text -> number.
+        braces: Whether the whole is a format, in which the texts' own braces are doubled.
+
+    >>> worth("grade", {"good": 2, "bad": 0})
+    "case grade when 'good' then 2e0 when 'bad' then 0e0 end"
+    """
+    whens = " ".join(f"when {literal(one)} then {double(n)}" for one, n in grades.items())
+    if braces:
+        whens = whens.replace("{", "{{").replace("}", "}}")
+    return f"case {text} {whens} end"
 
 
 @dataclass(frozen=True)
@@ -342,9 +359,7 @@ class Shape:
         """A grade as a number: texts by their map, negative ones by their policy."""
         grade = f"cast({column} as double)"
         if self.spec.truth.grades:
-            pairs = self.spec.truth.grades.items()
-            whens = " ".join(f"when {literal(text)} then {double(n)}" for text, n in pairs)
-            grade = f"case cast({column} as varchar) {whens} end"
+            grade = worth(f"cast({column} as varchar)", self.spec.truth.grades)
         return self._policy("negative_grades").format(grade=grade)
 
     def _policy(self, option: str) -> str:

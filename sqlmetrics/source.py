@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -17,6 +17,10 @@ def beside(spec: str | Path, file: str) -> str:
         return file
     folder = "/" if file.endswith("/") else ""  # which a Path would lose
     return f"{Path(spec).parent / file}{folder}"
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""A number that can be a grade."""
 
 
 class Model(BaseModel):
@@ -172,9 +176,11 @@ class Rankings(Source):
     Attributes:
         lists: Whether a row holds a list of items, for SQL that is made without a look at
             the table; `evaluate` sees it by the type of the item column.
+        grades: The numbers of grades that are texts, where the labels stand in the rankings.
     """
 
     columns: RankingColumns = RankingColumns()
+    grades: Mapping[str, Finite] = {}
     lists: bool = False
 
 
@@ -187,7 +193,7 @@ class Labels(Source):
     """
 
     columns: LabelColumns = LabelColumns()
-    grades: Mapping[str, float] = {}
+    grades: Mapping[str, Finite] = {}
     lists: bool = False
 
 

@@ -130,7 +130,7 @@ class Spec(Model):
         columns = own.columns.model_dump(include={"query", "item", "grade", "date"})
         keys = ("relation", "sql", "file", "data", "where", "separator", "decimal")
         place = {key: getattr(own, key) for key in keys}
-        return Labels(columns=LabelColumns(**columns), **place)
+        return Labels(columns=LabelColumns(**columns), grades=own.grades, **place)
 
     @cached_property
     def options(self) -> Mapping[str, Value]:
@@ -287,6 +287,8 @@ class Spec(Model):
             problems.append(
                 "give labels, or the column of grades that the rankings have; one of both"
             )
+        if self.rankings.grades and self.rankings.columns.grade is None:
+            problems.append("rankings.grades: the rankings have no column of grades")
         columns: dict[str, Measure] = {}
         for measure in self.measures:
             problems += self.unfit(measure)
@@ -411,6 +413,7 @@ def _unknown_key(places: list[Any], key: object) -> str:
 _SENTENCES = {
     "missing": "is missing",
     "too_short": "is empty; name at least one, like ndcg@10",
+    "finite_number": "must be a finite number, given {given!r}",
     "tuple_type": "must be a list, given {given!r}",
     "string_type": "must be a text, given {given!r}",
     "model_type": "must be keys and values, like {{file: runs.parquet}}, given {given!r}",

@@ -12,7 +12,7 @@ from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.dialect import KEPT
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.physical import PORTABLE
-from sqlmetrics.plan import Plan
+from sqlmetrics.plan import BUCKET, LISTS, Plan
 from sqlmetrics.stage import Stage
 from sqlmetrics.template import environment, finished, lines, literal
 
@@ -25,6 +25,7 @@ class Script:
         keep: Computes `per_query` once and keeps it; empty where nothing can be kept.
         more: Adds other buckets of queries to it.
         copies: Write each bucket to a file, from which it is then kept.
+        lists: Counts the lists there are, where that is known from what was kept.
         per_query: Reads the per-query table from what was kept; empty where nobody asks.
         summary: Computes the summary from what was kept.
         drop: Removes what was kept.
@@ -38,6 +39,7 @@ class Script:
     stages: tuple[Stage, ...]
     more: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
+    lists: str = ""
 
     def __str__(self) -> str:
         return self.text(str)
@@ -105,7 +107,14 @@ def script(
         drop=f"{dialect.drop} {table}",
         stages=(kept,),
         more=tuple(f"insert into {table}\n{other}" for other in others),
+        lists=_lists(table) if plan.physical.suspects else "",
     )
+
+
+def _lists(table: str) -> str:
+    """How many lists there are, with and without labels."""
+    each = f"select distinct {BUCKET}, {LISTS} from {table}"
+    return f"select coalesce(sum({LISTS}), 0) from ({each}) as buckets"
 
 
 def _kept(plan: Plan) -> str:

@@ -516,7 +516,10 @@ def test_the_sql_alone(shop: Path) -> None:
         (["sample", "search.yml", "--size", "3", "--by", "contry"], "unknown column 'contry'"),
         (["sheet", "titles.yml"], "items: unknown column 'titel'; did you mean 'title'?"),
         (["estimate", "search.yml", "labels.csv"], "unknown column"),
-        (["estimate", "search.yml", "sample.csv"], "2 of 3 sampled queries have no label"),
+        (
+            ["estimate", "search.yml", "sample.csv", "-m", "dcg@3"],
+            "2 of 3 sampled queries have no label",
+        ),
         (["estimate", "search.yml", "sample.csv", "--by", "x"], "unknown stratum column 'x'"),
         (["estimate", "search.yml", "sample.csv", "--level", "95"], "level must be above 0"),
     ],
@@ -551,6 +554,8 @@ def test_estimates_by_hand(shop: Path) -> None:
         "s.csv",
         "--labels",
         "new.csv",
+        "-m",
+        "dcg@10",
         "--by",
         "country",
         "-o",
@@ -578,7 +583,7 @@ def test_estimates_by_hand(shop: Path) -> None:
 def test_a_query_left_ungraded(shop: Path) -> None:
     sqlmetrics("sample", "search.yml", "--size", "3", "--out", "s.csv", folder=shop)
     (shop / "new.csv").write_text("query_id,item_id,grade\nq1,a,1\nq2,a,0\n")
-    line = ["estimate", "search.yml", "s.csv", "--labels", "new.csv"]
+    line = ["estimate", "search.yml", "s.csv", "--labels", "new.csv", "-m", "dcg@10"]
     assert (
         "1 of 3 sampled queries have no label, like 'q3'"
         in sqlmetrics(*line, folder=shop, expect=2).stderr

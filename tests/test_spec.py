@@ -52,7 +52,10 @@ REFUSED = {
     "role": ({"rankings": RANKINGS | {"columns": {"qurey": "q"}}}, "did you mean 'query'?"),
     "role, where": ({"rankings": RANKINGS | {"columns": {"qurey": "q"}}}, "rankings.columns"),
     "role of the other": ({"labels": LABELS | {"columns": {"score": "s"}}}, "labels.columns"),
-    "no key for data": ({"rankings": {"relaton": "r"}}, "known: columns, file, lists, relation"),
+    "no key for data": (
+        {"rankings": {"relaton": "r"}},
+        "known: columns, file, grades, lists, relation",
+    ),
     "preset": ({"preset": "trec_evl"}, "unknown preset 'trec_evl'; did you mean 'trec_eval'?"),
     "option": ({"conventions": {"gian": "exp"}}, "unknown option 'gian'; did you mean 'gain'?"),
     "value": ({"conventions": {"gain": "expo"}}, "value for gain 'expo'; did you mean 'exp'?"),

@@ -176,6 +176,8 @@ def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
 def grade_number(text: str) -> float:
     """The number that a grade's text stands for."""
     try:
+        if "_" in text:  # Python reads 1_000
+            raise ValueError
         return float(text)
     except ValueError:
         raise SpecError(f"--grades takes TEXT=NUMBER, given {text!r} for the number") from None

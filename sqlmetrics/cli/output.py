@@ -120,6 +120,8 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
     """Write a result: its summary, or its per-query table."""
     from sqlmetrics import report
 
+    for note in result.notes if output not in ("table", "markdown") else ():
+        click.echo(f"note: {note}", err=True)
     texts = {
         "table": lambda: report.text(result, per_query=per_query),
         "markdown": lambda: report.markdown(result, per_query=per_query),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sqlmetrics.days import Days
     from sqlmetrics.engines.translated import Database
     from sqlmetrics.jobs.destination import Destination
+    from sqlmetrics.jobs.run import Written
     from sqlmetrics.spec import Spec
 
 
@@ -87,20 +88,26 @@ def run(
             written = write(
                 the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
             )
-            named = targets(the_spec)
-            for table, rows in written.rows.items():
-                what = f"{many(rows, 'row')} of {the_spec.title}" + _told(written.days)
-                click.echo(f"{named[table]}: {what}", err=True)
-        if publish is not None:
+            _report(the_spec, written)
+        if to is not None:
+            version = to.version or None
             copied = published(
-                the_spec,
-                engine,
-                publish,
-                storage_version=storage_version,
-                full_refresh=full_refresh,
+                the_spec, engine, to.place, storage_version=version, full_refresh=full_refresh
             )
             for place in copied:
                 click.echo(f"published {place}", err=True)
+
+
+def _report(spec: Spec, written: Written) -> None:
+    """What a run wrote, and what should be known of its input."""
+    from sqlmetrics.jobs.tables import targets
+
+    for note in written.notes:
+        click.echo(f"note: {note}", err=True)
+    named = targets(spec)
+    days = f", {written.days}" if written.days else ""
+    for table, rows in written.rows.items():
+        click.echo(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}", err=True)
 
 
 def _destination(place: str | None, version: str | None) -> Destination | None:
@@ -144,10 +151,6 @@ def _parts(
     if not found:
         click.echo(f"no day of {spec.title} is missing", err=True)
     return found
-
-
-def _told(days: Days | None) -> str:
-    return f", {days}" if days else ""
 
 
 def _print(spec: Spec, days: Days | None, dialect: str) -> None:

@@ -72,9 +72,17 @@ def sample(
 @click.argument("spec", type=click.Path())
 @click.argument("sample", type=click.Path())
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, help="Like dcg@10, instead of SPEC's metrics."
+)
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)
+@click.option(
+    "--complete-labels",
+    is_flag=True,
+    help="The sampled queries have all their labels: estimate ndcg, recall and the like too.",
+)
 @place_options
 @output_options(FORMATS)
 @error_options
@@ -83,9 +91,11 @@ def estimate(
     spec: str,
     sample: str,
     labels: str | None,
+    metrics: tuple[str, ...],
     by: tuple[str, ...],
     level: float,
     ungraded: str,
+    complete_labels: bool,
     location: Location,
     output: str | None,
     out: str | None,
@@ -93,7 +103,7 @@ def estimate(
     """Estimate the means of SPEC's metrics over all queries from a graded SAMPLE.
 
     \b
-    sqlmetrics estimate search.yml sample.csv --labels checkup.csv
+    sqlmetrics estimate search.yml sample.csv --labels checkup.csv -m dcg@10
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.sampling import checkup
     from sqlmetrics.sampling.sample import Sample
@@ -101,9 +111,18 @@ def estimate(
 
     form = format_of(output, out, FORMATS)
     asked, drawn = Spec.read(spec), Sample.read(sample)
+    asked = asked.having(metrics=metrics) if metrics else asked
     with location.reading(asked) as engine:
         asked = _with_labels(asked, labels, engine)
-        found = checkup.estimate(asked, engine, drawn, by=by, level=level, ungraded=ungraded)
+        found = checkup.estimate(
+            asked,
+            engine,
+            drawn,
+            by=by,
+            level=level,
+            ungraded=ungraded,
+            complete=complete_labels,
+        )
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     write(_text(found, form) + "\n", out)

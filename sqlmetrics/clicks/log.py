@@ -22,7 +22,7 @@ from sqlmetrics.clicks.source import (
 )
 from sqlmetrics.days import Days
 from sqlmetrics.errors import SpecError
-from sqlmetrics.source import Model, Source, condition
+from sqlmetrics.source import Finite, Model, Source, condition
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -105,7 +105,7 @@ class ClickLabels(Model):
             `evaluation` beside it.
     """
 
-    grades: Mapping[str, float] = {CLICK: 1.0}
+    grades: Mapping[str, Annotated[Finite, Field(ge=0)]] = {CLICK: 1.0}
     pool: Literal["impression", "query_item"] = "impression"
     rate: Literal["ctr", "coec", "purchase_rate"] = "ctr"
     prior: float = Field(default=0.0, ge=0, allow_inf_nan=False)

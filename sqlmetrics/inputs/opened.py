@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database
@@ -12,7 +12,8 @@ from sqlmetrics.inputs.lists import listed
 from sqlmetrics.inputs.relation import Relation, Tables, shown, typed
 from sqlmetrics.inputs.sources import relation_of
 from sqlmetrics.problem import EXAMPLES, Problem, remedy_for
-from sqlmetrics.source import RankingColumns, Source
+from sqlmetrics.scores import problems
+from sqlmetrics.source import RankingColumns, Rankings, Source
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import source_text
 from sqlmetrics.template import identifier
@@ -31,6 +32,8 @@ READ_AS = {
 def opened(spec: Spec, engine: Database) -> Tables:
     """The tables of a spec, readable by the engine."""
     rankings = _relation(spec.rankings, "rankings", engine)
+    if spec.options["score_precision"] == "double" and _is_loaded(spec.rankings, engine):
+        _check_scores(spec.rankings)
     return Tables(
         rankings,
         _relation(spec.labels, "labels", engine) if spec.labels else rankings,
@@ -41,7 +44,7 @@ def opened(spec: Spec, engine: Database) -> Tables:
 
 
 def _relation(source: Source, role: str, engine: Database) -> Relation:
-    if engine.translation.changes and source.relation is None and source.sql is None:
+    if _is_loaded(source, engine):
         return _loaded(source, role, engine)
     if source.data is not None:
         data = arrow_of(source.data, role, source.columns)
@@ -50,6 +53,23 @@ def _relation(source: Source, role: str, engine: Database) -> Relation:
     else:
         relation = relation_of(source, role)
     return listed(relation, source.columns, _types(relation, engine))
+
+
+def _is_loaded(source: Source, engine: Database) -> bool:
+    """Whether its rows are brought to another database."""
+    return engine.translation.changes and source.relation is None and source.sql is None
+
+
+def _check_scores(source: Rankings) -> None:
+    """Raise InputError if scores differ that are loaded as one number."""
+    with DuckDB() as reader:
+        relation = _relation(source, "rankings", reader)
+        named = source.columns.model_dump(exclude_none=True)
+        columns = named | {"score": source.columns.order} | dict(relation.columns)
+        if source.columns.rank is None and "rank" not in columns:
+            found = list(problems(columns, reader, source_text(relation, source.where or "")))
+            if found:
+                raise InputError(found)
 
 
 def source_relation(source: Source, role: str, engine: Database) -> Relation:
@@ -69,14 +89,18 @@ def _loaded(source: Source, role: str, engine: Database) -> Relation:
     with DuckDB() as reader:
         relation = _relation(source, role, reader)
         text = source_text(relation)
-        there = {name.casefold() for name in _columns(relation, role, text, reader)}
+        columns = _columns(relation, role, text, reader)
+        there = {name.casefold(): kind for name, kind in columns.items()}
         kinds = dict(_read_as(source, relation, there))
-        read = [f"cast({identifier(n)} as {k}) as {identifier(n)}" for n, k in kinds.items()]
+        cells = {name: _digits(name, there) for name in kinds}
+        read = [f"cast({cells[n]} as {k}) as {identifier(n)}" for n, k in kinds.items()]
         replaced = f" replace ({', '.join(read)})" if read else ""
         try:
             data = reader.table(f"select *{replaced} from {text}")
         except InputError as error:
-            raise InputError(_unreadable(relation, role, kinds, reader) or error.problems) from None
+            raise InputError(
+                _unreadable(relation, role, kinds, cells, reader) or error.problems
+            ) from None
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
 
 
@@ -89,13 +113,18 @@ def _columns(relation: Relation, role: str, text: str, reader: DuckDB) -> Mappin
 
 
 def _unreadable(
-    relation: Relation, role: str, kinds: Mapping[str, str], reader: DuckDB
+    relation: Relation,
+    role: str,
+    kinds: Mapping[str, str],
+    cells: Mapping[str, str],
+    reader: DuckDB,
 ) -> list[Problem]:
     """The columns with values that are not what they are wanted as."""
     problems, text = [], source_text(relation)
     for name, kind in kinds.items():
         column = identifier(name)
-        wrong = f"from {text} where {column} is not null and try_cast({column} as {kind}) is null"
+        is_wrong = f"{column} is not null and try_cast({cells[name]} as {kind}) is null"
+        wrong = f"from {text} where {is_wrong}"
         count = reader.rows(f"select count(*) {wrong}")[0][0]
         if count:
             wanted = "date" if kind == "date" else "number"
@@ -107,7 +136,17 @@ def _unreadable(
     return problems
 
 
-def _read_as(source: Source, relation: Relation, there: set[str]) -> Iterator[tuple[str, str]]:
+def _digits(name: str, there: Mapping[str, str]) -> str:
+    """A column that DuckDB reads as numbers; it would read 1_000 as 1000."""
+    column = identifier(name)
+    if there[name.casefold()] != "VARCHAR":
+        return column
+    return f"case when contains({column}, '_') then {column} || ' is no number' else {column} end"
+
+
+def _read_as(
+    source: Source, relation: Relation, there: Container[str]
+) -> Iterator[tuple[str, str]]:
     """The columns that must not be texts, and what they are read as."""
     columns, fixed = source.columns, dict(relation.columns)
     named = {role: getattr(columns, role, None) for role in READ_AS}

@@ -29,6 +29,7 @@ from sqlmetrics.jobs.missing import day_of
 from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import prepared, targets
 from sqlmetrics.jobs.views import make_views, view_statements
+from sqlmetrics.notes import notes
 from sqlmetrics.plan import plan as planned
 from sqlmetrics.rollup import NO_DATE
 from sqlmetrics.spec import Spec
@@ -49,11 +50,13 @@ class Written:
         run_id: The run.
         days: Which days were replaced; None for all that the spec had.
         rows: Table -> the rows that now stand for these days.
+        notes: Sentences about the input that a reader should know.
     """
 
     run_id: str
     days: Days | None
     rows: dict[str, int]
+    notes: tuple[str, ...] = ()
 
 
 def write(
@@ -114,12 +117,17 @@ class _Job:
     def __post_init__(self) -> None:
         self.run_id = str(uuid.uuid4())
         self._begun = time.monotonic()
+        self._notes: list[str] = []
 
     def done(self, *, check: bool, how: Execution) -> Written:
         """Evaluate, lock, replace."""
-        with _evaluated(self._asked, self.engine, self.days, check=check, how=how) as per_query:
+        with ExitStack() as evaluation:
+            per_query, self._notes = evaluation.enter_context(
+                _evaluated(self._asked, self.engine, self.days, check=check, how=how)
+            )
             days = self._replaced_days()
             job = self._replacement(days)
+            message = "; ".join(self._notes)[:MESSAGE]
             with self.engine.alone(targets(self.spec)["facts"]):
                 for statement in prepared(self.spec, self.engine):
                     self.engine.execute(statement)
@@ -132,12 +140,12 @@ class _Job:
                     for statement in () if job.at.dialect.by_day else job.statements(per_query):
                         self.engine.execute(statement)
                     rows = self._counts(job)
-                    self.engine.execute(self._logged(job, days, rows, "replaced", ""))
+                    self.engine.execute(self._logged(job, days, rows, "replaced", message))
                     if job.at.dialect.undoes_views:
                         make_views(self.spec, self.engine, views)
                 if not job.at.dialect.undoes_views:
                     make_views(self.spec, self.engine, views)
-        return Written(self.run_id, days, rows)
+        return Written(self.run_id, days, rows, tuple(self._notes))
 
     def log_failure(self, error: SqlmetricsError) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
@@ -224,11 +232,11 @@ class _Job:
 @contextmanager
 def _evaluated(
     spec: Spec, engine: Database, days: Days | None, *, check: bool, how: Execution
-) -> Iterator[str]:
-    """The query of the per-query table, while it and the new rows are there."""
+) -> Iterator[tuple[str, list[str]]]:
+    """The query of the per-query table, with notes, while it and the new rows are there."""
     if spec.clicks is None:
-        with _lists(spec, engine, days, check=check, how=how) as per_query:
-            yield per_query
+        with _lists(spec, engine, days, check=check, how=how) as lists:
+            yield lists
         return
     asked = [online(text) for text in spec.online]
     with ExitStack() as made:
@@ -237,7 +245,7 @@ def _evaluated(
         if asked:
             made.enter_context(table(engine, NEW_ONLINE, sums(log.tables, asked, spec)))
         if not spec.metrics:
-            yield ""
+            yield "", []
             return
         made.enter_context(log.views())
         yield made.enter_context(_lists(spec, engine, None, check=check, how=how))
@@ -246,7 +254,7 @@ def _evaluated(
 @contextmanager
 def _lists(
     spec: Spec, engine: Database, days: Days | None, *, check: bool, how: Execution
-) -> Iterator[str]:
+) -> Iterator[tuple[str, list[str]]]:
     dated = spec.rankings.columns.date is not None
     tables = replace(opened(spec, engine), ends=days.ends if days and dated else None)
     the_plan = planned(spec, tables)
@@ -255,4 +263,6 @@ def _lists(
         carried_out(the_plan, tables, engine, check=check, per_query=True, how=how) as script,
         table(engine, NEW_FACTS, script.summary),
     ):
-        yield script.per_query
+        select = f"select system, metric, k, value from {NEW_FACTS} where segment_name = 'all'"
+        numbers = engine.rows(select)
+        yield script.per_query, notes(the_plan, script, engine, numbers, check=check)

@@ -16,7 +16,7 @@ from sqlmetrics.inputs.opened import opened
 from sqlmetrics.labelling import shown
 from sqlmetrics.plan import Plan, plan
 from sqlmetrics.result import Result
-from sqlmetrics.sampling import survey
+from sqlmetrics.sampling import reach, survey
 from sqlmetrics.sampling.sample import WEIGHT, Sample
 from sqlmetrics.sampling.survey import Estimate, Stratum
 from sqlmetrics.spec import Spec
@@ -70,6 +70,7 @@ def estimate(
     by: Sequence[str] = (),
     level: float = 0.95,
     ungraded: str = "error",
+    complete: bool = False,
 ) -> Checkup:
     """The mean of each metric over all queries, for each system, from a graded sample.
 
@@ -83,13 +84,18 @@ def estimate(
         by: Columns of the strata for whose values there are means too, like `country`.
         level: The coverage of the intervals, above 0 and below 1.
         ungraded: One of UNGRADED.
+        complete: Whether the sampled queries have all their labels, not only those of the
+            items that are shown; NDCG, recall and the like need them.
 
     Raises:
-        SpecError: If a metric has no per-query mean, or the sample is of another spec.
+        SpecError: If a metric has no per-query mean, or needs labels that no sheet asks for,
+            or the sample is of another spec.
         InputError: If sampled queries have no label, or the data would give wrong numbers.
     """
     segments = [_segment(name, sample) for name in by]
     _refuse(spec, level)
+    if not complete:
+        reach.refuse(spec)
     spec = spec.having(by=())
     tables = opened(spec, engine)
     the_plan = plan(spec, tables)
@@ -197,18 +203,17 @@ def _graded(
 
 def _shown_notes(the_plan: Plan, engine: Database, stage: Stage) -> list[str]:
     """How many items that the metrics look at were never graded."""
-    depths = [measure.k for measure in the_plan.measures if measure.k]
-    if not depths:
+    last_ranks = {reach.last_rank(the_plan.spec, one) for one in the_plan.measures}
+    k = None if None in last_ranks else max(one for one in last_ranks if one is not None)
+    if k == 0:
         return []
-    on = equal("sampled", "ranked", the_plan.shape.query_keys)
-    last = print_template("sample/unlabelled", {"k": max(depths), "on": on})
+    view = {"k": k, "on": equal("sampled", "ranked", the_plan.shape.query_keys)}
+    last = print_template("sample/unlabelled", view)
     n_shown, n_unlabelled = engine.rows(with_stages([*shown.stages(the_plan), stage], last))[0]
     if not n_unlabelled:
         return []
-    return [
-        f"{n_unlabelled:,} of {n_shown:,} items in the top {max(depths)} of the sampled lists "
-        "have no label"
-    ]
+    where = f"in the top {k} of" if k else "in"
+    return [f"{n_unlabelled:,} of {n_shown:,} items {where} the sampled lists have no label"]
 
 
 def _values(result: Result, sample: Sample) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Spark's MLlib (RankingMetrics), on pairs of arrays: a pair for every query with a label.
+"""Spark's MLlib (RankingMetrics), on pairs of arrays: one for every query with a label or a list.
 
 It needs Java.
 """
@@ -50,7 +50,8 @@ KNOWN: Pair = (["known"], ["known"])
 
 def _pairs(lists: Lists, labels: Labels) -> dict[str, Pair]:
     relevant = positives(labels)
-    return {query: (ordered(lists.get(query, {})), relevant.get(query, [])) for query in labels}
+    queries = [*labels, *(query for query in lists if query not in labels)]
+    return {query: (ordered(lists.get(query, {})), relevant.get(query, [])) for query in queries}
 
 
 def _mean(pairs: list[Pair], text: str) -> float:

@@ -1,0 +1,77 @@
+"""Ids: which columns can hold them, and texts that look as if they were meant to be one id."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.plan import Plan
+from sqlmetrics.problem import Problem
+from sqlmetrics.sql import print_template
+
+QUOTES = "'\" \t\r\n"
+
+
+def normal(text: str) -> str:
+    """An id without what exports and joins add to it.
+
+    >>> normal(" SKU-1"), normal("12.0"), normal("007"), normal("1e3")
+    ('sku-1', '12', '7', '1000')
+    """
+    plain = unicodedata.normalize("NFKC", text).strip(QUOTES).casefold()
+    try:
+        number = float(plain.replace("_", "x"))  # Python reads 1_000
+    except ValueError:
+        return plain
+    is_whole = math.isfinite(number) and number.is_integer()
+    return str(int(number)) if is_whole else plain
+
+
+def alike(ours: Iterable[str], theirs: Iterable[str]) -> tuple[str, str] | None:
+    """The first two ids that look alike, one of each side; None if none do."""
+    by_form = {normal(one): one for one in theirs}
+    pairs = ((one, by_form[normal(one)]) for one in ours if normal(one) in by_form)
+    return next((pair for pair in pairs if pair[0] != pair[1]), None)
+
+
+_BROKEN = re.compile(r"DOUBLE|FLOAT|REAL|DECIMAL\(\d+,[1-9]")
+
+
+def broken(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:
+    """Columns of ids whose numbers may have fractions, so that 12.0 would not be '12'.
+
+    Args:
+        plan: The plan of the evaluation.
+        engine: Where the tables are.
+        sources: Table -> what stands behind FROM.
+    """
+    for table, source in sources.items():
+        kinds = {name.casefold(): kind for name, kind in engine.columns(source).items()}
+        for name in _columns(plan, table):
+            kind = kinds.get(name.casefold(), "")
+            if _BROKEN.match(kind):
+                what = f"{name} has the type {kind}, and ids are texts or whole numbers"
+                remedy = (
+                    "12.0 is not '12': cast it to bigint in sql, or by astype('Int64') in pandas"
+                )
+                yield Problem(table, what, 1, remedy=remedy)
+
+
+def merged(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:
+    """Columns whose collation takes different ids for equal; the arguments are as above."""
+    for table, relation in plan.shape.tables.items():
+        for name in _columns(plan, table) if relation.is_sql else ():
+            view = {"column": name, "source": sources[table]}
+            rows = engine.rows(print_template("checks/collation", view))
+            if rows:
+                what = f"the collation of {name} takes different ids for equal"
+                remedy = f'select {name} collate "binary" as {name} instead'
+                yield Problem(table, what, len(rows), ("id", "equals"), rows, remedy)
+
+
+def _columns(plan: Plan, table: str) -> list[str]:
+    columns = plan.shape.columns[table]
+    return [columns[role] for role in ("query", "item") if role in columns]

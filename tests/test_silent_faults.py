@@ -1,0 +1,428 @@
+"""No number is wrong in silence: what used to pass, and gave one, is refused or told."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from engines.starting import STARTED, Servers
+from marked import long
+from test_cli import sqlmetrics
+
+import sqlmetrics as sm
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.sampling import checkup
+from sqlmetrics.sampling.draw import draw
+from sqlmetrics.spec import Spec
+
+OTHERS = [
+    "sqlite",
+    *(
+        long(name, pytest.mark.xdist_group(name))
+        for name in STARTED
+        if name not in ("duckdb", "sqlite")
+    ),
+]
+"""Databases beside DuckDB, the slower ones in long runs."""
+
+LISTS = {"query_id": ["q", "q"], "item_id": ["a", "b"], "score": [2.0, 1.0]}
+WORDS = {"query_id": ["q", "q"], "item_id": ["a", "b"], "grade": ["bad", "good"]}
+
+
+# -- grades that are texts ------------------------------------------------------------------
+
+
+def test_the_numbers_of_texts_are_checked_like_numbers() -> None:
+    gain = {1: 1, 2: 3}
+    cases: list[tuple[float, str, dict[str, Any], str]] = [
+        (-1, "ndcg@10", {}, "grade is negative in 1 row"),
+        (2000, "ndcg@10", {}, "grade is too large for gain=exp in 1 row"),
+        (4, "ndcg@10", {"gain": gain}, "has no gain in the table {1: 1, 2: 3} in 1 row"),
+        (5, "err(max_grade=4)@10", {}, "grade is above max_grade=4 in 1 row"),
+    ]
+    for grade, metric, options, message in cases:
+        grades = {"good": 2, "bad": grade}
+        with pytest.raises(sm.InputError) as refused:
+            sm.evaluate(LISTS, WORDS, [metric], grades=grades, **options)
+        assert message in str(refused.value)
+        assert "q         a        bad" in str(refused.value)
+
+
+def test_the_policies_for_negative_grades_hold_for_texts() -> None:
+    for policy in ("zero", "unjudged"):
+        found = sm.evaluate(
+            LISTS,
+            WORDS,
+            ["dcg@10", "judged@2"],
+            grades={"good": 2, "bad": -1},
+            negative_grades=policy,
+        )
+        assert found["dcg@10"] == pytest.approx(3 / math.log2(3), abs=1e-12)
+        assert found["judged@2"] == {"zero": 1.0, "unjudged": 0.5}[policy]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_text_stands_for_a_finite_number(check: bool) -> None:
+    for grade in (math.inf, -math.inf, math.nan):
+        with pytest.raises(sm.SpecError, match=r"labels.grades.bad must be a finite number"):
+            sm.evaluate(LISTS, WORDS, ["mrr"], grades={"good": 2, "bad": grade}, check=check)
+    with pytest.raises(sm.SpecError, match=r"clicks.labels.grades.click must be a finite"):
+        Spec(
+            clicks={"log": {"relation": "log"}, "labels": {"grades": {"click": math.inf}}},
+            metrics=["mrr"],
+        )
+
+
+def test_grades_that_stand_in_the_rankings_may_be_texts() -> None:
+    rows = LISTS | {"grade": ["bad", "good"]}
+    found = sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2, "bad": 0})
+    assert found["dcg@10"] == pytest.approx(3 / math.log2(3), abs=1e-12)
+    with pytest.raises(sm.InputError, match="grade is negative in 1 row"):
+        sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2, "bad": -2})
+    with pytest.raises(sm.InputError, match="has no number in grades in 1 row"):
+        sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2})
+    spec = Spec(
+        rankings={
+            "data": LISTS | {"g": WORDS["grade"]},
+            "columns": {"grade": "g"},
+            "grades": {"good": 2, "bad": 0},
+        },
+        metrics=["dcg@10"],
+    )
+    assert spec.truth.grades == {"good": 2, "bad": 0}
+    with pytest.raises(sm.SpecError, match="the rankings have no column of grades"):
+        Spec(
+            rankings={"data": LISTS, "grades": {"good": 2}}, labels={"data": WORDS}, metrics=["mrr"]
+        )
+
+
+def test_texts_of_grades_may_hold_anything() -> None:
+    odd = {"{x}": 3.0, "it's": 0.5, "-- {number}": 0.0}
+    labels = {"query_id": ["q"] * 3, "item_id": ["a", "b", "c"], "grade": list(odd)}
+    found = sm.evaluate(LISTS, labels, ["cg@10"], grades=odd)
+    assert found["cg@10"] == 3.5
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_databases_check_the_numbers_of_texts_too(name: str, servers: Servers) -> None:
+    for grade, told in ((-1, "grade is negative"), (2000, "grade is too large for gain=exp")):
+        grades, engine = {"good": 2, "bad": grade}, servers.open(name)
+        with pytest.raises(sm.InputError, match=told):
+            sm.evaluate(LISTS, WORDS, ["ndcg@10"], grades=grades, connection=engine)
+
+
+def test_digits_are_not_grouped_by_underscores(tmp_path: Path) -> None:
+    labels, lists = tmp_path / "labels.csv", tmp_path / "lists.csv"
+    lists.write_text("query_id,item_id,score\nq,a,2\nq,b,1\n")
+    labels.write_text("query_id,item_id,grade\nq,a,1_0\n")
+    with pytest.raises(sm.InputError, match="grade has a _ in it in 1 row"):
+        sm.evaluate(str(lists), str(labels), ["mrr"])
+    labels.write_text("query_id,item_id,grade\nq,a,1\n")
+    lists.write_text("query_id,item_id,score\nq,a,2_0\nq,b,1\n")
+    with pytest.raises(sm.InputError, match="score has a _ in it in 1 row"):
+        sm.evaluate(str(lists), str(labels), ["mrr"])
+    arguments = ["evaluate", lists.name, labels.name, "-m", "mrr", "--grades", "good=1_000"]
+    failed = sqlmetrics(*arguments, folder=tmp_path, expect=2)
+    assert "--grades takes TEXT=NUMBER, given '1_000' for the number" in failed.stderr
+
+
+# -- the queries that a mean runs over ------------------------------------------------------
+
+PAIRS = (
+    {
+        "query_id": ["listed", "both", "both", "both"],
+        "item_id": ["a", "x", "a", "b"],
+        "rank": [1, 1, 2, 3],
+    },
+    {
+        "query_id": ["labelled", "labelled", "both", "both"],
+        "item_id": ["a", "b", "a", "c"],
+        "grade": [1, 0, 1, 1],
+    },
+)
+"""A query of the rankings alone, one of the labels alone, and one of both."""
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_a_mean_over_queries_of_either_table(name: str, servers: Servers) -> None:
+    """The pairs of an outer join, as Spark MLlib takes them."""
+    asked = ["precision@2", "recall@2", "ap", "ndcg@2", "recall(average=micro)@2", "num_q"]
+    asked += ["mrr(average_over=labels)", "mrr(average_over=rankings)", "num_ret"]
+    found = sm.evaluate(
+        *PAIRS, asked, rank="rank", preset="spark_mllib", connection=servers.open(name)
+    )
+    ideal = 1 + 1 / math.log2(3)
+    for text, value, queries in (
+        ("precision@2", 1 / 2 / 3, 3),
+        ("recall@2", 1 / 2 / 3, 3),
+        ("ap", 1 / 2 / 2 / 3, 3),
+        ("ndcg@2", 1 / math.log2(3) / ideal / 3, 3),
+        ("recall(average=micro)@2", 1 / (2 + 1), 3),
+        ("num_q", 3, 3),
+        ("mrr(average_over=labels)", 1 / 2 / 2, 2),
+        ("mrr(average_over=rankings)", 1 / 2 / 2, 2),
+        ("num_ret", 4, 3),
+    ):
+        assert found[text] == pytest.approx(value, abs=1e-12), text
+        measure = found.spec.measure(text)
+        (row,) = (
+            row
+            for row in found.to_dicts()
+            if (row["metric"], row["k"]) == (measure.name, measure.k or 0)
+        )
+        assert row["n_queries"] == queries, text
+
+
+def test_all_plans_count_queries_of_either_table() -> None:
+    lists = PAIRS[0] | {"score": [-rank for rank in PAIRS[0]["rank"]]}
+    means = [
+        sm.evaluate(lists, PAIRS[1], ["ap", "ndcg@2"], average_over="either", plan=plan).to_dicts()
+        for plan in ("window", "lists", "counts")
+    ]
+    assert means[0] == means[1] == means[2]
+    assert [row["n_queries"] for row in means[0]] == [2, 2]
+    assert [row["n_skipped"] for row in means[0]] == [1, 1]
+
+
+def test_empty_lists_count_as_far_as_they_can_be_told() -> None:
+    lists = {"query_id": ["both", "labelled"], "items": [["x", "a", "b"], []]}
+    asked = {"item": "items", "label_columns": {"item": "item_id"}, "preset": "spark_mllib"}
+    found = sm.evaluate(lists, PAIRS[1], "ap", **asked)
+    assert found["ap"] == pytest.approx(1 / 2 / 2 / 2, abs=1e-12)
+    lists = {"query_id": ["both", "neither"], "items": [["x", "a", "b"], []]}
+    with pytest.raises(sm.InputError, match="cannot be told from missing ones: 1"):
+        sm.evaluate(lists, PAIRS[1], "ap", **asked)
+
+
+# -- estimates from the labels of what is shown ---------------------------------------------
+
+BEYOND = ("ndcg@2", "recall@2", "ap", "rprec", "f1@2", "bpref", "mrr(average_over=relevant)")
+WITHIN = ("dcg@2", "precision@2", "hit@2", "mrr@2", "err@2", "rbp@2", "judged@2")
+
+
+def sampled(*metrics: str, **options: Any) -> Any:
+    """The estimate of a sample of all queries, whose lists are longer than what was graded."""
+    lists = {
+        "query_id": ["p", "p", "p", "q", "q", "q"],
+        "item_id": ["a", "b", "c"] * 2,
+        "score": [3.0, 2.0, 1.0] * 2,
+    }
+    graded = {"query_id": ["p", "p", "q", "q"], "item_id": ["a", "b"] * 2, "grade": [1, 0, 0, 1]}
+    rankings = {"data": pa.table(lists), "columns": {"score": "score"}}
+    spec = Spec(rankings=rankings, labels={"data": pa.table(graded)}, metrics=metrics)
+    with DuckDB() as engine:
+        return checkup.estimate(spec, engine, draw(spec, engine, 2), **options)
+
+
+def test_what_needs_labels_of_items_not_shown_is_not_estimated() -> None:
+    with pytest.raises(sm.SpecError) as refused:
+        sampled(*BEYOND, *WITHIN)
+    message = str(refused.value)
+    assert message.startswith(", ".join(BEYOND) + ": made of all labels of a query")
+    assert "dcg@10" in message.partition("estimate others")[2]
+    assert "--complete-labels" in message
+    assert sampled(*WITHIN).notes == ()
+    found = sampled("recall@2", "ndcg@2", complete=True)
+    assert found.table["value"].to_pylist() == pytest.approx(
+        [1.0, (1 + 1 / math.log2(3)) / 2], abs=1e-12
+    )
+
+
+def test_metrics_without_a_cutoff_look_at_whole_lists() -> None:
+    note = "2 of 6 items in the sampled lists have no label"
+    for metric in ("mrr", "dcg", "ndcg(ideal=shown_at_k)@2", "mrr(average_over=relevant_shown)@2"):
+        assert sampled(metric).notes == (note,), metric
+    assert sampled("dcg@3").notes == (
+        "2 of 6 items in the top 3 of the sampled lists have no label",
+    )
+
+
+# -- ids that never meet, and lists without labels ------------------------------------------
+
+NOWHERE = "no labelled item stands in any list: none of 2 there has a label"
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_ids_that_never_meet_are_told(name: str, servers: Servers) -> None:
+    asked = ["ndcg@10", "recall@5", "num_ret", "num_rel"]
+    for ours, theirs in ((" a", "a"), ("SKU-1", "sku-1"), ("12.0", "12"), ("007", "7")):
+        lists, labels = LISTS | {"item_id": [ours, "z"]}, {**WORDS, "item_id": [theirs, "y"]}
+        labels["grade"] = [1, 0]
+        with pytest.raises(sm.InputError, match="ids look alike") as refused:
+            sm.evaluate(lists, labels, asked, connection=servers.open(name))
+        assert repr(theirs).strip("'") in str(refused.value)
+        found = sm.evaluate(lists, labels, asked, connection=servers.open(name), check=False)
+        assert found.notes == (
+            f"{NOWHERE}, like {ours!r} in the rankings and {theirs!r} in the labels",
+        )
+    labels = {**WORDS, "item_id": ["x", "y"], "grade": [1, 0]}
+    found = sm.evaluate(LISTS, labels, asked, connection=servers.open(name))
+    assert found.notes == (f"{NOWHERE}, like 'a' in the rankings and 'x' in the labels",)
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_systems_are_told_in_whose_lists_no_labelled_item_stands(
+    name: str, servers: Servers
+) -> None:
+    lists = {
+        "query_id": ["q"] * 4 + ["r"],
+        "item_id": ["a", "b", "A", "B", "a"],
+        "score": [2.0, 1.0] * 2 + [1.0],
+        "model": ["good"] * 2 + ["bad"] * 2 + ["good"],
+    }
+    labels = {"query_id": ["q"], "item_id": ["b"], "grade": [1]}
+    at = servers.open(name)
+    found = sm.evaluate(lists, labels, ["mrr", "num_ret"], system="model", connection=at)
+    assert found.notes == (
+        "1 of 3 lists are of queries without a label: they count in no mean",
+        f"bad: {NOWHERE}",
+    )
+    assert all(f"note: {note}" in repr(found) for note in found.notes)
+
+
+def test_a_bad_list_of_known_items_is_no_news() -> None:
+    labels = {"query_id": ["q"] * 2, "item_id": ["a", "z"], "grade": [0, 1]}
+    found = sm.evaluate(LISTS, labels, ["ndcg@10", "mrr"])
+    assert (found["mrr"], found.notes) == (0, ())
+    # undefined values that count 1 hide nothing
+    labels = {"query_id": ["q"], "item_id": ["z"], "grade": [0]}
+    assert sm.evaluate(LISTS, labels, ["ndcg@10"], no_relevant="one").notes == ()
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_ranked_queries_without_labels_are_told(name: str, servers: Servers) -> None:
+    lists = {
+        "query_id": [f"q{i}" for i in range(200)],
+        "item_id": ["a"] * 200,
+        "score": [1.0] * 200,
+    }
+    labels = {"query_id": [f"q{i}" for i in range(5)], "item_id": ["a"] * 5, "grade": [1] * 5}
+    note = "195 of 200 ranked queries have no label: they count in no mean"
+    at = servers.open(name)
+    assert sm.evaluate(lists, labels, "mrr", connection=at).notes == (note,)
+    for over in ("rankings", "either"):
+        at = servers.open(name)
+        assert sm.evaluate(lists, labels, "mrr", average_over=over, connection=at).notes == ()
+
+
+def test_every_plan_counts_the_lists(tmp_path: Path) -> None:
+    lists = {"query_id": [f"q{i}" for i in range(40)], "item_id": ["a"] * 40, "rank": [1] * 40}
+    lists["score"] = [1.0] * 40
+    labels = {"query_id": ["q1"], "item_id": ["a"], "grade": [1]}
+    note = ("39 of 40 ranked queries have no label: they count in no mean",)
+    for plan in ("window", "lists", "counts"):
+        assert sm.evaluate(lists, labels, "ndcg@3", plan=plan).notes == note
+    assert sm.evaluate(lists, labels, "ndcg@3", rank="rank").notes == note
+    assert sm.evaluate(lists, labels, "ndcg@3", duplicate_rankings="best_score").notes == note
+
+
+def test_notes_stand_beside_what_programs_read(tmp_path: Path) -> None:
+    (tmp_path / "lists.csv").write_text("query_id,item_id,score\nq,a,2\nr,b,1\n")
+    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,a,1\n")
+    line = ["evaluate", "lists.csv", "labels.csv", "-m", "mrr"]
+    note = "note: 1 of 2 ranked queries have no label: they count in no mean\n"
+    for output in ("json", "csv"):
+        done = sqlmetrics(*line, "-o", output, folder=tmp_path)
+        assert "note" not in done.stdout
+        assert done.stderr == note
+    done = sqlmetrics(*line, folder=tmp_path)
+    assert note in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_run_says_what_its_input_lacks(tmp_path: Path) -> None:
+    (tmp_path / "lists.csv").write_text("query_id,item_id,score\nq,a,2\nr,b,1\n")
+    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,a,1\n")
+    (tmp_path / "job.yml").write_text(
+        "rankings: {file: lists.csv}\nlabels: {file: labels.csv}\nmetrics: [mrr]\n"
+        "output: {relation: facts}\n"
+    )
+    line = ["run", "job.yml", "--db", "facts.duckdb"]
+    note = "1 of 2 ranked queries have no label: they count in no mean"
+    assert f"note: {note}\n" in sqlmetrics(*line, folder=tmp_path).stderr
+    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,A,1\n")
+    assert "ids look alike" in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
+    with duckdb.connect(str(tmp_path / "facts.duckdb")) as connection:
+        rows = connection.execute("select value from facts").fetchall()
+        log = connection.execute("select outcome, message from facts_runs order by 1").fetchall()
+    assert rows == [(1.0,)]  # what failed replaced nothing
+    assert log[1] == ("replaced", note)
+    assert log[0][0] == "failed"
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
+    whole = {"query_id": [1, 1], "item_id": [12, 13], "grade": [1, 0]}
+    lists = LISTS | {"query_id": [1, 1], "item_id": [12, 13]}
+    assert sm.evaluate(lists, whole, "mrr", connection=servers.open(name))["mrr"] == 1
+    for table in ("query_id", "item_id"):
+        floats = pa.table(lists | {table: [float(one) for one in lists[table]]})
+        with pytest.raises(sm.InputError, match=f"rankings: {table} has the type DOUBLE"):
+            sm.evaluate(floats, whole, "mrr", connection=servers.open(name))
+    floats = pa.table(whole | {"item_id": [12.0, 13.0]})
+    with pytest.raises(sm.InputError, match="labels: item_id has the type DOUBLE, and ids are"):
+        sm.evaluate(lists, floats, "mrr", connection=servers.open(name))
+
+
+# -- scores that a DOUBLE cannot hold -------------------------------------------------------
+
+BIG = 2**53
+CLOSE = "scores that differ, and are the same number as a DOUBLE: 1"
+
+
+def close(scores: pa.Array) -> pa.Table:
+    """A list whose better item has the higher id, so that a tie would put it second."""
+    return pa.table({"query_id": ["q", "q"], "item_id": ["b", "a"], "score": scores})
+
+
+ONE = {"query_id": ["q"], "item_id": ["b"], "grade": [1]}
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None:
+    for scores, refuses in (
+        ([BIG + 1, BIG], True),
+        ([-BIG, -BIG - 1], True),
+        ([BIG + 2, BIG], False),
+        ([BIG, BIG - 1], False),
+        ([BIG + 1, BIG + 1], False),  # a real tie
+    ):
+        lists, at = close(pa.array(scores, pa.int64())), servers.open(name)
+        if refuses:
+            with pytest.raises(sm.InputError, match=CLOSE):
+                sm.evaluate(lists, ONE, "mrr", connection=at)
+        else:
+            found = sm.evaluate(lists, ONE, "mrr", connection=at)
+            assert found["mrr"] == (0.5 if scores[0] == scores[1] else 1)
+
+
+def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
+    near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
+    with pytest.raises(sm.InputError, match=CLOSE) as refused:
+        sm.evaluate(close(pa.array(near, pa.decimal128(38, 20))), ONE, "mrr")
+    assert "row_number() over (partition by query_id order by score desc)" in str(refused.value)
+    fine = pa.array([Decimal("1.02"), Decimal("1.01")], pa.decimal128(38, 20))
+    assert sm.evaluate(close(fine), ONE, "mrr")["mrr"] == 1
+    huge = (
+        "select 'q' as query_id, item as item_id, "
+        "10000000000000000000000::hugeint + place as score "
+        "from (values ('b', 2), ('a', 1)) as items(item, place)"
+    )
+    with duckdb.connect() as at, pytest.raises(sm.InputError, match=CLOSE):
+        sm.evaluate(huge, ONE, "mrr", connection=at)
+    (tmp_path / "lists.csv").write_text(f"query_id,item_id,score\nq,b,{BIG + 1}\nq,a,{BIG}\n")
+    for options in ({}, {"duplicate_rankings": "best_score"}):
+        with pytest.raises(sm.InputError, match=CLOSE):
+            sm.evaluate(str(tmp_path / "lists.csv"), ONE, "mrr", **options)
+    (tmp_path / "lists.csv").write_text("query_id,item_id,score\nq,b,2e300\nq,a,1e300\n")
+    assert sm.evaluate(str(tmp_path / "lists.csv"), ONE, "mrr")["mrr"] == 1
+
+
+def test_lower_precision_that_was_asked_for_is_given() -> None:
+    lists = close(pa.array([BIG + 1, BIG], pa.int64()))
+    assert sm.evaluate(lists, ONE, "mrr", score_precision="float32")["mrr"] == 0.5
