@@ -170,14 +170,17 @@ class ClickTables:
         }
         yield self._stage("requests", "requests", **view)
 
-    def sources(self) -> dict[str, str]:
+    def sources(self, *, of_all_days: bool = False) -> dict[str, str]:
         """`impressions`, `events` and `requests` -> their rows that are read, for FROM."""
         given = {"impressions": self.impressions, "events": self.events, "requests": self.requests}
         if self.clicks.log is not None:
             del given["events"]  # the same rows
         return {
             table: source_text(
-                relation, " and ".join(self._conditions(table, of_all_days=table == "requests"))
+                relation,
+                " and ".join(
+                    self._conditions(table, of_all_days=of_all_days or table == "requests")
+                ),
             )
             for table, relation in given.items()
             if relation is not None
