@@ -30,6 +30,8 @@ class Metric:
         formula: One line; k is the cutoff, R the query's number of relevant labels.
         range: The values it can take.
         cutoff: `required`, `optional` or `none`.
+        better: `higher` or `lower` values are; `none` if it says nothing of quality by itself.
+        unit: `share`, `rank`, `count` or `bits`; empty for what has none.
         over: What it sums over: `ranked` (the list), `labels`, `ideal` (the labels in
             their ideal order), `ideal_shown` (the list in its ideal order),
             `ideal_returned` (the labels in their ideal order, beside each list),
@@ -68,6 +70,8 @@ class Metric:
     over: str
     empty: str
     source: str
+    better: str = "none"
+    unit: str = ""
     aliases: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)

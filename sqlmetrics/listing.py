@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlmetrics.catalog import Metric, listed
+from sqlmetrics.clicks.online import ONLINE
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.dialect import DIALECTS
 from sqlmetrics.presets import PRESETS
@@ -14,10 +15,22 @@ Listing = tuple[list[str], list[list[str]]]
 def metrics() -> Listing:
     """One row a metric."""
     rows = [
-        [_spelled(metric), metric.title, metric.range, ", ".join(metric.aliases), metric.formula]
+        [
+            *(_spelled(metric), metric.title, metric.range, metric.better, metric.unit),
+            *(", ".join(metric.aliases), metric.formula),
+        ]
         for metric in listed()
     ]
-    return ["metric", "title", "range", "aliases", "formula"], rows
+    return ["metric", "title", "range", "better", "unit", "aliases", "formula"], rows
+
+
+def online() -> Listing:
+    """One row an online metric, of click logs."""
+    rows = [
+        [f"{one.name}, {one.name}@k" if one.cut else one.name, one.better, one.unit, one.title]
+        for one in ONLINE.values()
+    ]
+    return ["online metric", "better", "unit", "what it says"], rows
 
 
 def options() -> Listing:

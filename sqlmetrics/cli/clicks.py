@@ -162,7 +162,7 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
         )
     with database(engine) as opened, cleaned(asked.clicks, opened) as log:
         if show == "judgments":
-            return log.judgments()
+            return log.judgments(some=True)
         if show == "depth":
             return depth(log, title=asked.title)
         return soundness(log, title=asked.title, ranked=asked.clicks.ranked)

@@ -11,10 +11,10 @@ from sqlmetrics.cli.common import error_options
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(("metrics", "presets", "options", "dialects")))
+@click.argument("what", type=click.Choice(("metrics", "online", "presets", "options", "dialects")))
 @error_options
 def list_names(what: str) -> None:
-    """List the metrics, presets, options or dialects there are."""
+    """List the metrics, those of click logs (online), presets, options or dialects there are."""
     from sqlmetrics import listing
     from sqlmetrics.grid import aligned
 

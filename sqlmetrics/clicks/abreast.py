@@ -56,7 +56,8 @@ class Pair:
         correlation: Spearman's rank correlation over these days, from -1 to 1. None if they
             are too few, or if one of the metrics is the same on all of them.
         lag: So many days after the offline metric the online one follows it best; below 0 it
-            goes ahead. Of equal correlations the smallest lag counts. None like above.
+            goes ahead. Best is the highest correlation, and the lowest where of one metric
+            less is better. Of equal ones the smallest lag counts. None like above.
         lagged: The correlation at that lag.
         lagged_days: Over how many pairs of days.
     """
@@ -75,7 +76,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Opposed:
-    """A pair of metrics that did not go the same way: one rose, the other did not.
+    """A pair of metrics that did not go the same way: one became better, the other did not.
 
     Attributes:
         system: The system.

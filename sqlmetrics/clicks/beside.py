@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlmetrics.clicks.abreast import Beside, Line, Opposed, Pair, Place, metrics
 from sqlmetrics.clicks.correlation import spearman
+from sqlmetrics.direction import direction
 from sqlmetrics.errors import SpecError
 
 Rows = Iterable[Mapping[str, Any]]
@@ -53,9 +54,12 @@ def beside(offline: Rows, online: Rows, *, lags: int = 7, least_days: int = 5) -
     pairs, by_day, by_half = [], [], []
     for place, names, one, two in _series(lines):
         pairs.append(_pair(place, names, one, two, lags=lags, least=least_days))
+        signs = direction(names[0]), direction(names[1])
+        if 0 in signs:
+            continue  # no way is the better one
         of = partial(Opposed, *place, *names)
-        by_day += [of(*days, *changes) for days, changes in _day_by_day(one, two)]
-        by_half += [of(*days, *changes) for days, changes in _halves(one, two)]
+        by_day += [of(*days, *changes) for days, changes in _day_by_day(one, two, signs)]
+        by_half += [of(*days, *changes) for days, changes in _halves(one, two, signs)]
     return Beside(lines, tuple(pairs), tuple(by_day), tuple(by_half))
 
 
@@ -131,7 +135,8 @@ def _pair(
             found.append((lag, lagged, n_pairs))
     if not found:
         return Pair(*place, *names, n_days, correlation, None, None, 0)
-    best, highest, n_pairs = max(found, key=lambda each: round(each[1], 12))
+    turned = -1 if direction(names[0]) * direction(names[1]) < 0 else 1
+    best, highest, n_pairs = max(found, key=lambda each: round(turned * each[1], 12))
     return Pair(*place, *names, n_days, correlation, best, highest, n_pairs)
 
 
@@ -148,23 +153,33 @@ Change = tuple[tuple[date, date], tuple[float, float]]
 """Since when and until when, and by how much the two metrics changed."""
 
 
-def _day_by_day(one: Series, two: Series) -> Iterator[Change]:
+Signs = tuple[int, int]
+"""Whether higher is better, for both metrics; see `direction`."""
+
+
+def _day_by_day(one: Series, two: Series, signs: Signs) -> Iterator[Change]:
     days = sorted(one.keys() & two.keys())
     for before, day in pairwise(days):
         changes = one[day] - one[before], two[day] - two[before]
-        if _sign(changes[0]) != _sign(changes[1]):
+        if _differ(changes, signs):
             yield (before, day), changes
 
 
-def _halves(one: Series, two: Series) -> Iterator[Change]:
+def _halves(one: Series, two: Series, signs: Signs) -> Iterator[Change]:
     days = sorted(one.keys() & two.keys())
     half = len(days) // 2
     if not half:
         return
     first, last = days[:half], days[-half:]
     changes = _mean(one, last) - _mean(one, first), _mean(two, last) - _mean(two, first)
-    if _sign(changes[0]) != _sign(changes[1]):
+    if _differ(changes, signs):
         yield (days[0], days[-1]), changes
+
+
+def _differ(changes: tuple[float, float], signs: Signs) -> bool:
+    """Whether one metric became better, and the other did not."""
+    one, two = (sign * _sign(change) for sign, change in zip(signs, changes, strict=True))
+    return one != two
 
 
 def _mean(series: Series, days: Iterable[date]) -> float:

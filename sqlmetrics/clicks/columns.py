@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlmetrics.clicks.log import Clicks
 from sqlmetrics.clicks.source import Log
+from sqlmetrics.clicks.ubi import COLUMNS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.inputs.condition import wrong_condition
@@ -14,28 +15,25 @@ from sqlmetrics.problem import Problem
 from sqlmetrics.source import Source
 from sqlmetrics.sql import source_text
 
-UBI = {
-    "requests": ("query_id", "client_id", "user_query", "timestamp"),
-    "events": (
-        *("query_id", "client_id", "user_query", "timestamp"),
-        *("action_name", "event_attributes"),
-    ),
-}
-"""The columns of User Behavior Insights that are read."""
 
-
-def check(clicks: Clicks, relations: Mapping[str, Relation], engine: Database) -> None:
-    """Raise InputError if a table cannot be read, or lacks a column.
+def check(
+    clicks: Clicks, relations: Mapping[str, Relation], engine: Database
+) -> dict[str, dict[str, str]]:
+    """The types of the columns of each table, by their names in small letters.
 
     Args:
         clicks: What was said of the log.
         relations: Where each of its sources is.
         engine: Their database.
+
+    Raises:
+        InputError: If a table cannot be read, or lacks a column.
     """
+    kinds: dict[str, dict[str, str]] = {}
     problems: list[Problem] = []
     for table, source in clicks.sources.items():
         there = _columns(table, relations[table], engine)
-        folded = {name.casefold() for name in there}
+        kinds[table] = folded = {name.casefold(): kind for name, kind in there.items()}
         for role, name in _wanted(clicks, table, source):
             if name.casefold() not in folded:
                 what = f"{unknown('column', name, there)} (wanted as {role})"
@@ -43,6 +41,7 @@ def check(clicks: Clicks, relations: Mapping[str, Relation], engine: Database) -
     problems += _conditions(clicks, relations, engine)
     if problems:
         raise InputError(problems)
+    return kinds
 
 
 def _conditions(
@@ -66,7 +65,7 @@ def _columns(table: str, relation: Relation, engine: Database) -> Mapping[str, s
 def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, str]]:
     """Roles and the columns that have them."""
     if clicks.format == "ubi":
-        yield from ((name, name) for name in UBI[table])
+        yield from ((name, name) for name in COLUMNS[table])
         return
     columns = source.columns.model_dump(exclude={"clicked", "actions"})
     segments = columns.pop("segments", ())

@@ -81,6 +81,14 @@ def pooled(tables: ClickTables) -> str:
     return with_stages([*tables.left(), *requests, *_pooled(tables)], "select *\nfrom pooled")
 
 
+def standing(tables: ClickTables) -> str:
+    """How many impressions are there to learn from, with a text, and clicked, as a `select`."""
+    requests = tables.asked() if tables.clicks.labels.window else ()
+    stages = [*tables.left(), *requests, *_pooled(tables)]
+    last = next(number for number, one in enumerate(stages, 1) if one.name == "stood")
+    return with_stages(stages[:last], print_template("clicks/standing", {}))
+
+
 def _answered(tables: ClickTables) -> str:
     """The labels of requests that are their own answers."""
     grades, days = tables.clicks.labels.grades, tables.clicks.evaluation

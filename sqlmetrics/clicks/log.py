@@ -22,7 +22,7 @@ from sqlmetrics.clicks.source import (
 )
 from sqlmetrics.days import Days
 from sqlmetrics.errors import SpecError
-from sqlmetrics.source import Finite, Model, Source, condition
+from sqlmetrics.source import Finite, Model, condition
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -169,6 +169,9 @@ class Clicks(Model):
         evaluation: The days of the requests that are evaluated; None for all. A request is of
             the day on which it began.
         daily: Whether each day is evaluated by itself.
+        lists_from: For `ubi`, what says what was shown: `impressions`, which are events, or
+            `hit_ids`, the queries' query_response_hit_ids. None: the hit ids if there is no
+            impression among the events.
     """
 
     format: Literal["ubi"] | None = None
@@ -181,6 +184,7 @@ class Clicks(Model):
     labels: ClickLabels = ClickLabels()
     evaluation: Days | None = None
     daily: bool = False
+    lists_from: Literal["impressions", "hit_ids"] | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> Clicks:
@@ -194,6 +198,14 @@ class Clicks(Model):
                 "give impressions and events, or log, or format: ubi with its events "
                 f"(and requests: its queries); given {', '.join(sorted(given)) or 'none'}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _lists_of_ubi(self) -> Clicks:
+        if self.lists_from and self.format != "ubi":
+            raise ValueError("lists_from is only for format: ubi")
+        if self.lists_from == "hit_ids" and self.requests is None:
+            raise ValueError("lists_from: hit_ids needs requests, the queries")
         return self
 
     @model_validator(mode="after")
@@ -273,10 +285,15 @@ class Clicks(Model):
         return (*(self.columns.segments if self.columns else ()), QUERY_TEXT)
 
     @property
-    def sources(self) -> Mapping[str, Source]:
+    def sources(self) -> Mapping[str, Log | Impressions | Events | Requests]:
         """Its tables, as far as they are given."""
-        names = ("log", "impressions", "events", "requests")
-        return {name: source for name in names if (source := getattr(self, name)) is not None}
+        given = {
+            "log": self.log,
+            "impressions": self.impressions,
+            "events": self.events,
+            "requests": self.requests,
+        }
+        return {name: source for name, source in given.items() if source is not None}
 
     @property
     def definition(self) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.source import CLICK, Events, FirstPosition, Impressions, Log
-from sqlmetrics.source import Model
+from sqlmetrics.clicks.source import FirstPosition
+from sqlmetrics.clicks.times import LOGGED, MICROS, day
 from sqlmetrics.stage import Column
-from sqlmetrics.template import identifier, literal
+from sqlmetrics.template import literal
 from sqlmetrics.translation import Translation
 
 NUMBER = "sqlmetrics_request"
@@ -34,13 +33,13 @@ class Names:
     Attributes:
         impressions: Of the impressions.
         events: Of the events: `action` and what else is known; in a wide table without action.
-        done: Of a wide table: action -> the column that says that it was done.
+        done: Of a wide table: action -> what a row meets on which it was done.
         requests: Of the requests.
         segments: Columns of impressions (and requests) that are segments, as SQL.
         first_position: The position of the first item, or `each`.
         where: Table -> what its rows meet, of `impressions`, `events` and `requests`.
-        micros: How a time is read as microseconds.
-        day: How a time is read as a day.
+        has_texts: Whether positions are texts.
+        read: Of which of these three the times are texts or numbers; they are read already.
         at: The dialect of the database.
     """
 
@@ -51,14 +50,16 @@ class Names:
     segments: tuple[str, ...] = ()
     first_position: FirstPosition = 1
     where: Mapping[str, str] = field(default_factory=dict)
-    micros: str = ""
-    day: str = ""
+    has_texts: bool = False
+    read: frozenset[str] = frozenset()
     at: Translation = field(default_factory=Translation)
 
     @property
     def position(self) -> str:
-        """The position as logged."""
-        return f"cast({self.impressions['position']} as bigint)"
+        """The position as logged; it is a whole number, also where it is a text."""
+        position = self.impressions["position"]
+        number = f"cast({position} as double)" if self.has_texts else position
+        return f"cast({number} as bigint)"
 
     @property
     def has_times(self) -> bool:
@@ -79,7 +80,20 @@ class Names:
         given = self._roles(table)
         if "time" not in given:
             return "cast(null as bigint)"
-        return self.at.expression(self.micros or self.at.dialect.times.micros, given["time"])
+        if table in self.read:
+            return MICROS
+        return self.at.expression(self.at.dialect.times.micros, given["time"])
+
+    def time(self, table: str) -> str:
+        """The column of a table that says when something was logged."""
+        return self._roles(table)["time"]
+
+    def unread(self, table: str) -> list[Column]:
+        """Whether the time of such a row is there and cannot be read, where that can be."""
+        if table not in self.read:
+            return []
+        is_unread = f"case when {LOGGED} is not null and {MICROS} is null then 1 else 0 end"
+        return [Column(is_unread, "is_unread")]
 
     @property
     def logged(self) -> list[str]:
@@ -92,7 +106,7 @@ class Names:
         yield Column(f"cast({self.impressions['item']} as varchar)", "item_id")
         yield from self._texts(self.impressions)
         yield Column(self.moment("impressions"), "shown_at")
-        yield Column(self._day(self.impressions), "metric_date")
+        yield Column(self._day("impressions"), "metric_date")
         for name in self.segments:
             yield Column(f"cast({name} as varchar)", name)
 
@@ -101,7 +115,7 @@ class Names:
         yield Column(self.request("requests"), "request_id")
         for column in self._texts(self.requests):
             yield Column(f"min({column.sql})", column.name)
-        yield Column(f"min({self._day(self.requests)})", "day")
+        yield Column(f"min({self._day('requests')})", "day")
         results = self.requests.get("results", "0")
         yield Column(f"max(cast({results} as bigint))", "n_results")
         for name in self.segments:
@@ -118,14 +132,15 @@ class Names:
             Column(user, "user_id"),
             Column(dwell, "dwell"),
             Column(self.moment("events"), "happened_at"),
+            *self.unread("events"),
         ]
         if not self.done:
             known = ", ".join(map(literal, actions))
             action = Column(f"cast({given['action']} as varchar)", "action")
             return {"": ([*columns, action], f"{given['action']} in ({known})")}
         return {
-            action: ([*columns, Column(literal(action), "action")], f"{column} = 1")
-            for action, column in self.done.items()
+            action: ([*columns, Column(literal(action), "action")], condition)
+            for action, condition in self.done.items()
         }
 
     def _texts(self, given: Mapping[str, str]) -> Iterator[Column]:
@@ -137,83 +152,10 @@ class Names:
         roles: Mapping[str, str] = getattr(self, table)
         return roles
 
-    def _day(self, given: Mapping[str, str]) -> str:
+    def _day(self, table: str) -> str:
+        given = self._roles(table)
         if "time" not in given:
             return "cast(null as date)"
-        return (self.day or self.at.dialect.times.day).format(column=given["time"])
-
-
-UBI_OBJECT = "event_attributes ->> '$.object.object_id'"
-UBI_POSITION = "event_attributes ->> '$.position.ordinal'"
-UBI_MICROS = (
-    "coalesce(epoch_us(try_cast({column} as timestamp)), try_cast({column} as bigint) * 1000)"
-)
-UBI_DAY = f"cast(make_timestamp({UBI_MICROS}) as date)"
-"""User Behavior Insights have texts like 2024-12-10T00:01:29.378Z, and milliseconds."""
-
-
-def names_of(clicks: Clicks, at: Translation) -> Names:
-    """The names of a log's columns, in the dialect of its database."""
-    names = _named(clicks)
-    given = {"impressions": clicks.impressions or clicks.log, "events": clicks.events or clicks.log}
-    sources = {**given, "requests": clicks.requests}
-    where = {
-        table: at.condition(source.where)
-        for table, source in sources.items()
-        if source and source.where
-    }
-    if clicks.format == "ubi":
-        events = where.get("events")
-        is_one = "action_name = 'impression'"
-        where["impressions"] = f"({events}) and {is_one}" if events else is_one
-    return replace(names, where=where, at=at)
-
-
-def _named(clicks: Clicks) -> Names:
-    if clicks.format == "ubi":
-        return _ubi()
-    if clicks.log is not None:
-        return _wide(clicks.log)
-    impressions, events = clicks.impressions or Impressions(), clicks.events or Events()
-    return Names(
-        impressions=_given(impressions.columns),
-        events=_given(events.columns),
-        requests=_given(clicks.requests.columns) if clicks.requests else {},
-        segments=tuple(map(identifier, impressions.columns.segments)),
-        first_position=impressions.first_position,
-    )
-
-
-def _ubi() -> Names:
-    shared = {"request": "query_id", "user": "client_id", "time": "timestamp"}
-    return Names(
-        impressions={
-            **shared,
-            "query": "user_query",
-            "item": f"({UBI_OBJECT})",
-            "position": f"({UBI_POSITION})",
-        },
-        events={**shared, "item": f"({UBI_OBJECT})", "action": "action_name"},
-        requests={**shared, "query": "user_query"},
-        first_position="each",
-        micros=UBI_MICROS,
-        day=UBI_DAY,
-    )
-
-
-def _wide(log: Log) -> Names:
-    columns = {"request": NUMBER} | _given(log.columns)
-    done = {action: identifier(name) for action, name in log.columns.done.items()}
-    return Names(
-        impressions=columns,
-        events=columns,
-        done=done or {CLICK: "clicked"},
-        segments=tuple(map(identifier, log.columns.segments)),
-        first_position=log.first_position,
-    )
-
-
-def _given(columns: Model) -> dict[str, str]:
-    """The roles that have a column."""
-    given = columns.model_dump(exclude={"segments", "clicked", "actions"})
-    return {role: identifier(name) for role, name in given.items() if isinstance(name, str)}
+        if table in self.read:
+            return day(self.at, MICROS, self.at.dialect.times.day)
+        return self.at.dialect.times.day.format(column=given["time"])

@@ -19,6 +19,8 @@ class OnlineMetric:
         title: What it says.
         numerator: What is summed over requests, with {k} for the cutoff.
         denominator: Likewise; the mean is taken over requests where it is 1.
+        better: `higher` or `lower` values are; `none` if that cannot be said.
+        unit: Of its values.
         cut: Whether it has a cutoff.
         needs: What the log must have: `time`, `purchase`, `requests`.
     """
@@ -27,6 +29,8 @@ class OnlineMetric:
     title: str
     numerator: str
     denominator: str
+    better: str
+    unit: str
     cut: bool = False
     needs: str = ""
 
@@ -39,6 +43,8 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "clicked impressions over impressions, in the first k positions",
             "n_clicked{at}",
             "n_shown{at}",
+            "higher",
+            "share",
             cut=True,
         ),
         OnlineMetric(
@@ -46,31 +52,43 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "requests with results and without a click, over requests with results",
             "case when n_shown > 0 and n_clicked = 0 then 1e0 else 0e0 end",
             "case when n_shown > 0 then 1e0 else 0e0 end",
+            "lower",
+            "share",
         ),
         OnlineMetric(
             "zero_result_rate",
             "requests without a result over requests",
             "case when n_shown = 0 then 1e0 else 0e0 end",
             "1e0",
+            "lower",
+            "share",
             needs="requests",
         ),
         OnlineMetric(
             "first_click_rank",
-            "the first clicked position, over requests with a click",
+            "the topmost clicked position, whichever click came first, over requests with a click",
             "coalesce(first_click, 0)",
             "case when n_clicked > 0 then 1e0 else 0e0 end",
+            "lower",
+            "rank",
         ),
         OnlineMetric(
             "last_click_rank",
-            "the last clicked position, over requests with a click",
+            "the lowest clicked position on the page, whichever click came last, "
+            "over requests with a click",
             "coalesce(last_click, 0)",
             "case when n_clicked > 0 then 1e0 else 0e0 end",
+            "none",
+            "rank",
         ),
         OnlineMetric(
             "time_to_first_click",
-            "seconds from the impression to the first click, over requests with a click",
+            "seconds from the impression to the click that came first, wherever it was, "
+            "over requests with a click",
             "coalesce(seconds_to_click, 0e0)",
             "case when seconds_to_click is not null then 1e0 else 0e0 end",
+            "lower",
+            "seconds",
             needs="time",
         ),
         OnlineMetric(
@@ -78,6 +96,8 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "purchases over requests",
             "coalesce(n_purchases, 0)",
             "1e0",
+            "higher",
+            "count",
         ),
     )
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 IMPRESSIONS = "impressions"
 REASONS = {
     "incomplete": "its request, item or position is missing",
+    "unreadable time": "its time is there, and is none that can be read",
     "test traffic": "the request meets the condition for test traffic",
     "bot": "the user has more events in an hour than a person has",
     "same position": "another item stands at the same position",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from sqlmetrics.api import run
-from sqlmetrics.clicks import columns
+from sqlmetrics.clicks import absence, actions, columns, ubi, values
+from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.keeping import check_keeps, table, view
 from sqlmetrics.clicks.labels import POOLED, labels, pooled
 from sqlmetrics.clicks.lists import rankings
@@ -19,9 +20,11 @@ from sqlmetrics.clicks.online import Online, online
 from sqlmetrics.clicks.report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.result import ClickResult, long
 from sqlmetrics.clicks.sums import sums
-from sqlmetrics.clicks.tables import JUDGED, LEFT_OUT, MENDED, ClickTables, tables_of
+from sqlmetrics.clicks.tables import CHOOSING, JUDGED, LEFT_OUT, MENDED, ClickTables
+from sqlmetrics.clicks.ubi import Kinds
+from sqlmetrics.clicks.values import Unread
 from sqlmetrics.engines.translated import Database, database
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.execution import Progress
 from sqlmetrics.inputs.opened import opened, source_relation
 from sqlmetrics.result import with_dates
@@ -82,11 +85,13 @@ class Cleaned:
         tables: Its stages.
         engine: Where they are.
         progress: Is told after each step.
+        unread: Times that cannot be read.
     """
 
     tables: ClickTables
     engine: Database
     progress: Progress | None = None
+    unread: tuple[Unread, ...] = ()
 
     def tell(self, step: int) -> None:
         """Tell that a step is done; they are counted from the first after the tables."""
@@ -101,7 +106,7 @@ class Cleaned:
             "left_out": LEFT_OUT if tables.leaves_out else "",
             "mended": MENDED,
             "judged": JUDGED,
-            "why": _WHY_OUT if tables.leaves_out else _WHY,
+            "why": _why(tables),
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
         rows = self.engine.rows(with_stages(tables.left(), print_template("clicks/totals", told)))
@@ -129,11 +134,28 @@ class Cleaned:
         named = {
             f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
         }
-        return dict(sorted(named.items()))
+        return dict(sorted((named | self._odd()).items()))
+
+    def _odd(self) -> dict[str, int]:
+        """Times that cannot be read, and lists that no event tells."""
+        odd = {
+            f"times of {one.table} that cannot be read, like {one.example!r}": one.count
+            for one in self.unread
+        }
+        if self.tables.clicks.lists_from == "hit_ids":
+            lists = "select count(distinct request_id) as n from kept"
+            stages = self.tables.kept_impressions()
+            ((n_lists,),) = self.engine.rows(with_stages(stages, lists))
+            odd[f"lists taken from {ubi.HITS}"] = n_lists
+        return odd
 
     @contextmanager
     def views(self) -> Iterator[None]:
-        """With rankings and labels as an evaluation reads them."""
+        """With rankings and labels as an evaluation reads them.
+
+        Raises:
+            InputError: If an evaluation fails for lack of them, with what became of the log.
+        """
         with ExitStack() as made:
             kept = ""
             if self.tables.clicks.labels.pools:
@@ -141,7 +163,17 @@ class Cleaned:
                 made.enter_context(table(self.engine, POOLED, pooled(self.tables)))
             made.enter_context(view(self.engine, RANKINGS, self.rankings()))
             made.enter_context(view(self.engine, LABELS, labels(self.tables, kept)))
-            yield
+            try:
+                yield
+            except InputError as error:
+                self._tell_absence(error)
+                raise
+
+    def _tell_absence(self, error: InputError) -> None:
+        """Raise InputError for an evaluation that failed since there is no list, or no label."""
+        for name, why in ((RANKINGS, absence.of_lists), (LABELS, absence.of_labels)):
+            if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
+                raise InputError(why(self.tables, self.engine, self.counts())) from error
 
     def online(self, asked: Sequence[Online], spec: Spec) -> pa.Table:
         """The sums of online metrics by day, system and segment."""
@@ -164,8 +196,11 @@ class Cleaned:
         """What became a label: rows (query_id, item_id, grade)."""
         return labels(self.tables)
 
-    def judgments(self) -> pa.Table:
+    def judgments(self, *, some: bool = False) -> pa.Table:
         """The pooled labels by themselves, to look at or to export.
+
+        Args:
+            some: Whether it is an error if there is none, which then says why.
 
         Returns:
             One row a query's text and item: query_text, item_id, n_impressions, n_clicks,
@@ -173,17 +208,22 @@ class Cleaned:
 
         Raises:
             SpecError: If the labels are not pooled.
+            InputError: If there is none, and `some` are wanted.
         """
-        return self.engine.table(f"{pooled(self.tables)}\norder by query_text, item_id")
+        found = self.engine.table(f"{pooled(self.tables)}\norder by query_text, item_id")
+        if some and not found.num_rows:
+            raise InputError(absence.of_judgments(self.tables, self.engine))
+        return found
 
 
-_INCOMPLETE = (
-    "case when logged.request_id is null or logged.item_id is null or logged.position is null "
-    "then 'incomplete' end"
-)
-_WHY = _INCOMPLETE
-_WHY_OUT = f"coalesce(left_out.reason, {_INCOMPLETE})"
-"""Why an impression is left out by itself."""
+def _why(tables: ClickTables) -> str:
+    """Why an impression is left out by itself."""
+    keys = ("request_id", "item_id", "position")
+    whens = [f"when {' or '.join(f'logged.{key} is null' for key in keys)} then 'incomplete'"]
+    if tables.reads("impressions"):
+        whens.append("when logged.is_unread = 1 then 'unreadable time'")
+    by_itself = f"case {' '.join(whens)} end"
+    return f"coalesce(left_out.reason, {by_itself})" if tables.leaves_out else by_itself
 
 
 @contextmanager
@@ -197,10 +237,15 @@ def cleaned(
 ) -> Iterator[Cleaned]:
     """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry."""
     limit = "\nlimit 0" if dry else ""
-    log = Cleaned(_tables(clicks, engine, only_days), engine, progress)
-    there = list(log.tables.kept())
+    tables, kinds = _tables(clicks, engine, only_days)
+    log = Cleaned(tables, engine, progress)
+    there = list(tables.kept())
+    choosing = sum(kept.name in CHOOSING for kept in there)
     with ExitStack() as made:
         for done, kept in enumerate(there, 1):
+            if done == choosing + 1 and not dry:
+                log = replace(log, unread=values.check(tables, kinds, engine))
+                actions.check(tables, engine)
             made.enter_context(table(engine, kept.name, kept.text + limit))
             log.tell(done - len(there))
         yield log
@@ -217,11 +262,12 @@ def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
         yield
 
 
-def _tables(clicks: Clicks, engine: Database, only_days: bool) -> ClickTables:
+def _tables(clicks: Clicks, engine: Database, only_days: bool) -> tuple[ClickTables, Kinds]:
     check_keeps(engine.translation)
     relations = {
         name: source_relation(source, f"clicks_{name}", engine)
         for name, source in clicks.sources.items()
     }
-    columns.check(clicks, relations, engine)
-    return tables_of(clicks, relations, engine.translation, only_days=only_days)
+    kinds = columns.check(clicks, relations, engine)
+    clicks = ubi.settled(clicks, relations, kinds, engine)
+    return tables_of(clicks, relations, engine.translation, kinds, only_days=only_days), kinds

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqlmetrics import sql
+from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.keeping import dropped, made
 from sqlmetrics.clicks.labels import POOLED, labels, pooled
 from sqlmetrics.clicks.lists import rankings
 from sqlmetrics.clicks.log import LABELS, RANKINGS
 from sqlmetrics.clicks.online import online
 from sqlmetrics.clicks.sums import sums
-from sqlmetrics.clicks.tables import ClickTables, tables_of
+from sqlmetrics.clicks.tables import ClickTables
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import shown
 from sqlmetrics.inputs.sources import relation_of

@@ -21,7 +21,7 @@ class ImpressionColumns(Model):
         position: Where it stood.
         system: The ranker, or the bucket of an experiment.
         user: Who saw it.
-        time: When it was shown, a timestamp.
+        time: When it was shown: a timestamp, a text in ISO 8601, or a number.
         segments: Columns that `by` can name.
     """
 
@@ -44,7 +44,7 @@ class EventColumns(Model):
         action: What was done: `click`, `purchase`, or another name.
         dwell: How many seconds the user stayed.
         user: Who did it.
-        time: When, a timestamp.
+        time: When: a timestamp, a text in ISO 8601, or a number.
     """
 
     request: str = "request_id"
@@ -65,7 +65,7 @@ class LogColumns(ImpressionColumns):
         position: Where it stood.
         system: The ranker, or the bucket of an experiment.
         user: Who saw it.
-        time: When it was shown, a timestamp.
+        time: When it was shown: a timestamp, a text in ISO 8601, or a number.
         segments: Columns that `by` can name.
         clicked: 1 where it was clicked.
         actions: Action -> the column that is 1 where it was done, like {purchase: is_bought}.
@@ -91,7 +91,7 @@ class RequestColumns(Model):
         query: What was asked.
         system: The ranker, or the bucket of an experiment.
         user: Who asked.
-        time: When, a timestamp.
+        time: When: a timestamp, a text in ISO 8601, or a number.
         results: How many results it had; without it, a request without impressions had none.
         segments: Columns that `by` can name; the impressions have them too.
     """
@@ -106,6 +106,7 @@ class RequestColumns(Model):
 
 
 FirstPosition = Literal[0, 1, "each"]
+TimeUnit = Literal["auto", "s", "ms", "us", "ns"]
 
 
 class Impressions(Source):
@@ -114,16 +115,27 @@ class Impressions(Source):
     Attributes:
         first_position: The position of the first item: 0, 1, or `each` where some lists start at
             0 and some at 1.
+        time_unit: What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`,
+            `us` or `ns`; `auto`: in the one of these in which the number lies between the years
+            1989 and 2286.
     """
 
     columns: ImpressionColumns = ImpressionColumns()
     first_position: FirstPosition = 1
+    time_unit: TimeUnit | None = None
 
 
 class Events(Source):
-    """Rows (request, item, action [, dwell, user, time])."""
+    """Rows (request, item, action [, dwell, user, time]).
+
+    Attributes:
+        time_unit: What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`,
+            `us` or `ns`; `auto`: in the one of these in which the number lies between the years
+            1989 and 2286.
+    """
 
     columns: EventColumns = EventColumns()
+    time_unit: TimeUnit | None = None
 
 
 class Log(Source):
@@ -132,16 +144,27 @@ class Log(Source):
     Attributes:
         first_position: The position of the first item: 0, 1, or `each` where some lists start at
             0 and some at 1.
+        time_unit: What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`,
+            `us` or `ns`; `auto`: in the one of these in which the number lies between the years
+            1989 and 2286.
     """
 
     columns: LogColumns = LogColumns()
     first_position: FirstPosition = 1
+    time_unit: TimeUnit | None = None
 
 
 class Requests(Source):
-    """Rows (request [, query, system, user, time, results, segments])."""
+    """Rows (request [, query, system, user, time, results, segments]).
+
+    Attributes:
+        time_unit: What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`,
+            `us` or `ns`; `auto`: in the one of these in which the number lies between the years
+            1989 and 2286.
+    """
 
     columns: RequestColumns = RequestColumns()
+    time_unit: TimeUnit | None = None
 
 
 class RankedColumns(RankingColumns):

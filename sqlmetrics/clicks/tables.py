@@ -19,22 +19,24 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.names import EVENT, NUMBER, Names, names_of
+from sqlmetrics.clicks.names import EVENT, NUMBER, Names
 from sqlmetrics.clicks.online import Online
 from sqlmetrics.clicks.source import CLICK, PURCHASE
 from sqlmetrics.days import Days
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.relation import Relation
-from sqlmetrics.sql import with_stages
+from sqlmetrics.sql import source_text, with_stages
 from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import literal, number, parts, verbatim
-from sqlmetrics.translation import Translation
+from sqlmetrics.template import literal, number, verbatim
 
 NUMBERED, CHOSEN, BOTS, LEFT_OUT, MENDED, JUDGED = (
     f"sqlmetrics_{name}"
     for name in ("numbered_log", "chosen", "bots", "left_out", "mended", "judged_events")
 )
 """Tables that are kept while a log is worked on."""
+
+CHOOSING = (NUMBERED, CHOSEN)
+"""Those that say which rows are looked at."""
 
 
 @dataclass(frozen=True)
@@ -162,11 +164,31 @@ class ClickTables:
         view = {
             "columns": list(self.names.request_columns()),
             "relation": self.requests,
-            "conditions": self._conditions("requests", of_all_days=True),
+            "conditions": [*self._conditions("requests", of_all_days=True), *self._readable],
             "key": self.names.requests["request"],
             "having": days.holds(self.names.first_time) if days else (),
         }
         yield self._stage("requests", "requests", **view)
+
+    def sources(self, *, of_all_days: bool = False) -> dict[str, str]:
+        """`impressions`, `events` and `requests` -> their rows that are read, for FROM."""
+        given = {"impressions": self.impressions, "events": self.events, "requests": self.requests}
+        if self.clicks.log is not None:
+            del given["events"]  # the same rows
+        return {
+            table: source_text(
+                relation,
+                " and ".join(
+                    self._conditions(table, of_all_days=of_all_days or table == "requests")
+                ),
+            )
+            for table, relation in given.items()
+            if relation is not None
+        }
+
+    def reads(self, table: str) -> bool:
+        """Whether the times of a table may be unreadable: they are texts or numbers."""
+        return table in self.names.read
 
     @property
     def bots(self) -> bool:
@@ -232,6 +254,7 @@ class ClickTables:
         test = self.names.at.condition(self.clicks.cleaning.test or "")
         is_test = Column(f"case when {test} then 1 else 0 end" if test else "0", "is_test")
         columns = [*self.names.impression_columns(), Column(position, "position"), is_test]
+        columns += self.names.unread("impressions")
         view = {
             "about": "one row an item that was shown, as logged",
             "columns": columns,
@@ -248,13 +271,19 @@ class ClickTables:
     def kept_impressions(self) -> Iterator[Stage]:
         """The impressions of users, as logged but for the position."""
         yield from self._logged()
-        yield self._stage("kept", "kept", left_out=LEFT_OUT if self.leaves_out else "")
+        left_out = LEFT_OUT if self.leaves_out else ""
+        yield self._stage("kept", "kept", left_out=left_out, timed=self.reads("impressions"))
 
     def _mended(self) -> Iterator[Stage]:
         yield from self.kept_impressions()
         yield self._stage("troubled", "troubled")
         yield self._stage("copies", "copies")
         yield self._stage("mended", "mended", same_position=self.clicks.cleaning.same_position)
+
+    @property
+    def _readable(self) -> list[str]:
+        """What the rows of the requests meet whose time can be read."""
+        return [f"{column.sql} = 0" for column in self.names.unread("requests")]
 
     def _acted(self, *, of_all_days: bool = False) -> Stage:
         """What was done, one row an event."""
@@ -288,6 +317,8 @@ class ClickTables:
             reasons["test traffic"] = "left_out.reason = 'test traffic'"
         if self.bots:
             reasons["bot"] = "left_out.reason = 'bot' or bots.user_id is not null"
+        if self.reads("events"):
+            reasons["unreadable time"] = "acted.is_unread = 1"
         if self._moves_out:
             reasons["same position"] = "removed.request_id is not null"
         reasons["no impression"] = "shown.request_id is null"
@@ -304,46 +335,3 @@ class ClickTables:
     @staticmethod
     def _stage(name: str, template: str, **view: object) -> Stage:
         return Stage(name, f"clicks/{template}", view)
-
-
-def tables_of(
-    clicks: Clicks, relations: Mapping[str, Relation], at: Translation, *, only_days: bool = False
-) -> ClickTables:
-    """The tables of a log.
-
-    Args:
-        clicks: What was said of it.
-        relations: Where each of its sources is.
-        at: The dialect of the database.
-        only_days: Whether only requests of the days that count are read.
-
-    Raises:
-        SpecError: If a table is called as a stage that would hide it.
-    """
-    for role, relation in relations.items():
-        _check_name(role, relation)
-    names = names_of(clicks, at)
-    if clicks.log is not None and clicks.log.columns.request is None:
-        numbered = Relation("table", NUMBERED)
-        unnumbered = relations["log"]
-        return ClickTables(clicks, names, numbered, numbered, None, unnumbered, only_days)
-    first = relations.get("log") or relations.get("impressions") or relations["events"]
-    events = relations.get("events", first)
-    requests = relations.get("requests")
-    return ClickTables(clicks, names, first, events, requests, only_days=only_days)
-
-
-HIDING = ("acted", "as_logged", "kept", "logged", "requests")
-"""Stages after which a source is read."""
-
-
-def _check_name(role: str, relation: Relation) -> None:
-    """Raise SpecError if a stage hides a table; the requests are read before that of their name."""
-    if relation.template != "table":
-        return
-    *schema, name = map(str.casefold, parts(relation.place))
-    if name in HIDING and name != role and not schema:
-        raise SpecError(
-            f"clicks.{role}: a stage of the query is called {name!r} too, and would hide the "
-            f"table; name it with its schema, like main.{name}"
-        )

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlmetrics import sql
 from sqlmetrics.catalog import listed, spellings
-from sqlmetrics.clicks.online import ONLINE
+from sqlmetrics.clicks.online import ONLINE, Online, is_online, online
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.explaining.arithmetic import number, parts
@@ -46,6 +46,8 @@ def explain(name: str, preset: str | None = None) -> str:
     """
     if preset is not None and preset not in PRESETS:
         raise SpecError(unknown("preset", preset, PRESETS))
+    if is_online(name):
+        return _online(online(name))
     option = OPTIONS.get(name.strip().casefold())
     holds = preset or "house"
     sections = _option(option, holds) if option else _metric(_measure(name), holds)
@@ -102,13 +104,25 @@ def _measure(text: str) -> Measure:
                 f"{name} is a preset: sqlmetrics list presets tells how it departs from the house, "
                 f"sqlmetrics explain ndcg@10 --preset {name.casefold()} a metric by it"
             ) from None
-        if name.casefold() in ONLINE:
-            one = ONLINE[name.casefold()]
-            raise SpecError(
-                f"{name} is a metric of a click log, {one.title}: sqlmetrics clicks SPEC -m {name}"
-            ) from None
-        known = [*(metric.name for metric in listed()), *OPTIONS]
+        known = [*(metric.name for metric in listed()), *ONLINE, *OPTIONS]
         raise SpecError(unknown("metric or option", name, known)) from None
+
+
+def _online(asked: Online) -> str:
+    """A metric of click logs."""
+    metric = asked.metric
+    needs = {"requests": "the requests, also those without a result", "time": "times"}
+    facts = {
+        "what": metric.title,
+        "better": metric.better,
+        "unit": metric.unit,
+        "cutoff": "optional" if metric.cut else "has none",
+        "needs": needs.get(metric.needs, "a click log"),
+        "sums": "over requests, value = numerator / denominator",
+        "numerator": metric.numerator.format(at=""),
+        "denominator": metric.denominator.format(at=""),
+    }
+    return "\n".join([f"{asked}: of a click log", *(_hung(*fact) for fact in facts.items())])
 
 
 # -- a metric -------------------------------------------------------------------------
@@ -131,6 +145,7 @@ def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
     metric = measure.metric
     yield "formula", metric.formula
     yield "range", metric.range
+    yield "better", f"{metric.better}{f'; unit: {metric.unit}' if metric.unit else ''}"
     yield "empty", metric.empty
     yield "cutoff", {"required": "needed", "optional": "optional"}.get(metric.cutoff, "has none")
     yield "aliases", ", ".join(metric.aliases) or "-"

@@ -22,9 +22,9 @@ class Threshold(Model):
         metric: Which metric, as the spec names it.
         min: The least value.
         max: The greatest value.
-        max_drop: By how much it may be lower than `against`.
+        max_drop: By how much it may be worse than `against`: lower, or higher if lower is better.
         max_drop_pct: By how many percent of it.
-        max_rise: By how much it may be higher, for metrics that should be low.
+        max_rise: By how much it may be higher, whether that is better or not.
         against: `previous`, the day before that the table has, or a baseline system.
         min_queries: Of how many queries it must be a mean, at least.
         system: Of which system; by default of each.

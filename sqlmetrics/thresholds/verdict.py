@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlmetrics.clicks.online import is_online, online
 from sqlmetrics.days import as_sql
+from sqlmetrics.direction import direction
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.jobs.definitions import hashes
@@ -237,7 +238,7 @@ class _Look:
         return next((r for r in rows if all(r[name] == row[name] for name in same)), None)
 
     def _changed(self, told: Verdict, row: Row, one: Threshold, allowed: float) -> Verdict:
-        """Whether a value fell, or rose, no further than it may."""
+        """Whether a value became worse, or rose, no further than it may."""
         base = self._other(row, one)
         if base is None or base["value"] is None:
             is_first = one.against == PREVIOUS
@@ -247,14 +248,14 @@ class _Look:
             return replace(told, note="it has no value")
         if base["definition_hash"] != row["definition_hash"]:
             return replace(told, note="another definition of the metric: not comparable")
-        change = base["value"] - row["value"]
-        if told.rule.startswith("max_rise"):
-            change = -change
+        rises = told.rule.startswith("max_rise")
+        turned = not rises and direction(str(row["metric"])) < 0
+        change = (row["value"] - base["value"]) * (1 if rises or turned else -1)
         width = _z(one) * math.hypot(_error(row), _error(base))
-        notes = (_gap(row, base), _about(row["value"], width))
-        return replace(
-            told, holds=change - width <= allowed, note="; ".join(one for one in notes if one)
-        )
+        notes = ["lower is better: a rise counts"] * turned
+        notes += [_gap(row, base), _about(row["value"], width)]
+        note = "; ".join(filter(None, notes))
+        return replace(told, holds=change - width <= allowed, note=note)
 
 
 def _place(row: Row) -> Place:

@@ -1,0 +1,68 @@
+"""Why nothing is there to evaluate: no list, no label, no judgment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlmetrics.clicks.actions import found, told
+from sqlmetrics.clicks.labels import standing
+from sqlmetrics.clicks.report import IMPRESSIONS, steps
+from sqlmetrics.clicks.tables import ClickTables
+from sqlmetrics.engines.translated import Database
+from sqlmetrics.problem import Problem
+
+Counts = Mapping[tuple[str, str | None], int]
+"""`impressions` or an action, why it was left out or None -> rows."""
+
+
+def of_lists(tables: ClickTables, _: Database, counts: Counts) -> Problem:
+    """Why there is no list."""
+    what = f"no impression is left{_when(tables)}, and so there is no list"
+    return Problem("impressions", _with(what, counts, (IMPRESSIONS,)), 0)
+
+
+def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
+    """Why there is no label."""
+    asked = tables.clicks.labels
+    if asked.pools:
+        return of_judgments(tables, engine)
+    graded = [action for action, grade in asked.grades.items() if grade > 0]
+    what = f"no event with a grade is left{_when(tables)} ({', '.join(graded) or 'none has one'})"
+    logged = any(action in graded for action, _ in counts)
+    if not logged and tables.clicks.log is None:
+        what += f"; {told(found(tables, engine))}"
+    return Problem("labels", _with(what, counts, graded), 0)
+
+
+def of_judgments(tables: ClickTables, engine: Database) -> Problem:
+    """Why there is no judgment of a query and an item."""
+    asked = tables.clicks.labels
+    when = f" on the days from which they are learned ({asked.window})" if asked.window else ""
+    shown, worded, clicked = engine.rows(standing(tables))[0]
+    if not shown:
+        why = f"no impression is left{when}"
+    elif not worded:
+        why = f"none of {shown:,} impressions{when} has a query's text"
+    elif asked.min_impressions > 1:
+        why = (
+            f"no item was shown for a query {asked.min_impressions} times{when}, which is "
+            f"min_impressions; there are {worded:,} impressions"
+        )
+    else:
+        why = f"{clicked or 0:,} of {worded:,} impressions{when} were clicked, so no rate is known"
+    return Problem("labels", f"there is no judgment: {why}", 0)
+
+
+def _when(tables: ClickTables) -> str:
+    days = tables.clicks.evaluation
+    return f" on the days that are evaluated ({days})" if days else ""
+
+
+def _with(what: str, counts: Counts, kinds: tuple[str, ...] | list[str]) -> str:
+    """The sentence with what was left out of these."""
+    out = [
+        f"{step.removed:,} of {step.what} left out: {step.why}"
+        for step in steps(counts)
+        if step.what in kinds
+    ]
+    return "; ".join([what, *out])

@@ -1,0 +1,161 @@
+"""What was said of a log, and where its tables are -> the stages that clean it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlmetrics.clicks import flags, ubi
+from sqlmetrics.clicks.log import Clicks
+from sqlmetrics.clicks.names import NUMBER, Names
+from sqlmetrics.clicks.source import CLICK, Events, Impressions, Log
+from sqlmetrics.clicks.tables import NUMBERED, ClickTables
+from sqlmetrics.clicks.times import TEXTS, reading
+from sqlmetrics.clicks.ubi import Kinds
+from sqlmetrics.errors import SpecError
+from sqlmetrics.inputs.relation import Relation
+from sqlmetrics.source import Model
+from sqlmetrics.template import identifier, parts
+from sqlmetrics.translation import Translation
+
+
+def tables_of(
+    clicks: Clicks,
+    relations: Mapping[str, Relation],
+    at: Translation,
+    kinds: Kinds | None = None,
+    *,
+    only_days: bool = False,
+) -> ClickTables:
+    """The tables of a log.
+
+    Args:
+        clicks: What was said of it.
+        relations: Where each of its sources is.
+        at: The dialect of the database.
+        kinds: The types of their columns, as far as they are known: of a table that is not
+            there, times are taken for timestamps, unless it is a file of texts.
+        only_days: Whether only requests of the days that count are read.
+
+    Raises:
+        SpecError: If a table is called as a stage that would hide it, or its database's texts
+            cannot be read as times.
+        InputError: If a column can have no times.
+    """
+    for role, relation in relations.items():
+        _check_name(role, relation)
+    known = kinds or {}
+    texts = frozenset(role for role, relation in relations.items() if relation.texts)
+    timed = _timed(clicks, relations, at, known)
+    names = _names(clicks, at, known, texts)
+    read = frozenset(
+        table
+        for table, role in _roles(clicks).items()
+        if role in relations and timed[role] is not relations[role]
+    )
+    names = replace(names, read=read)
+    if clicks.log is not None and clicks.log.columns.request is None:
+        numbered = Relation("table", NUMBERED)
+        return ClickTables(clicks, names, numbered, numbered, None, timed["log"], only_days)
+    first = timed.get("log") or timed.get("impressions") or timed["events"]
+    events = timed.get("events", first)
+    if clicks.format == "ubi":
+        first = ubi.impressions(clicks, timed, relations.get("requests"), known)
+    requests = timed.get("requests")
+    return ClickTables(clicks, names, first, events, requests, only_days=only_days)
+
+
+def _roles(clicks: Clicks) -> dict[str, str]:
+    """`impressions`, `events` and `requests` -> the source that has them."""
+    if clicks.log is not None:
+        return {"impressions": "log", "events": "log"}
+    of_hits = clicks.lists_from == "hit_ids"
+    shown = "impressions" if clicks.format is None else "requests" if of_hits else "events"
+    return {"impressions": shown, "events": "events", "requests": "requests"}
+
+
+def _timed(
+    clicks: Clicks, relations: Mapping[str, Relation], at: Translation, kinds: Kinds
+) -> dict[str, Relation]:
+    """The relations, with times where theirs are texts or numbers."""
+    is_ubi = clicks.format == "ubi"
+    timed = dict(relations)
+    for role, source in clicks.sources.items():
+        column = "timestamp" if is_ubi else source.columns.time
+        usual = "VARCHAR" if is_ubi or relations[role].texts else None
+        kind = kinds.get(role, {}).get((column or "").casefold(), usual)
+        unit = source.time_unit or ("ms" if is_ubi else None)
+        read = reading(column, kind, unit, at)
+        if read:
+            timed[role] = read.of(relations[role], at)
+    return timed
+
+
+def _names(clicks: Clicks, at: Translation, kinds: Kinds, texts: frozenset[str]) -> Names:
+    """The names of a log's columns, in the dialect of its database."""
+    names = _named(clicks, kinds, texts)
+    given = {"impressions": clicks.impressions or clicks.log, "events": clicks.events or clicks.log}
+    sources = {**given, "requests": clicks.requests}
+    where = {
+        table: at.condition(source.where)
+        for table, source in sources.items()
+        if source and source.where
+    }
+    names = replace(names, where=where, at=at)
+    return ubi.where_of(names, clicks) if clicks.format == "ubi" else names
+
+
+def _named(clicks: Clicks, kinds: Kinds, texts: frozenset[str]) -> Names:
+    if clicks.format == "ubi":
+        return ubi.names(clicks, kinds)
+    if clicks.log is not None:
+        return _wide(clicks.log, kinds.get("log", {}), has_texts="log" in texts)
+    impressions, events = clicks.impressions or Impressions(), clicks.events or Events()
+    kind = kinds.get("impressions", {}).get(impressions.columns.position.casefold(), "")
+    return Names(
+        impressions=_given(impressions.columns),
+        events=_given(events.columns),
+        requests=_given(clicks.requests.columns) if clicks.requests else {},
+        segments=tuple(map(identifier, impressions.columns.segments)),
+        first_position=impressions.first_position,
+        has_texts="impressions" in texts or kind.startswith(TEXTS),
+    )
+
+
+def _wide(log: Log, kinds: Mapping[str, str], *, has_texts: bool) -> Names:
+    columns = {"request": NUMBER} | _given(log.columns)
+    usual = "VARCHAR" if has_texts else ""
+    done = {
+        action: flags.is_done(identifier(name), kinds.get(name.casefold(), usual))
+        for action, name in (log.columns.done or {CLICK: "clicked"}).items()
+    }
+    return Names(
+        impressions=columns,
+        events=columns,
+        done=done,
+        segments=tuple(map(identifier, log.columns.segments)),
+        first_position=log.first_position,
+        has_texts=kinds.get(log.columns.position.casefold(), usual).startswith(TEXTS),
+    )
+
+
+def _given(columns: Model) -> dict[str, str]:
+    """The roles that have a column."""
+    given = columns.model_dump(exclude={"segments", "clicked", "actions"})
+    return {role: identifier(name) for role, name in given.items() if isinstance(name, str)}
+
+
+HIDING = ("acted", "as_logged", "kept", "logged", "requests")
+"""Stages after which a source is read."""
+
+
+def _check_name(role: str, relation: Relation) -> None:
+    """Raise SpecError if a stage hides a table; the requests are read before that of their name."""
+    if relation.template != "table":
+        return
+    *schema, name = map(str.casefold, parts(relation.place))
+    if name in HIDING and name != role and not schema:
+        raise SpecError(
+            f"clicks.{role}: a stage of the query is called {name!r} too, and would hide the "
+            f"table; name it with its schema, like main.{name}"
+        )

@@ -1,0 +1,586 @@
+"""Click logs in texts: times with offsets, positions, flags and actions; nothing is lost unsaid."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from marked import long
+
+import sqlmetrics as sm
+from sqlmetrics.catalog import catalog, listed
+from sqlmetrics.cli import cli
+from sqlmetrics.clicks.beside import beside
+from sqlmetrics.clicks.log import Clicks
+from sqlmetrics.clicks.online import ONLINE
+from sqlmetrics.clicks.result import ClickResult
+from sqlmetrics.clicks.run import cleaned, evaluate_clicks
+from sqlmetrics.direction import direction
+from sqlmetrics.engines.translated import database
+from sqlmetrics.jobs.run import write
+from sqlmetrics.sql import with_stages
+from sqlmetrics.thresholds.verdict import verdicts
+from sqlmetrics.timestamps import READERS
+
+Row = dict[str, Any]
+
+SECOND = timedelta(seconds=1)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+EAST, WEST = timezone(timedelta(hours=8)), timezone(-timedelta(hours=3, minutes=30))
+
+
+def value(result: ClickResult, metric: str) -> float | None:
+    """The only value of a metric."""
+    (row,) = (row for row in result.online().to_pylist() if row["metric"] == metric)
+    found: float | None = row["value"]
+    return found
+
+
+def left(result: ClickResult) -> Mapping[tuple[str, str], int]:
+    """What was left out, and why."""
+    return {(step.what, step.why): step.removed for step in result.steps}
+
+
+# -- texts as times ---------------------------------------------------------------------
+
+
+def micros(moment: datetime) -> int:
+    return (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def of(*parts: int, zone: timezone = UTC, millis: int = 0) -> int:
+    return micros(datetime(*parts, tzinfo=zone)) + millis * 1000  # type: ignore[arg-type,misc]
+
+
+READABLE: Mapping[str, int] = {
+    "2026-01-01T00:00:00.000Z": of(2026, 1, 1),
+    "2026-01-01T08:00:10.500+08:00": of(2026, 1, 1, 8, 0, 10, zone=EAST, millis=500),
+    "2026-01-01T08:00:10.5+0800": of(2026, 1, 1, 8, 0, 10, zone=EAST, millis=500),
+    "2026-01-01 08:00+08": of(2026, 1, 1, 8, zone=EAST),
+    "2026-01-01T08:00:00 +08:00": of(2026, 1, 1, 8, zone=EAST),
+    "2026-01-01T23:30:00-03:30": of(2026, 1, 1, 23, 30, zone=WEST),
+    "2026-01-01T08:00:00,5z": of(2026, 1, 1, 8, millis=500),
+    "2026-01-01 08:00:00 UTC": of(2026, 1, 1, 8),
+    " 2026-01-01T08:00:00 ": of(2026, 1, 1, 8),
+    "2026-01-01": of(2026, 1, 1),
+    "2024-02-29 23:59:59.999": of(2024, 2, 29, 23, 59, 59, millis=999),
+    "1733788889378": 1733788889378_000,
+    "1733788889": 1733788889_000_000,
+    "1733788889.25": 1733788889_250_000,
+    "1733788889378000": 1733788889378_000,
+}
+UNREADABLE = (
+    *("yesterday", "2026-02-30T00:00:00Z", "2025-02-29", "2026-13-01", "2026-01-01T24:00:00"),
+    *("2026-1-1", "20260101", "20260101120000", "12:00", "now", "2026-01-01x", "epoch", "nan"),
+    "2026-01-01 00:00:00 Europe/Berlin",
+)
+HERE = ("duckdb", "sqlite", "postgres")
+LATER = ("mariadb", "chdb", "spark")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in HERE),
+        *(long(name, pytest.mark.xdist_group(name)) for name in LATER),
+    ],
+)
+def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
+    texts = [*READABLE, *UNREADABLE, None, ""]
+    rows = [
+        {"request_id": str(n), "item_id": "a", "position": "1", "at": text, "clicked": "true"}
+        for n, text in enumerate(texts)
+    ]
+    columns = {"time": "at", "clicked": "clicked"}
+    with database(servers.open(name)) as engine:
+        engine.load("texts_log", pa.Table.from_pylist(rows))
+        try:
+            clicks = Clicks(log={"relation": "texts_log", "columns": columns}, daily=True)
+            with cleaned(clicks, engine) as log:
+                shown = with_stages(
+                    log.tables.kept_impressions(),
+                    "select request_id, shown_at, metric_date from kept",
+                )
+                found = {texts[int(n)]: (at, day) for n, at, day in engine.rows(shown)}
+                counts, findings = log.counts(), log.findings()
+        finally:
+            engine.execute("drop table texts_log")
+    days = {
+        text: (at, (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)).date())
+        for text, at in READABLE.items()
+    }
+    wanted: dict[Any, Any] = {**days, None: (None, None), "": (None, None)}
+    assert {text: (at, day and date.fromisoformat(str(day)[:10]))
+            for text, (at, day) in found.items()} == wanted  # fmt: skip
+    bad = len(UNREADABLE)
+    assert counts["impressions", "unreadable time"] == counts["click", "unreadable time"] == bad
+    assert counts["impressions", None] == len(wanted)
+    example = "'12:00'"
+    assert findings[f"times of log that cannot be read, like {example}"] == bad
+
+
+def test_dialects_without_a_reader_say_so() -> None:
+    clicks = {"log": {"relation": "log", "columns": {"time": "at"}, "time_unit": "s"}}
+    spec = sm.Spec(clicks=clicks, metrics=["ctr"])
+    assert "sqlmetrics_micros" in sm.compile(spec, dialect="postgres")
+    assert "snowflake" not in READERS
+    with pytest.raises(sm.SpecError, match="texts and numbers are not read as times here; give at"):
+        sm.compile(spec, dialect="snowflake")
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 10**3), ("us", 10**6), (None, 1)])
+def test_numbers_are_times_of_a_unit(unit: str | None, factor: int) -> None:
+    """Numbers as they are, and small ones, of which the unit must be said."""
+    began = micros(START) / 10**6 if unit is None else 5
+    rows = [
+        {"request_id": "r", "item_id": "a", "position": 1, "at": int(began * factor)},
+        {"request_id": "r", "item_id": "a", "position": 1, "at": int((began + 7) * factor)},
+    ]
+    shown, done = pa.Table.from_pylist(rows[:1]), pa.Table.from_pylist(rows[1:])
+    done = done.append_column("action", pa.array(["click"]))
+    given = {"columns": {"time": "at"}, **({"time_unit": unit} if unit else {})}
+    clicks = {"impressions": {"data": shown, **given}, "events": {"data": done, **given}}
+    spec = sm.Spec(clicks=clicks, metrics=["time_to_first_click"])
+    assert value(evaluate_clicks(spec), "time_to_first_click") == 7
+    if unit:
+        del given["time_unit"]
+        clicks = {"impressions": {"data": shown, **given}, "events": {"data": done, **given}}
+        with pytest.raises(
+            sm.InputError, match=r"(?s)no time of 1 can be read, like '5.*time_unit"
+        ):
+            evaluate_clicks(sm.Spec(clicks=clicks, metrics=["ctr"]))
+
+
+# -- User Behavior Insights -------------------------------------------------------------
+
+
+def written(folder: Path, name: str, rows: Sequence[Row]) -> Row:
+    path = folder / f"{name}.ndjson"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return {"file": str(path)}
+
+
+def event(
+    query: str, action: str, item: str, at: Any, place: int | None = None, **more: Any
+) -> Row:
+    attributes: Row = {"object": {"object_id": item}}
+    if place is not None:
+        attributes["position"] = {"ordinal": place}
+    own = {"query_id": query, "client_id": "c", "timestamp": at, "action_name": action}
+    return {**own, "event_attributes": attributes, **more}
+
+
+def ubi(folder: Path, queries: Sequence[Row], events: Sequence[Row], **more: Any) -> Row:
+    asked = {"requests": written(folder, "q", queries)} if queries else {}
+    return {"format": "ubi", **asked, "events": written(folder, "e", events), **more}
+
+
+@pytest.mark.parametrize(
+    "at",
+    ["2026-01-01T08:00:10.500+08:00", micros(START) // 1000 + 10_500, "2025-12-31T20:30:10.5-0330"],
+)
+def test_ubi_s_times_keep_their_offset(tmp_path: Path, at: Any) -> None:
+    shown = "2026-01-01T07:00:00+07:00"
+    events = [
+        *(event("q", "impression", item, shown, n, user_query="x") for n, item in enumerate("abc")),
+        event("q", "click", "b", at, user_query="x"),
+    ]
+    log = ubi(tmp_path, [], events, cleaning={"attribution_window": "30m"}, daily=True)
+    result = evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr", "time_to_first_click"]))
+    assert value(result, "ctr") == pytest.approx(1 / 3)
+    assert value(result, "time_to_first_click") == pytest.approx(10.5)
+    assert {row["metric_date"] for row in result.online().to_pylist()} == {date(2026, 1, 1)}
+    assert left(result) == {}
+    early = ubi(tmp_path, [], [one | {"timestamp": "2026-01-01T07:00+08:00"} for one in events],
+                daily=True)  # fmt: skip
+    result = evaluate_clicks(sm.Spec(clicks=early, metrics=["ctr"]))
+    assert {row["metric_date"] for row in result.online().to_pylist()} == {date(2025, 12, 31)}
+
+
+def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
+    """The list of the query and its words, where no event has them; a list or a text."""
+    hits: Mapping[str, Any] = {"q1": ["a", "b", "c"], "q2": "d,e", "q3": [], "q4": "[a, c]"}
+    queries = [
+        {"query_id": q, "client_id": "c", "user_query": "w" + q[1:], "timestamp": "2026-01-01",
+         "query_response_hit_ids": given}
+        for q, given in hits.items()
+    ]  # fmt: skip
+    events = [
+        event("q1", "click", "b", "2026-01-01T00:00:10Z"),
+        event("q4", "click", "c", "2026-01-01T00:00:20Z"),
+        event("q2", "click", "z", "2026-01-01T00:00:20Z"),
+    ]
+    log = ubi(tmp_path, queries, events, labels={"pool": "query_item"})
+    metrics = ["ctr", "zero_result_rate", "first_click_rank", "mrr"]
+    result = evaluate_clicks(sm.Spec(clicks=log, metrics=metrics))
+    assert value(result, "ctr") == 2 / 7
+    assert value(result, "zero_result_rate") == 1 / 4
+    assert value(result, "first_click_rank") == 2
+    assert result.findings["lists taken from query_response_hit_ids"] == 3
+    assert left(result) == {("click", "no impression"): 1}
+    with database() as engine, cleaned(Clicks(**log), engine) as done:
+        rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
+    assert rates == {
+        **{("w1", item): float(item == "b") for item in "abc"},
+        **{("w2", item): 0.0 for item in "de"},
+        **{("w4", item): float(item == "c") for item in "ac"},
+    }
+    # impressions by events win, and take their words from the queries
+    shown = [event("q1", "impression", item, "2026-01-01", n) for n, item in enumerate("ba")]
+    log = ubi(tmp_path, queries, [*shown, *events], labels={"pool": "query_item"})
+    with database() as engine, cleaned(Clicks(**log), engine) as done:
+        rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
+        assert done.findings() == {"lists that start at position 0": 1}
+    assert rates == {("w1", "b"): 1.0, ("w1", "a"): 0.0}
+    own = [one | {"user_query": "mine"} for one in shown]
+    log = ubi(tmp_path, queries, [*own, *events], labels={"pool": "query_item"})
+    with database() as engine, cleaned(Clicks(**log), engine) as done:
+        assert {r["query_text"] for r in done.judgments().to_pylist()} == {"mine"}
+    # as told
+    asked = ubi(tmp_path, queries, [*own, *events], lists_from="hit_ids")
+    assert value(evaluate_clicks(sm.Spec(clicks=asked, metrics=["ctr"])), "ctr") == 2 / 7
+    for row in queries:
+        del row["query_response_hit_ids"]
+    with pytest.raises(sm.InputError, match="nothing says what was shown: no event has the action"):
+        evaluate_clicks(sm.Spec(clicks=ubi(tmp_path, queries, events), metrics=["ctr"]))
+    with pytest.raises(sm.SpecError, match="only for format: ubi"):
+        sm.Spec(clicks={"log": {"file": "x.csv"}, "lists_from": "hit_ids"}, metrics=["ctr"])
+
+
+def test_the_sample_of_ubi_without_impressions(shared: Path, tmp_path: Path) -> None:
+    """The sample's lists, moved from the events into the queries, give the sample's numbers."""
+    folder = shared / "clicks"
+    events = list(map(json.loads, (folder / "ubi_events.ndjson").read_text().splitlines()))
+    lists: dict[str, dict[str, int]] = {}
+    for one in events:
+        if one["action_name"] == "impression":
+            attributes = one["event_attributes"]
+            mine = lists.setdefault(one["query_id"], {})
+            mine[attributes["object"]["object_id"]] = attributes["position"]["ordinal"]
+    queries = [
+        {"query_id": q, "client_id": "c", "user_query": "x", "timestamp": "2024-12-01",
+         "query_response_hit_ids": sorted(items, key=lambda item: (items[item], item))}
+        for q, items in lists.items()
+    ]  # fmt: skip
+    done = [one for one in events if one["action_name"] != "impression"]
+    log = ubi(tmp_path, queries, done)
+    result = evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr", "abandonment"]))
+    clicked = {
+        (one["query_id"], one["event_attributes"]["object"]["object_id"])
+        for one in done
+        if one["action_name"] == "click"
+    }
+    hits = {pair for pair in clicked if pair[1] in lists.get(pair[0], {})}
+    assert value(result, "ctr") == pytest.approx(len(hits) / sum(map(len, lists.values())))
+    answered = len({query for query, _ in hits})
+    assert value(result, "abandonment") == pytest.approx(1 - answered / len(lists))
+
+
+# -- CSV and tables of text -------------------------------------------------------------
+
+IMPRESSIONS = """request,item,place,at,user
+r1,a,1,2026-01-01T09:00:00+01:00,u
+r1,b,2,2026-01-01T09:00:00+01:00,u
+r2,a,1,2026-01-01T23:59:50Z,v
+r2,c,2.0,2026-01-01T23:59:50Z,v
+r3,a,1,soon,v
+"""
+EVENTS = """request,item,what,at,stay
+r1,b,click,2026-01-01T08:00:05Z,12.5
+r1,a,click,2026-01-01T08:00:20Z,2
+r2,c,click,2026-01-02T02:00:00+02:00,
+r2,a,click,later,30
+r3,a,click,2026-01-01T08:00:20Z,30
+"""
+
+
+@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in HERE])
+def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
+    with servers.open(request.param) as opened:
+        yield opened
+
+
+def test_a_log_in_csv(tmp_path: Path, engine: Any) -> None:
+    """Two files, on every database: 4 impressions are left, 3 clicks, one of them short."""
+    for name, text in (("shown", IMPRESSIONS), ("done", EVENTS)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    clicks = {
+        "impressions": {
+            "file": str(tmp_path / "shown.csv"),
+            "columns": {"request": "request", "item": "item", "position": "place", "time": "at"},
+        },
+        "events": {
+            "file": str(tmp_path / "done.csv"),
+            "columns": {"request": "request", "item": "item", "action": "what", "time": "at",
+                        "dwell": "stay"},
+        },
+        "cleaning": {"min_dwell": 5, "attribution_window": "30m"},
+        "daily": True,
+    }  # fmt: skip
+    result = evaluate_clicks(
+        sm.Spec(clicks=clicks, metrics=["ctr", "first_click_rank", "time_to_first_click"]), engine
+    )
+    assert value(result, "ctr") == 2 / 4  # r1 b after 5 s, r2 c after 10 s
+    assert value(result, "first_click_rank") == 2
+    assert value(result, "time_to_first_click") == 7.5
+    assert left(result) == {
+        ("impressions", "unreadable time"): 1,
+        ("click", "unreadable time"): 1,
+        ("click", "no impression"): 1,
+        ("click", "short stay"): 1,
+    }
+    assert result.findings == {
+        "lists that start at position 1": 3,
+        "times of events that cannot be read, like 'later'": 1,
+        "times of impressions that cannot be read, like 'soon'": 1,
+    }
+    assert "unreadable time" in repr(result)
+
+
+def test_a_wide_log_in_csv_and_its_flags(tmp_path: Path, engine: Any) -> None:
+    file = tmp_path / "log.csv"
+    header = "timestamp,item_id,position,click,bought\n"
+    lines = [
+        f"2019-11-24 00:00:{n:02}.762830+00:00,i{n},{n % 3 + 1},{flag},{int(n == 1)}\n"
+        for n, flag in enumerate(("1", "0", "true", "False", "", "TRUE", "1.0"))
+    ]
+    file.write_text(header + "".join(lines))
+    columns = {"request": None, "time": "timestamp", "clicked": "click"}
+    log = {"file": str(file), "columns": columns | {"actions": {"purchase": "bought"}}}
+    spec = sm.Spec(clicks={"log": log, "daily": True}, metrics=["ctr", "purchases"])
+    result = evaluate_clicks(spec, engine)
+    assert value(result, "ctr") == pytest.approx(4 / 7)
+    assert value(result, "purchases") == pytest.approx(1 / 7)
+    assert {row["metric_date"] for row in result.online().to_pylist()} == {date(2019, 11, 24)}
+    file.write_text(header + "".join(lines) + "2019-11-24,i,1,2,0\n2019-11-24,i,1,maybe,0\n")
+    with pytest.raises(sm.InputError, match="click is neither 1 nor 0 in 2 rows") as caught:
+        evaluate_clicks(spec, engine)
+    assert "maybe" in str(caught.value)
+    assert "make it 1 or 0, true or false" in str(caught.value)
+
+
+def test_open_bandit_s_own_file(shared: Path) -> None:
+    file = shared / "clicks/open_bandit_random.csv"
+    rows = [line.split(",") for line in file.read_text().splitlines()[1:]]
+    columns = {"request": None, "time": "timestamp", "clicked": "click"}
+    log = {"log": {"file": str(file), "columns": columns}, "daily": True}
+    result = evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"]))
+    clicks, shown = Counter[str](), Counter[str]()
+    for at, _, _, click, _ in rows:
+        shown[at[:10]] += 1
+        clicks[at[:10]] += int(click)
+    found = {str(row["metric_date"]): row["value"] for row in result.online().to_pylist()}
+    assert found == {day: pytest.approx(clicks[day] / n) for day, n in shown.items()}
+
+
+def test_booleans_are_flags(engine: Any) -> None:
+    rows = [{"request_id": "r", "item_id": i, "position": 1, "clicked": i == "a"} for i in "abc"]
+    log = {"data": pa.Table.from_pylist(rows), "columns": {"clicked": "clicked"}}
+    result = evaluate_clicks(sm.Spec(clicks={"log": log}, metrics=["ctr"]), engine)
+    assert value(result, "ctr") == pytest.approx(1 / 3)
+
+
+# -- positions, actions, labels ---------------------------------------------------------
+
+
+def wide(positions: Sequence[Any], **more: Any) -> Row:
+    rows = [
+        {"request_id": "r", "item_id": f"i{n}", "position": place, "clicked": int(n == 1)}
+        for n, place in enumerate(positions)
+    ]
+    return {"data": pa.Table.from_pylist(rows), "columns": {"clicked": "clicked"}, **more}
+
+
+@pytest.mark.parametrize(
+    ("positions", "told"),
+    [
+        ([0, 1, 2], "position is 0, and lists start at 1 in 1 row"),
+        (["0", "1", "2"], "give first_position: 0, or each where some lists start at 0"),
+        ([1.0, 1.4, 2.0], "position is no whole number in 1 row"),
+        ([-1, 1, 2], "position is negative in 1 row"),
+        (["1", "2", "last"], "position is no number in 1 row"),
+    ],
+)
+def test_positions_that_would_count_wrongly_are_refused(positions: Any, told: str) -> None:
+    spec = sm.Spec(clicks={"log": wide(positions)}, metrics=["ctr@1"])
+    with pytest.raises(sm.InputError) as caught:
+        evaluate_clicks(spec)
+    assert told in str(caught.value)
+
+
+def test_lists_that_start_at_0_say_so(tmp_path: Path) -> None:
+    log = wide([0, 1, 2], first_position=0)
+    result = evaluate_clicks(sm.Spec(clicks={"log": log}, metrics=["ctr@1", "first_click_rank"]))
+    assert (value(result, "ctr"), value(result, "first_click_rank")) == (0.0, 2.0)
+    (tmp_path / "log.csv").write_text("request_id,item_id,position,clicked\nr,a,0,1\n")
+    (tmp_path / "log.yml").write_text(
+        f"name: log\nclicks: {{log: {{file: '{tmp_path / 'log.csv'}', "
+        "columns: {clicked: clicked}}}\nmetrics: [ctr]\n"
+    )
+    done = CliRunner().invoke(cli, ["clicks", str(tmp_path / "log.yml")])
+    assert isinstance(done.exception, sm.InputError)
+    assert "give first_position: 0" in str(done.exception)
+
+
+def two_tables(actions: Sequence[str], **more: Any) -> Row:
+    shown = [{"request_id": "r", "item_id": i, "position": n, "q": None, "at": START}
+             for n, i in enumerate("ab", 1)]  # fmt: skip
+    done = [{"request_id": "r", "item_id": "a", "action": action, "at": START + SECOND}
+            for action in actions]  # fmt: skip
+    kinds = pa.schema({"request_id": "string", "item_id": "string", "action": "string",
+                       "at": pa.timestamp("us", "UTC")})  # fmt: skip
+    columns = {"query": "q", "time": "at"}
+    return {
+        "impressions": {"data": pa.Table.from_pylist(shown).cast(pa.schema({
+            "request_id": "string", "item_id": "string", "position": "int64", "q": "string",
+            "at": pa.timestamp("us", "UTC")})), "columns": columns},
+        "events": {"data": pa.Table.from_pylist(done, kinds), "columns": {"time": "at"}},
+        **more,
+    }  # fmt: skip
+
+
+def test_actions_in_another_case_are_told() -> None:
+    for given, told in (
+        (["CLICK", "CLICK", "view"], "2 events have the action 'CLICK', which is not 'click'; "
+         "there are CLICK (2), view (1)"),
+        (["clicked", "view"], "no event has an action that is looked at (click, purchase); there "
+         "are clicked (1), view (1); did you mean 'clicked'?"),
+    ):  # fmt: skip
+        for metrics in (["ctr"], ["mrr"]):
+            with pytest.raises(sm.InputError) as caught:
+                evaluate_clicks(sm.Spec(clicks=two_tables(given), metrics=metrics))
+            assert told in str(caught.value)
+
+
+def test_a_log_without_a_label_says_why() -> None:
+    days = {"start": "2026-01-01", "end": "2026-01-02"}
+    spec = sm.Spec(clicks=two_tables([], evaluation=days), metrics=["mrr"])
+    with pytest.raises(sm.InputError) as caught:
+        evaluate_clicks(spec)
+    assert "no event with a grade is left on the days that are evaluated (from 2026-01-01 and " in (
+        str(caught.value)
+    )
+    assert "(click); there is no event" in str(caught.value)
+    early = sm.Spec(clicks=two_tables(["click"]), metrics=["mrr"])
+    assert evaluate_clicks(early).offline is not None
+    late = two_tables(["click"], cleaning={"attribution_window": "0.5s"})
+    with pytest.raises(sm.InputError, match="1 of click left out: after the window"):
+        evaluate_clicks(sm.Spec(clicks=late, metrics=["mrr"]))
+    never = sm.Spec(clicks=two_tables(["click"], evaluation={"end": "2025-01-01"}), metrics=["mrr"])
+    with pytest.raises(sm.InputError, match="no impression is left on the days that are evaluated"):
+        evaluate_clicks(never)
+
+
+def test_judgments_of_no_row_say_why() -> None:
+    """Nobody asked anything: the text is NULL."""
+    clicks = Clicks(**two_tables(["click"], labels={"pool": "query_item"}))
+    told = "there is no judgment: none of 2 impressions has a query's text"
+    with database() as engine, cleaned(clicks, engine) as log:
+        assert log.judgments().num_rows == 0
+        with pytest.raises(sm.InputError, match=told):
+            log.judgments(some=True)
+    with pytest.raises(sm.InputError, match=told):
+        evaluate_clicks(sm.Spec(clicks=clicks, metrics=["mrr"]))
+
+
+def test_a_job_of_a_day_reads_texts(tmp_path: Path) -> None:
+    """The days of a job are those of the texts in UTC, and a bad time leaves its row out."""
+    rows = [
+        ("r1", "a", 1, "2026-01-02T01:00:00+02:00", 1),  # still the first
+        ("r2", "a", 1, "2026-01-02T01:00:00Z", 1),
+        ("r2", "b", 2, "2026-01-02T01:00:00Z", 0),
+        ("r2", "c", 3, "?", 0),
+    ]
+    lines = [
+        ",".join(map(str, row)) for row in (("request_id", "item_id", "position", "at", "c"), *rows)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    log = {"file": str(tmp_path / "log.csv"), "columns": {"time": "at", "clicked": "c"}}
+    spec = sm.Spec(
+        name="log", clicks={"log": log}, metrics=["ctr", "mrr"], output={"relation": "facts"}
+    )
+    from sqlmetrics.days import Days
+
+    with database() as engine:
+        for day in (1, 2):
+            write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
+        found = engine.rows("select metric_date, value from facts where metric = 'ctr' order by 1")
+    assert found == [(date(2026, 1, 1), 1.0), (date(2026, 1, 2), 0.5)]
+
+
+# -- whether more is better -------------------------------------------------------------
+
+
+def test_every_metric_says_what_is_better() -> None:
+    names = {*(one.name for one in listed()), *ONLINE}
+    assert {one.better for one in (*listed(), *ONLINE.values())} == {"higher", "lower", "none"}
+    assert {name for name in names if direction(name) < 0} == {
+        *("abandonment", "zero_result_rate", "first_click_rank", "time_to_first_click"),
+        *("first_rank", "mean_rank", "gini", "ils"),
+    }
+    assert {name for name in names if direction(name) == 0} == {
+        *("idcg", "judged", "num_judged", "num_q", "num_rel", "num_ret", "overlap", "rbo"),
+        "last_click_rank",
+    }
+    assert catalog()["novelty"].unit == "bits"
+    for what, told in (("metrics", "better"), ("online", "abandonment")):
+        assert told in CliRunner().invoke(cli, ["list", what]).output
+    assert (
+        "whichever click came first"
+        in CliRunner().invoke(cli, ["explain", "first_click_rank"]).output
+    )
+
+
+def facts(metric: str, values: Sequence[float]) -> list[Row]:
+    both = {"system": "s", "segment_name": "all", "segment_value": "all", "k": 0}
+    return [
+        both | {"metric": metric, "metric_date": START.date() + timedelta(n), "value": one}
+        for n, one in enumerate(values)
+    ]
+
+
+def test_less_abandonment_is_the_same_way_as_more_ndcg() -> None:
+    days = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    same = beside(facts("ndcg", days), facts("abandonment", days[::-1]))
+    assert (same.by_day, same.by_half) == ((), ())
+    assert (same.pairs[0].correlation, same.pairs[0].lag) == (-1.0, 0)
+    against = beside(facts("ndcg", days), facts("abandonment", days))
+    assert (len(against.by_day), len(against.by_half)) == (5, 1)
+    neither = beside(facts("num_ret", days), facts("ctr", days[::-1]))
+    assert (neither.by_day, neither.by_half) == ((), ())
+
+
+def test_a_drop_is_harm() -> None:
+    """Abandonment rose from 0 to .5, CTR fell from 1 to .5: neither may become worse by .1."""
+    rows = [
+        {"request_id": f"r{n}", "item_id": "a", "position": 1, "at": START + timedelta(day),
+         "clicked": int(n != 3)}
+        for n, day in enumerate((0, 0, 1, 1))
+    ]  # fmt: skip
+    log = {"data": pa.Table.from_pylist(rows), "columns": {"time": "at", "clicked": "clicked"}}
+    checks = [{"metric": name, "max_drop": limit}
+              for name in ("abandonment", "ctr") for limit in (0.1, 0.6)]  # fmt: skip
+    spec = sm.Spec(
+        name="log",
+        clicks={"log": log, "daily": True},
+        metrics=["abandonment", "ctr"],
+        output={"relation": "facts"},
+        checks=checks,
+    )
+    with database() as engine:
+        write(spec, engine)
+        told = [(one.what, one.holds, one.note) for one in verdicts(spec, engine)]
+    note = "lower is better: a rise counts"
+    assert told == [
+        ("abandonment", False, note),
+        ("abandonment", True, note),
+        ("ctr", False, ""),
+        ("ctr", True, ""),
+    ]
