@@ -12,13 +12,14 @@ class Bucket:
 
     Attributes:
         conditions: Table -> what its rows in this bucket meet, over the source's columns.
-        systems: All systems there are, also those without a list in this bucket.
+        systems: The systems of each day that is looked at, also those without a list in this
+            bucket: day and system, as far as there are such columns, each as values in SQL.
         rows: About how many rows of the rankings are in it.
         number: Its number.
     """
 
     conditions: Mapping[str, str] = field(default_factory=dict)
-    systems: tuple[str, ...] = ()
+    systems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rows: int = 0
     number: int = 0
 

@@ -316,6 +316,20 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 ),
             ),
             Option(
+                "absent_systems",
+                "spec",
+                "a system on a day, of rankings with days, on which it has no row",
+                (
+                    Choice("skip", "has no numbers of that day"),
+                    Choice(
+                        "missing",
+                        "misses all queries of the day, if it has rows before and after it",
+                    ),
+                ),
+                of_days=True,
+                later=True,
+            ),
+            Option(
                 "no_relevant",
                 "metric",
                 "a query for which the metric is undefined",

@@ -8,9 +8,11 @@ once a bucket.
 
 from __future__ import annotations
 
+from datetime import date
 from math import ceil
 
 from sqlmetrics.bucket import WHOLE, Bucket
+from sqlmetrics.days import as_sql
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.needs import Needs
@@ -71,12 +73,22 @@ def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, 
     shape = plan.shape
     columns = {table: identifier(roles["query"]) for table, roles in _asked(plan).items()}
     conditions = _ranges(plan, engine, columns, number, rows) or _hashes(columns, number)
-    systems: tuple[str, ...] = ()
-    if "system" in shape.keys:
-        select = f"select distinct system from {shape.names['rankings']} order by system"
-        systems = tuple(one for (one,) in engine.rows(with_stages(plan.inputs, select)))
+    systems = _systems(plan, engine) if shape.groups and not shape.spans_pauses else {}
     each = rows // len(conditions)
     return tuple(Bucket(one, systems, each, number) for number, one in enumerate(conditions))
+
+
+def _systems(plan: Plan, engine: Database) -> dict[str, tuple[str, ...]]:
+    """The systems of each day, column by column."""
+    groups = ", ".join(plan.shape.groups)
+    select = f"select distinct {groups} from {plan.shape.names['rankings']} order by {groups}"
+    found = engine.rows(with_stages(plan.inputs, select))
+    texts = [tuple(map(_as_sql, one)) for one in found if None not in one]
+    return dict(zip(plan.shape.groups, zip(*texts, strict=True), strict=bool(texts)))
+
+
+def _as_sql(value: str | date) -> str:
+    return as_sql(value) if isinstance(value, date) else literal(value)
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, str]]:

@@ -72,12 +72,17 @@ class Option:
 
     Attributes:
         scope: `metric` if a metric's text may set it, `spec` if it holds for all.
+        of_days: Whether it holds only where rankings have days.
+        later: Whether tables were written before it was an option: at its default it leaves
+            `definition_hash` as it was.
     """
 
     name: str
     scope: str
     meaning: str
     choices: tuple[Choice, ...]
+    of_days: bool = False
+    later: bool = False
 
     def choice(self, value: object) -> Choice:
         """The row of a value; a mapping is the choice `table`.
@@ -93,6 +98,10 @@ class Option:
             if choice.name == name and value != "number":
                 return choice
         raise SpecError(unknown(f"value for {self.name}", value, known))
+
+    def defines(self, value: object) -> bool:
+        """Whether a value is a part of the definition of a metric."""
+        return not (self.later and value == self.choices[0].name)
 
 
 def is_number(value: object) -> bool:

@@ -21,6 +21,7 @@ from sqlmetrics.measure import Measure
 from sqlmetrics.needs import SUMS, Final, Needs, Sums
 from sqlmetrics.pairs import pair_stages
 from sqlmetrics.physical import PORTABLE, WINDOW, Offer, Physical, chosen
+from sqlmetrics.population import Population
 from sqlmetrics.ranked import Windowed
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
@@ -124,6 +125,8 @@ def _read(shape: Shape, physical: Physical) -> Iterator[Stage]:
     for stage in shape.stages():
         columns = [*stage.view["columns"], *more.get(stage.name, ())]
         yield replace(stage, view={**stage.view, "columns": columns}, hint=hint)
+    if shape.spans_pauses:
+        yield shape.appearances()
 
 
 def per_query_stages(shape: Shape, needs: Needs) -> tuple[Stage, ...]:
@@ -177,8 +180,7 @@ class _PerQuery:
             yield self._sums_stage(sums, labels)
         if self.shape.listed_facts:
             yield self._facts_stage()
-        if self._evaluated == "evaluated":
-            yield from self._evaluated_stages()
+        yield from self._population.stages()
         yield self._per_query_stage()
 
     def ranked_stages(self) -> Iterator[Stage]:
@@ -189,6 +191,10 @@ class _PerQuery:
     @property
     def _ranking(self) -> Windowed:
         return self.physical.ranking(self.shape, self.needs, *self._names())
+
+    @property
+    def _population(self) -> Population:
+        return Population(self.shape, self.needs)
 
     @property
     def _merges(self) -> dict[str, bool]:
@@ -287,37 +293,8 @@ class _PerQuery:
         view = {"keys": self.shape.query_keys, "columns": columns, "from": self.needs.lists}
         return Stage("facts", "facts", view)
 
-    @property
-    def _evaluated(self) -> str:
-        """The stage whose rows are evaluated: every labelled query, where that is all."""
-        plain = self.shape.keys == ("query_id",) and not self.needs.counts_unlabelled
-        return "wanted" if plain else "evaluated"
-
-    def _evaluated_stages(self) -> Iterator[Stage]:
-        shape = self.shape
-        lists = self.needs.lists
-        if "system" in shape.keys:
-            known = [literal(system) for system in shape.bucket.systems]
-            yield Stage("systems", "systems", {"from": lists, "known": known})
-        if "metric_date" in shape.keys:
-            dated = "metric_date" in shape.known_keys
-            tables = [lists, *([shape.names["queries"]] if dated else [])]
-            yield Stage("searched", "searched", {"keys": shape.query_keys, "tables": tables})
-        origin = {"metric_date": "searched", "system": "systems", "query_id": "wanted"}
-        searched = equal("searched", "wanted", shape.label_keys)
-        view = {
-            "keys": [f"{origin[key]}.{key}" for key in shape.keys],
-            "searched": searched if "metric_date" in shape.keys else [],
-            "systems": "system" in shape.keys,
-            "flag": ["1 as is_labelled"] if self.needs.counts_unlabelled else [],
-            "lists": lists,
-            "ranked_keys": [f"{lists}.{key}" for key in shape.keys],
-            "unlabelled": equal("wanted", lists, shape.label_keys),
-        }
-        yield Stage("evaluated", "evaluated", view)
-
     def _per_query_stage(self) -> Stage:
-        evaluated = self._evaluated
+        evaluated = self._population.stage
         columns = [Column(f"{evaluated}.{key}", key) for key in self.shape.keys]
         columns += [Column(self._fact(name), name) for name in self.shape.facts]
         if self.needs.counts_unlabelled:

@@ -753,6 +753,8 @@ def evaluate(
     unjudged: str = "nonrelevant",
     negative_grades: str = "zero",
     missing: str = "zero",
+    absent_systems: str = "skip",
+    of_one_system: bool = False,
     segments: Sequence[str] = (),
     known: Sequence[Known] = (),
     catalogue: Catalogue | None = None,
@@ -770,6 +772,8 @@ def evaluate(
         unjudged: nonrelevant, or condensed to leave out items without a label.
         negative_grades: zero, or unjudged to take such a label for none.
         missing: zero or drop.
+        absent_systems: skip, or missing for days between a system's first and last day.
+        of_one_system: Whether a query is of the system alone that has a list for it.
         segments: The names of the segments, in the order in which the rankings have them.
         known: The queries table.
         catalogue: The items table.
@@ -783,6 +787,8 @@ def evaluate(
         _facts(rankings, known, segments),
         frozenset((one.date, one.query) for one in known if one.date is not None),
         missing,
+        absent_systems,
+        of_one_system,
         unjudged == "condensed",
         depth,
         ties,
@@ -821,6 +827,8 @@ class World:
         facts: What is known of a query, by day and query.
         searched: The queries of a day that the queries table lists.
         missing: zero or drop.
+        absent_systems: skip or missing.
+        of_one_system: Whether a query is of the system alone that has a list for it.
         condensed: Whether items without a label are left out of the lists.
         depth: How many items of a list count, None for all.
         ties: The rule for equal scores.
@@ -834,6 +842,8 @@ class World:
     facts: Mapping[tuple[Any, str], Facts]
     searched: frozenset[tuple[Any, str]]
     missing: str
+    absent_systems: str
+    of_one_system: bool
     condensed: bool
     depth: int | None
     ties: str
@@ -962,15 +972,27 @@ def _facts(
 
 def _population(world: World, asked: Sequence[Asked]) -> list[Key]:
     """Every (day, system, query) that some metric's mean runs over."""
-    systems = {system for _, system, _ in world.lists}
     days = {(date, query) for date, _, query in world.lists} | world.searched
     if all(date is None for date, _ in days):
         days |= set(world.graded)
-    keys = {(date, system, query) for date, query in days for system in systems}
+    systems = {date: _systems(world, date) for date in {date for date, _ in days}}
+    keys = {(date, system, query) for date, query in days for system in systems[date]}
+    if world.of_one_system:
+        keys &= set(world.lists)
     labelled = {key for key in keys if world.labels(key) is not None}
     if any(one.average_over in ("rankings", "either") for one in asked):
         labelled |= set(world.lists)
     return sorted(labelled, key=str)
+
+
+def _systems(world: World, day: Any) -> set[str]:
+    """The systems that count on a day: those with a list, or with lists before and after it."""
+    days: dict[str, set[Any]] = defaultdict(set)
+    for date, system, _ in world.lists:
+        days[system].add(date)
+    if day is None or world.absent_systems == "skip":
+        return {system for system, own in days.items() if day in own}
+    return {system for system, own in days.items() if min(own) <= day <= max(own)}
 
 
 def _per_query(one: Asked, world: World, key: Key) -> Value:

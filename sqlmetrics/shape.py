@@ -30,6 +30,9 @@ _ITEM_FACTS = {
     "vector": "cast({column} as double[])",
 }
 
+APPEARANCES = "appearances"
+"""The stage of all days and systems of the rankings."""
+
 
 def segment(name: str) -> str:
     """The column of a segment in the stages; no user's name can clash with ours."""
@@ -82,6 +85,14 @@ class Shape:
     @cached_property
     def where(self) -> dict[str, str]:
         """Table -> the condition that its rows must meet, empty without one."""
+        return {
+            table: self.bucket.of(table, self._on_days(table, condition))
+            for table, condition in self._given_where.items()
+        }
+
+    @cached_property
+    def _given_where(self) -> dict[str, str]:
+        """Table -> the condition of its rows, of all days and queries."""
         own = {table: getattr(self.spec, table) for table in ("rankings", "queries", "items")}
         own["labels"] = self.spec.truth
         there = {
@@ -93,10 +104,7 @@ class Shape:
             has_label = f"{identifier(self.columns['labels']['grade'])} is not null"
             labels = there["labels"]
             there["labels"] = f"({labels}) and {has_label}" if labels else has_label
-        return {
-            table: self.bucket.of(table, self._on_days(table, condition))
-            for table, condition in there.items()
-        }
+        return there
 
     def _on_days(self, table: str, condition: str) -> str:
         """A condition of a table's rows, for the days that are looked at."""
@@ -148,6 +156,16 @@ class Shape:
     def query_keys(self) -> tuple[str, ...]:
         """What a query is identified by, whichever system answers it."""
         return tuple(key for key in self.keys if key != "system")
+
+    @property
+    def of_one_system(self) -> bool:
+        """Whether a query is answered by one system alone: a request of a click log."""
+        return self.spec.clicks is not None
+
+    @property
+    def spans_pauses(self) -> bool:
+        """Whether a system counts on days without a row of it, between its first and last day."""
+        return "metric_date" in self.keys and self.spec.options["absent_systems"] == "missing"
 
     @cached_property
     def label_keys(self) -> tuple[str, ...]:
@@ -208,6 +226,18 @@ class Shape:
         }
         return tuple(self._stage(table, select[table]()) for table in self.tables)
 
+    def appearances(self) -> Stage:
+        """The days on which systems have rows, whatever days and queries are looked at."""
+        has = self.columns["rankings"]
+        view = {
+            "about": "one row a ranked item, of all days there are: its day and system",
+            "distinct": False,
+            "columns": list(self._select_groups(has)),
+            "relation": self.tables["rankings"],
+            "where": self._given_where["rankings"],
+        }
+        return Stage(APPEARANCES, "table", view)
+
     def _unmentioned(self, name: str) -> str:
         texts = [one.place for one in self._sources.values() if one.is_sql]
         names = chain([name], (f"{name}_{number}" for number in count(2)))
@@ -222,6 +252,11 @@ class Shape:
             yield (
                 "ties=input_order needs rows in an order: a rank column, a file or a "
                 "DataFrame; a table or query of a database has none"
+            )
+        if self.of_one_system and self.spec.options["absent_systems"] == "missing":
+            yield (
+                "absent_systems=missing: a request of a click log belongs to the system that "
+                "served it, no other one misses it; leave the option out"
             )
         yield from self._unreadable()
         for table in ("labels", "queries"):
@@ -324,16 +359,20 @@ class Shape:
 
     def _select_rankings(self) -> Iterator[Column]:
         has = {role: identifier(name) for role, name in self.columns["rankings"].items()}
-        if "date" in has:
-            yield Column(f"cast({has['date']} as date)", "metric_date")
-        if "system" in has:
-            yield Column(f"cast({has['system']} as varchar)", "system")
+        yield from self._select_groups(self.columns["rankings"])
         yield Column(f"cast({has['query']} as varchar)", "query_id")
         yield Column(f"cast({has['item']} as varchar)", "item_id")
         yield self._sorting(has)
         if "input_order" in self.sorters:
             yield Column("row_number() over ()" if self.at.rankings.ordered else "1", "input_order")
         yield from self._select_facts("rankings")
+
+    def _select_groups(self, has: Mapping[str, str]) -> Iterator[Column]:
+        """The day and the system of a row of the rankings."""
+        if "date" in has:
+            yield Column(f"cast({identifier(has['date'])} as date)", "metric_date")
+        if "system" in has:
+            yield Column(f"cast({identifier(has['system'])} as varchar)", "system")
 
     def _select_facts(self, table: str) -> Iterator[Column]:
         for name in self.segments[table]:

@@ -218,7 +218,8 @@ class Spec(Model):
         decided = settings | {
             name: self.value(measure, name)
             for name, option in OPTIONS.items()
-            if option.scope == "spec" or name in measure.metric.settings
+            if (option.scope == "spec" or name in measure.metric.settings)
+            and option.defines(self.value(measure, name))
         }
         if "baseline" in measure.metric.needs:
             decided["baseline"] = self.baseline

@@ -162,11 +162,10 @@ def _header(plan: Plan) -> str:
     spec = plan.spec
     metrics = _wrapped("metrics: ", [str(measure) for measure in plan.measures])
     used = {name for measure in plan.measures for name in measure.metric.settings}
-    options = [
-        f"{name}={value}"
-        for name, value in spec.options.items()
-        if OPTIONS[name].scope == "spec" or name in used
-    ]
+    used |= {name for name, option in OPTIONS.items() if option.scope == "spec"}
+    if "metric_date" not in plan.shape.keys:
+        used -= {name for name, option in OPTIONS.items() if option.of_days}
+    options = [f"{name}={value}" for name, value in spec.options.items() if name in used]
     physical = "" if plan.physical == PORTABLE else _commented(f"plan: {plan.physical}")
     return metrics + physical + _wrapped(f"conventions ({spec.preset}): ", options)
 

@@ -116,6 +116,8 @@ def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference.Evalua
         unjudged=str(options["unjudged"]),
         negative_grades=str(options["negative_grades"]),
         missing=str(options["missing"]).replace("error", "zero"),
+        absent_systems=str(options["absent_systems"]),
+        of_one_system=spec.clicks is not None,
         segments=spec.by,
         known=[_known(row) for row in rows.get("queries", [])],
         catalogue={row["item_id"]: _item(row) for row in rows.get("items", [])},

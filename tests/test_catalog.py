@@ -130,6 +130,7 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "unjudged": "nonrelevant",
         "negative_grades": "error",
         "missing": "zero",
+        "absent_systems": "skip",
         "no_relevant": "skip",
         "average": "macro",
         "average_over": "labels",

@@ -253,6 +253,11 @@ def _option(option: Option, preset: str) -> Iterator[str]:
     yield f"Choices, * marks what holds under the preset {preset}"
     yield "\n".join(_choices(option, spec.options[option.name]))
     yield "\n".join(_hung(*fact, 13) for fact in _places(option, example.measure))
+    if not option.of_days:
+        yield from _example(option, example)
+
+
+def _example(option: Option, example: Tried) -> Iterator[str]:
     yield "Example: a small log; what has no score is not ranked, no grade is no label"
     rows = [
         [q, i, "" if s is None else repr(s), number(g) if g is not None else ""]

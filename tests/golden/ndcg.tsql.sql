@@ -3,8 +3,8 @@
 -- conventions (house): gain=exp, discount=log2, ideal=labels_at_k,
 --     recall_denominator=r, rr_of=first, ties=id_asc, score_precision=double,
 --     depth=none, duplicate_rankings=error, duplicate_labels=error,
---     unjudged=nonrelevant, negative_grades=error, missing=zero, no_relevant=skip,
---     average=macro, average_over=labels, rounding=none
+--     unjudged=nonrelevant, negative_grades=error, missing=zero, absent_systems=skip,
+--     no_relevant=skip, average=macro, average_over=labels, rounding=none
 with
 
 -- one row a ranked item
@@ -98,18 +98,19 @@ retrieved as (
         query_id
 ),
 
--- one row a system
-systems as (
-    select distinct
-        system
-    from retrieved
-),
-
 -- one row a query and day on which any system answered it
 searched as (
     select distinct
         metric_date,
         query_id
+    from retrieved
+),
+
+-- one row a day and system: those that have a row
+systems as (
+    select distinct
+        metric_date,
+        system
     from retrieved
 ),
 
@@ -122,7 +123,8 @@ evaluated as (
     from wanted
     inner join searched
         on searched.query_id = wanted.query_id
-    cross join systems
+    inner join systems
+        on systems.metric_date = searched.metric_date
 ),
 
 -- one row a query and system: the metrics

@@ -1,0 +1,324 @@
+"""A day's numbers do not hang on the range: systems that start, pause and stop, and zones.
+
+Worlds are made up by chance, and their days are written by runs of any kind: each day by itself,
+in batches that overlap, out of order, what is missing, all at once. The table is the same, and
+what the plain-Python reference says of each day by itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from marked import long
+
+import sqlmetrics as sm
+from sqlmetrics import sql
+from sqlmetrics.clicks.run import evaluate_clicks
+from sqlmetrics.days import Days
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.translated import Database, database
+from sqlmetrics.inputs.opened import opened
+from sqlmetrics.jobs.missing import open_days
+from sqlmetrics.jobs.run import write
+from sqlmetrics.memory import SHARE, parts
+from sqlmetrics.plan import Plan, plan
+from sqlmetrics.simulate import simulate
+from sqlmetrics.verify import evaluated_by_reference, verify
+
+FIRST = date(2026, 1, 1)
+LENGTH = 6
+METRICS = ["ndcg@3", "mrr(average_over=rankings)", "auc"]
+KEY = ("metric_date", "system", "segment_name", "segment_value")
+COUNTS = ("n_queries", "n_skipped", "n_missing")
+Rows = dict[str, pa.Table]
+
+
+def group(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.xdist_group(name)
+
+
+USUALLY = [pytest.param(name, marks=group(name)) for name in ("duckdb", "sqlite")]
+LATER = [long(name, group(name)) for name in ("postgres", "mariadb", "chdb", "spark")]
+
+
+# -- worlds -------------------------------------------------------------------------------
+
+
+def world(seed: int) -> Rows:
+    """Systems of which one starts late, one pauses and one ends; ties, and lists that are missing.
+
+    Day 5 has no ranking at all, only queries.
+    """
+    chance = random.Random(seed)
+    lives = {"late": {2, 3, 4}, "paused": {0, 2, 4}, "ended": {0, 1}, "one's day": {3}}
+    lives |= {"by chance": {day for day in range(5) if chance.random() < 0.5}}
+    queries = [f"q{number}" for number in range(5)]
+    country = {
+        (day, query): chance.choice(["DE", "US", None])
+        for day in range(LENGTH)
+        for query in queries
+    }
+    rankings = [
+        {
+            "ds": FIRST + timedelta(day),
+            "system": system,
+            "country": country[day, query],
+            "query_id": query,
+            "item_id": f"i{item}",
+            "score": float(chance.randrange(3)),
+        }
+        for system, days in lives.items()
+        for day in sorted(days)
+        for query in chance.sample(queries, 3)
+        for item in chance.sample(range(5), 3)
+    ]
+    labels = [
+        {"query_id": query, "item_id": f"i{item}", "grade": chance.randrange(3)}
+        for query in (*queries[:4], "never")
+        for item in range(4)
+    ]
+    searched = [
+        {"ds": FIRST + timedelta(day), "query_id": query, "weight": float(chance.randrange(1, 4))}
+        for day in range(LENGTH)
+        for query in queries
+    ]
+    tables = {"runs": rankings, "truth": labels, "searches": searched}
+    return {name: pa.Table.from_pylist(rows) for name, rows in tables.items()}
+
+
+def spec_of(seed: int, name: str = "shop", **conventions: Any) -> sm.Spec:
+    """What is asked of a world: in every third without the queries that were searched."""
+    searched = {"relation": "searches", "columns": {"date": "ds"}}
+    return sm.Spec(
+        name=name,
+        rankings={
+            "relation": "runs",
+            "columns": {"score": "score", "system": "system", "date": "ds"},
+        },
+        labels={"relation": "truth"},
+        queries=searched if seed % 3 else None,
+        metrics=METRICS,
+        by=["country"],
+        conventions=conventions,
+        output={"relation": "metrics", "per_query": "metrics_of_queries", "views": False},
+    )
+
+
+def days(start: int, end: int) -> Days:
+    return Days(start=FIRST + timedelta(start), end=FIRST + timedelta(end))
+
+
+def some_runs(seed: int) -> list[Days]:
+    """Days that cover the first five: one by one, in batches that overlap, out of order."""
+    chance = random.Random(seed)
+    runs = [days(day, day + 1) for day in range(5) if chance.random() < 0.6]
+    for _ in range(2):
+        start = chance.randrange(4)
+        runs.append(days(start, chance.randrange(start + 1, 5) + 1))
+    chance.shuffle(runs)
+    return runs
+
+
+@pytest.fixture(params=[*USUALLY, *LATER])
+def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Database]:
+    """A database, with what a test has made dropped after it."""
+    with database(servers.open(request.param)) as there:
+        try:
+            yield there
+        finally:
+            clear(there)
+
+
+def clear(engine: Database) -> None:
+    tables = ("runs", "truth", "searches", "metrics", "metrics_of_queries", "metrics_runs")
+    for table in tables:
+        engine.execute(f"drop table if exists {table}")
+
+
+def filled(engine: Database, tables: Rows) -> None:
+    clear(engine)
+    for name, rows in tables.items():
+        engine.load(name, rows)
+
+
+def facts(engine: Database, spec: str = "shop") -> dict[tuple[str, ...], dict[str, Any]]:
+    """(day, system, segment, value, metric@k) -> row."""
+    there = engine.table(f"select * from metrics where spec = '{spec}'").to_pylist()
+    rows = {
+        (*(str(row[name]) for name in KEY), f"{row['metric']}@{row['k']}"): row for row in there
+    }
+    assert len(rows) == len(there), "a key is doubled"
+    return rows
+
+
+def numbers(row: dict[str, Any]) -> list[Any]:
+    value = row["value"]
+    return [*(row[name] for name in COUNTS), None if value is None else round(value, 9)]
+
+
+def answers(engine: Database, spec: str = "shop") -> set[tuple[str, str, str]]:
+    """The rows of the per-query table."""
+    rows = engine.rows(
+        f"select metric_date, system, query_id from metrics_of_queries where spec = '{spec}'"
+    )
+    return {(str(day), system, query) for day, system, query in rows}
+
+
+def proven(spec: sm.Spec, tables: Rows) -> tuple[dict[Any, Any], set[Any]]:
+    """The same by the reference, which sees no other day than the one it is asked for.
+
+    But of a system it sees the first and the last day, where the option asks for them.
+    """
+    means, queries = {}, set()
+    whole = spec.options["absent_systems"] == "missing"
+    for day in (FIRST + timedelta(number) for number in range(LENGTH)):
+        own = tables if whole else {n: rows_of(rows, day) for n, rows in tables.items()}
+        if not own["runs"].num_rows:
+            continue
+        with DuckDB() as engine:
+            for name, rows in own.items():
+                engine.load(name, rows)
+            proof = evaluated_by_reference(plan(spec, opened(spec, engine)), engine)
+        for key, lines in proof.summary.items():
+            if key[0] == day:
+                for measure, mean in zip(spec.measures, lines, strict=True):
+                    row = {name: getattr(mean, name) for name in (*COUNTS, "value")}
+                    if sum(row[name] for name in COUNTS):
+                        means[(*map(str, key), f"{measure.name}@{measure.k or 0}")] = numbers(row)
+        queries |= {(str(key[0]), *key[1:]) for key in proof.per_query if key[0] == day}
+    return means, queries
+
+
+def rows_of(rows: pa.Table, day: date) -> pa.Table:
+    """The rows of a day, of a table that has days."""
+    if "ds" not in rows.column_names:
+        return rows
+    return rows.filter(pa.array([one == day for one in rows["ds"].to_pylist()]))
+
+
+# -- systems of a day ---------------------------------------------------------------------
+
+
+def test_runs_of_any_kind_give_the_table_of_a_full_refresh(engine: Database) -> None:
+    is_first = engine.translation.dialect.name == "duckdb"
+    for seed in (1, 3) if is_first else (2,):
+        tables, spec = world(seed), spec_of(seed)
+        filled(engine, tables)
+        for run in some_runs(seed):
+            write(spec, engine, run)
+        for missing in open_days(spec, engine, backfill=True):
+            write(spec, engine, missing)
+        means, queries = proven(spec, tables)
+        assert {key: numbers(row) for key, row in facts(engine).items()} == means
+        assert answers(engine) == queries
+        write(spec_of(seed, "whole"), engine, full_refresh=True)
+        assert {key: numbers(row) for key, row in facts(engine, "whole").items()} == means
+        assert answers(engine, "whole") == queries
+
+
+def test_a_pause_is_missing_where_that_is_asked_for(engine: Database) -> None:
+    """The first and the last day are those of the data, also in a run of one day."""
+    tables, spec = world(1), spec_of(1, absent_systems="missing")
+    filled(engine, tables)
+    for run in (days(3, 4), days(0, 2), days(1, 3), days(4, 6)):
+        write(spec, engine, run)
+    means, queries = proven(spec, tables)
+    found = facts(engine)
+    assert {key: numbers(row) for key, row in found.items()} == means
+    assert answers(engine) == queries
+    pause = found["2026-01-02", "paused", "all", "all", "ndcg@3"]
+    assert pause["n_missing"] == 4
+    assert ("2026-01-01", "late", "all", "all", "ndcg@3") not in found
+    assert ("2026-01-03", "ended", "all", "all", "ndcg@3") not in found
+    assert ("2026-01-06", "paused", "all", "all", "ndcg@3") not in found
+
+
+def per_query(the_plan: Plan, engine: Database) -> list[tuple[Any, ...]]:
+    rows = engine.rows(sql.query(the_plan, per_query=True))
+    return sorted(map(tuple, rows), key=str)
+
+
+@pytest.mark.parametrize("absent", ["skip", "missing"])
+def test_buckets_and_physical_plans_know_the_systems_of_a_day(absent: str) -> None:
+    """A bucket of queries in which a system has no list on a day still has the system."""
+    spec = spec_of(1, absent_systems=absent).having(metrics=("ndcg@3", "mrr"))
+    with DuckDB() as engine:
+        filled(engine, world(1))
+        tables = opened(spec, engine)
+        whole = plan(spec, tables)
+        wanted = per_query(whole, engine)
+        assert wanted
+        for name in ("lists", "counts"):
+            assert per_query(plan(spec, tables, physical=name), engine) == wanted
+        rows = engine.rows("select count(*) from runs")[0][0]
+        cut = parts(whole, engine, 4 * SHARE * engine.memory / rows)
+        assert len(cut) > 3
+        found = [row for one in cut for row in per_query(plan(spec, tables, bucket=one), engine)]
+        assert sorted(found, key=str) == wanted
+
+
+def test_without_systems_a_day_without_a_ranking_has_no_numbers() -> None:
+    """Run by itself it has none, so it has none among others: though queries were searched."""
+    spec = spec_of(1)
+    columns = spec.rankings.columns.model_copy(update={"system": None})
+    one = spec.having(rankings=spec.rankings.model_copy(update={"columns": columns}))
+    with DuckDB() as engine:
+        tables = world(1)
+        runs = tables["runs"]
+        ours = runs.filter(pa.array([name == "paused" for name in runs["system"].to_pylist()]))
+        filled(engine, tables | {"runs": ours})
+        for absent, there in (("skip", [0, 2, 4]), ("missing", [0, 1, 2, 3, 4])):
+            asked = one.having(conventions={"absent_systems": absent})
+            write(asked, engine, full_refresh=True)
+            found = {key[0] for key in facts(engine)}
+            assert found == {str(FIRST + timedelta(day)) for day in there}
+            result, agreements = verify(asked, engine)
+            assert max(one.largest for one in agreements) <= 1e-12
+            assert {row["metric_date"] for row in result.to_dicts()} == {
+                FIRST + timedelta(day) for day in there
+            }
+
+
+def test_a_system_is_named_in_the_definition_only_where_it_is_asked_for() -> None:
+    """Tables of before stay as they are."""
+    usual, other = spec_of(1), spec_of(1, absent_systems="missing")
+    measure = usual.measures[0]
+    assert usual.definition_hash(measure) == spec_of(1, absent_systems="skip").definition_hash(
+        measure
+    )
+    assert usual.definition_hash(measure) != other.definition_hash(measure)
+
+
+# -- click logs ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("daily", [True, False])
+def test_a_request_is_missing_for_no_other_system(tmp_path: Path, daily: bool) -> None:
+    made = simulate(tmp_path, requests=300, days=3, seed=3, systems=("old", "new"))
+    clicks = {
+        "impressions": {
+            "file": str(made.files["impressions"]),
+            "columns": {"query": "query", "time": "shown_at", "system": "system"},
+        },
+        "events": {"file": str(made.files["events"]), "columns": {"time": "happened_at"}},
+        "daily": daily,
+    }
+    for missing in ("drop", "zero"):
+        spec = sm.Spec(
+            name="log",
+            clicks=clicks,
+            metrics=["ndcg@10", "ctr@10"],
+            conventions={"missing": missing},
+        )
+        offline = evaluate_clicks(spec).offline
+        means = offline.to_dicts()
+        assert {row["n_missing"] for row in means} == {0}
+        of_all = sum(row["n_queries"] + row["n_skipped"] for row in means)
+        assert of_all == offline.per_query().num_rows
+        assert {row["system"] for row in means} == {"old", "new"}
