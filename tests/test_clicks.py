@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from marked import first
+from engines.starting import STARTED
+from marked import engines, first
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
@@ -552,6 +553,7 @@ def here_by_labels() -> dict[str, ClickResult]:
     return {}
 
 
+@pytest.mark.parametrize("engine", engines(STARTED, now=["duckdb", "sqlite"]), indirect=True)
 @pytest.mark.parametrize("labels", first(1, LABELLED))
 def test_a_log_is_the_same_on_every_engine(
     engine: Any,

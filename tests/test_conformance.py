@@ -43,7 +43,7 @@ def examined(name: str, servers: Servers, only: Callable[[str], bool] | None = N
         return examine(database, only=only, longest=LONGEST.get(name, 1000))
 
 
-SOME = engines(STARTED, now=["duckdb", "sqlite", "postgres"])
+SOME = engines(STARTED, now=["duckdb", "sqlite"])
 
 
 @pytest.mark.parametrize("name", SOME)

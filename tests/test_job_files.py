@@ -59,6 +59,10 @@ GOT = {
 SQL = ("01_tables.sql", "02_evaluation.sql", "03_replacement.sql", "04_views.sql")
 
 
+RANGES = ((0, 3), (2, 6), (4, 5))
+"""Ranges of days, of which two write days again."""
+
+
 def client(name: str) -> str:
     """Where a client is; the test skips by name without it, and fails if it is required."""
     beside = Path(sys.executable).parent / name
@@ -95,13 +99,13 @@ def test_duckdb_s_command(tmp_path: Path) -> None:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
     write_job(job(), "duckdb", tmp_path)
-    for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+    for start, end in RANGES:
         days = [f"set variable start = '{day(start)}'", f"set variable \"end\" = '{day(end)}'"]
         command = [client("duckdb"), "-bail", "-cmd", days[0], "-cmd", days[1], str(file)]
         called(tmp_path, command, whole(tmp_path))
     with database(f"duckdb:///{file}") as opened:
         check(opened, [*range(6)])
-        assert len(opened.rows("select * from metrics_runs where facts > 0")) == 4
+        assert len(opened.rows("select * from metrics_runs where facts > 0")) == len(RANGES)
 
 
 @pytest.mark.xdist_group("postgres")
@@ -112,7 +116,7 @@ def test_psql(tmp_path: Path, servers: Any) -> None:
             opened.load(name, rows)
         try:
             write_job(job(), "postgres", tmp_path)
-            for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+            for start, end in RANGES:
                 values = [f"start={day(start)}", f"end={day(end)}", "ON_ERROR_STOP=1"]
                 options = [word for value in values for word in ("-v", value)]
                 files = [word for name in SQL for word in ("-f", name)]
@@ -130,7 +134,7 @@ def test_sqlite3_s_command(tmp_path: Path) -> None:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
     write_job(job(), "sqlite", tmp_path)
-    for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+    for start, end in RANGES:
         days = [
             f".parameter set :start \"'{day(start)}'\"",
             f".parameter set :end \"'{day(end)}'\"",
@@ -209,6 +213,7 @@ def test_sqlite_s_module(tmp_path: Path) -> None:
         check(opened, [1, 2, 3, 4])
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("mariadb")
 def test_mariadb_s_command(tmp_path: Path, servers: Any) -> None:
     url = servers.connection("mariadb")
@@ -218,7 +223,7 @@ def test_mariadb_s_command(tmp_path: Path, servers: Any) -> None:
             opened.load(name, rows)
         try:
             write_job(job(), "mariadb", tmp_path)
-            for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+            for start, end in RANGES:
                 days = f"set @start = '{day(start)}', @end = '{day(end)}'"
                 options = [f"--socket={socket}", "--user=root", f"--init-command={days}"]
                 command = [client("mariadb"), "--no-defaults", *options, "sqlmetrics"]
@@ -240,7 +245,7 @@ def test_chdb(tmp_path: Path, servers: Any) -> None:
             opened.load(name, rows)
         try:
             write_job(job(), "clickhouse", tmp_path)
-            for start, end in ((0, 3), (2, 6), (4, 5), (4, 5)):
+            for start, end in RANGES:
                 own = {"start": day(start), "end": day(end)}
                 for statement in statements(tmp_path):
                     session.query(statement, params=own)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from marked import by_night
+from marked import by_night, engines
 from slices import keep
 from test_job_days import check, clear, days, job, log
 
@@ -37,19 +37,11 @@ spawning.set_forkserver_preload(
 """Children come from a process that has imported all and opened nothing: 30 ms each."""
 
 
-def lasting(name: str, *marks: pytest.MarkDecorator) -> Any:
-    """A database that outlives a process, as a parameter."""
-    return pytest.param(name, marks=[pytest.mark.xdist_group(name), *marks])
+LASTING = engines(["duckdb", "postgres", "sqlite", "mariadb"], now=["duckdb"])
+"""Databases that outlive a process."""
 
 
-@pytest.fixture(
-    params=[
-        lasting("duckdb"),
-        lasting("postgres", pytest.mark.long),
-        lasting("sqlite", pytest.mark.long),
-        lasting("mariadb", pytest.mark.long),
-    ]
-)
+@pytest.fixture(params=LASTING)
 def url(request: pytest.FixtureRequest, servers: Any, tmp_path: Path) -> Iterator[str]:
     """Where it is, with all days done once."""
     files = {"duckdb": f"duckdb:///{tmp_path}/shop.duckdb", "sqlite": f"sqlite:///{tmp_path}/a.db"}
@@ -196,13 +188,7 @@ def stopped(engine: Database, number: int, beginning: str = "") -> None:
     one.execute = counted
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("chdb", marks=pytest.mark.xdist_group("chdb")),
-        pytest.param("spark", marks=[pytest.mark.xdist_group("spark"), pytest.mark.long]),
-    ],
-)
+@pytest.mark.parametrize("name", engines(["chdb", "spark"], now=[], night=["spark"]))
 def test_without_transactions_each_day_of_a_table_is_whole(name: str, servers: Any) -> None:
     """As their pages promise: some days may be new and others old, and the next run mends it."""
     with database(servers.open(name)) as engine:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from test_job_days import FIRST, METRICS, clear, days, engine, expected, job, log
+from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 
 from sqlmetrics.engines.translated import database
 from sqlmetrics.jobs.run import write
@@ -30,6 +30,7 @@ def near(value: Any) -> Any:
     return pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
 
 
+@pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_the_views_are_the_evaluation_and_grow_with_the_table(engine: Any) -> None:
     for part in (days(0, 3), days(4, 6)):
         write(job(), engine, part)

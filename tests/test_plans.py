@@ -70,7 +70,7 @@ def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
         return False
 
 
-@settings(max_examples=max(10, EXAMPLES // 2))
+@settings(max_examples=max(10, EXAMPLES // 3))
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "best", "worst", "input_order"]).flatmap(
         lambda ties: worlds(ties=ties, depth="none")

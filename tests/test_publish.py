@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,22 @@ from sqlmetrics.jobs.run import write
 OLDER = "v1.5.0" if duckdb.__version__ >= "1.5" else "v1.4.0"
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> str:
-    url = f"duckdb:///{tmp_path}/shop.duckdb"
-    with database(url, create=True) as engine:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with three days."""
+    file = tmp_path_factory.mktemp("shop") / "shop.duckdb"
+    with database(f"duckdb:///{file}", create=True) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         write(job(), engine, days(0, 3))
-    return url
+    return file
+
+
+@pytest.fixture
+def shop(made: Path, tmp_path: Path) -> str:
+    """A copy of it."""
+    shutil.copy(made, tmp_path / "shop.duckdb")
+    return f"duckdb:///{tmp_path}/shop.duckdb"
 
 
 def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) -> None:
