@@ -288,7 +288,7 @@ def evaluated(engine: Any, statement: str) -> None:
         engine._put(kept[1], engine._arrow(f"select run_id, {moment} from ({kept[2]})"))
     elif view := re.match(r"create or replace view `\w+` as\n(.*)", statement, re.DOTALL):
         engine._arrow(view[1])
-    elif statement not in ("begin transaction", "commit transaction") and not made:
+    elif not made and not statement.startswith(("alter table", "begin ", "commit ")):
         engine.execute(statement)
 
 

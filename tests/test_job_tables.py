@@ -114,7 +114,8 @@ def test_compiled_jobs_share_a_fact_table(client: Any) -> None:
     """Each leaves the other's columns and views alone, and a live run those of both."""
     shop, other = job(), job("other", metrics=OTHER)
     if dialect(client) == "sqlite":  # its text cannot add a column unless it is there
-        write(other, client, days(0, 1))
+        for spec in (shop, other):
+            write(spec, client, days(0, 1))
         client.execute("drop view metrics_wide")
     own = ["ndcg_at_3", "recall_rel2_at_5", "mrr", "auc", "num_ret"]
     for spec, ends in ((shop, (0, 2)), (other, (0, 2)), (shop, (1, 3)), (other, (1, 3))):
