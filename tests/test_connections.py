@@ -453,6 +453,17 @@ def test_a_dry_run_asks_for_no_driver(folder: Path, known: Known) -> None:
     assert not there(folder)
 
 
+@pytest.mark.parametrize("kind", ["lists", "a click log"])
+def test_a_dry_run_of_files_elsewhere_says_what_to_do(folder: Path, kind: str) -> None:
+    """A run loads them; its text cannot."""
+    log = "clicks: {log: {file: runs.csv, columns: {actions: {}}}}\nmetrics: [mrr]\n"
+    if kind == "a click log":
+        (folder / "files.yml").write_text(f"{log}output: {{relation: metrics}}\n")
+    line = ["run", "files.yml", "--dry-run", "--connection", "sqlite://"]
+    told = sqlmetrics(*line, folder=folder, expect=2).stderr
+    assert "SQLite reads no files; load it, and give the relation" in told
+
+
 # -- what is said -------------------------------------------------------------------------
 
 

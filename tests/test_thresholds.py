@@ -184,7 +184,7 @@ def test_what_is_wrong_is_told(shop: Any) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     file = str(tmp_path / "shop.duckdb")
-    with database(f"duckdb:///{file}") as opened:
+    with database(f"duckdb:///{file}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         write(job(), opened)

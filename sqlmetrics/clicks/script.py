@@ -47,6 +47,10 @@ def log_tables(spec: Spec, at: Translation, *, only_days: bool = False) -> Click
         name: shown(relation_of(source, f"clicks_{name}"), at)
         for name, source in spec.clicks.sources.items()
     }
+    files = [name for name, relation in relations.items() if at.changes and not relation.is_sql]
+    if files:
+        why = f"{at.dialect.title} reads no files; load it, and give the relation"
+        raise SpecError([f"{one}: {why}" for one in files])
     return tables_of(spec.clicks, relations, at, only_days=only_days)
 
 
