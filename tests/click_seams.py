@@ -17,6 +17,7 @@ from sqlmetrics import reference
 
 METRICS = ("ndcg@3", "mrr", "ctr@2", "abandonment", "first_click_rank", "time_to_first_click")
 GRADES = {"click": 1.0, "purchase": 3.0}
+UBI = ("ubi", "hits")
 WINDOW = timedelta(minutes=30)
 ZONE = timezone(timedelta(hours=8))
 
@@ -26,7 +27,8 @@ class LogSetup:
     """How a click log is written.
 
     Attributes:
-        form: `events` beside impressions, one `wide` table, or `ubi`.
+        form: `events` beside impressions, one `wide` table, or User Behavior Insights: `ubi` with
+            impressions as events, `hits` with the lists in the queries alone.
         source: As for rankings.
         database: `duckdb`, `sqlite` or `postgres`.
         time: `text` in UTC, `offset` (a text with one), `timestamp` or `timestamptz`.
@@ -43,7 +45,7 @@ class LogSetup:
 
 
 CHOICES: Mapping[str, Sequence[Any]] = {
-    "form": ("events", "wide", "ubi"),
+    "form": ("events", "wide", "ubi", "hits"),
     "source": ("tables", "csv", "spreadsheet", "ndjson", "parquet"),
     "database": ("duckdb", "sqlite", "postgres"),
     "time": ("offset", "timestamptz", "timestamp", "text"),
@@ -57,11 +59,9 @@ def possible(choice: Mapping[str, Any]) -> bool:
     form, source, database, time = (choice.get(n) for n in ("form", "source", "database", "time"))
     if source not in (None, "tables") and database not in (None, "duckdb"):
         return False
-    if form == "ubi" and source not in (None, "ndjson"):
+    if form in UBI and (source not in (None, "ndjson") or database not in (None, "duckdb")):
         return False
-    if form == "ubi" and database not in (None, "duckdb"):
-        return False
-    texts = source in ("csv", "spreadsheet", "ndjson") or database == "sqlite" or form == "ubi"
+    texts = source in ("csv", "spreadsheet", "ndjson") or database == "sqlite" or form in UBI
     return not (texts and time not in (None, "text", "offset"))
 
 
@@ -80,7 +80,9 @@ class Log:
         """Value and queries of each day, system and metric."""
         groups: dict[tuple[date, str], list[Row]] = defaultdict(list)
         for request in self.requests:
-            groups[request["moment"].date(), request["system"]].append(request)
+            # the schema of UBI knows no systems: all are the spec's own
+            system = "seams" if form in UBI else request["system"]
+            groups[request["moment"].date(), system].append(request)
         rows: dict[Key, Row] = {}
         for (day, system), requests in groups.items():
             for metric, (top, bottom) in _sums(requests, form).items():
@@ -164,7 +166,7 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
     }
     clicks: Row = {"labels": {"grades": GRADES}, "cleaning": {"attribution_window": "30m"}}
     columns = {"request": "request_id", "item": "item_id"}
-    if setup.form == "ubi":
+    if setup.form in UBI:
         clicks |= _ubi(setup, made, folder, url)
     else:
         shown = [
@@ -227,8 +229,11 @@ def _ubi(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
         own = {"query_id": request["request_id"], "application": request["system"]}
         own["client_id"] = "c"
         text = f"text {request['request_id']}"
-        queries.append({**own, "user_query": text, "timestamp": moment(request["moment"])})
-        done = [(item, "impression", 0) for item in request["items"]]
+        hits = {"query_response_hit_ids": request["items"]} if setup.form == "hits" else {}
+        asked = {**own, "user_query": text, "timestamp": moment(request["moment"])}
+        queries.append({**asked, **hits})
+        shown = request["items"] if setup.form == "ubi" else []
+        done = [(item, "impression", 0) for item in shown]
         for item, action, seconds in [*done, *request["events"]]:
             at = moment(request["moment"] + timedelta(seconds=seconds))
             place = request["items"].index(item) + setup.first

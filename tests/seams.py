@@ -367,7 +367,8 @@ def source(setup: Any, name: str, rows: Sequence[Row], folder: Path, url: str) -
                 if spreadsheet and "score" in row:
                     cells[names.index("score")] = str(row["score"]).replace(".", ",")
                 to.writerow(cells)
-        return {"file": f"{name}.csv"}
+        decimal = {"decimal": ","} if spreadsheet and "score" in names else {}
+        return {"file": f"{name}.csv", **decimal}
     if setup.source == "folder" and name == "rankings":
         for day in {str(row["ds"]) for row in rows}:
             part = folder / "lake" / f"ds={day}"

@@ -92,17 +92,13 @@ def test_any_click_log_gives_what_plain_python_gives(
         duckdb.connect(str(tmp_path / "shop.duckdb")).close()
     (tmp_path / "spec.yml").write_text(yaml.safe_dump(spec, allow_unicode=True), "utf-8")
     days = sorted({request["moment"].date() for request in made.requests})
+    first, every = _range(days[0], days[0] + timedelta(1)), _range(days[0], days[-1] + timedelta(1))
     cuts = {
-        "once": [[]],
+        "once": [every],
         "daily": [_range(day, day + timedelta(1)) for day in reversed(days)],
-        "batches": [
-            _range(days[0], days[0] + timedelta(1)),
-            _range(days[0], days[-1] + timedelta(1)),
-        ],
-    }[setup.runs]
-    if setup.runs == "once":
-        cuts = [_range(days[0], days[-1] + timedelta(1))]
-    for cut in cuts:
+        "batches": [first, every],
+    }
+    for cut in cuts[setup.runs]:
         sqlmetrics("run", "spec.yml", *cut, "--connection", url, folder=tmp_path)
     there = {key: row for key, row in facts(url).items() if row["value"] is not None}
     assert differences(there, made.expected(setup.form)) == []
@@ -207,6 +203,8 @@ class Walk:
         ]
         options = ["--system", "system", "--date", "ds", "-o", "json"]
         options += [word for metric in METRICS for word in ("-m", metric)]
+        if self.setup.source == "spreadsheet":
+            options += ["--decimal", ","]
         if self.setup.words:
             grades = spec["labels"]["grades"].items()
             options += [word for text, n in grades for word in ("--grades", f"{text}={n}")]
