@@ -312,8 +312,15 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
         told = sqlmetrics(*line, *where, folder=folder, expect=2).stderr
         assert "there is no database file 'shpo.d" in told, line
         assert "did you mean 'shop.duckdb'?" in told, line
-    told = sqlmetrics("validate", "tables.yml", "--db", "no/x.db", folder=folder, expect=2).stderr
-    assert "there is no folder 'no'" in told
+    with sqlite3.connect(folder / "lite.db") as connection:
+        connection.execute("create table runs (query_id text)")
+    for file, said in (
+        ("no/x.db", "there is no folder 'no'"),
+        ("lite.db", "'lite.db' is a SQLite file: --connection sqlite:///lite.db"),
+    ):
+        told = sqlmetrics("validate", "tables.yml", "--db", file, folder=folder, expect=2).stderr
+        assert said in told
+    (folder / "lite.db").unlink()
     for url in ("duckdb:///shpo.duckdb", "sqlite:///shpo.db", "chdb:///shpo"):
         with pytest.raises(sm.SpecError, match="there is no database file"):
             sm.evaluate({"q": ["a"]}, {"q": {"a": 1}}, ["mrr"], connection=url)
