@@ -76,7 +76,7 @@ def evaluate(
         connection: The database that holds the tables: a URL such as
             `postgresql://ann@host/sales`, an output of `profiles.yml`, or a connection of
             its Python driver, which is left open; default: a new DuckDB in memory. A file must
-            be there, SELECT rights are enough. Files and data in memory become temporary tables
+            be there. SELECT rights are enough. Files and data in memory become temporary tables
             of it.
         query: The query's column, in both tables unless `label_columns` says otherwise.
         item: The item's column, likewise.

@@ -284,7 +284,7 @@ READING = (
     ["sheet", "tables.yml"],
     ["sample", "tables.yml", "--size", "2"],
     ["clicks", "clicks.yml"],
-    ["doctor", "--case", "nothing"],
+    ["doctor"],
     ["compile", "tables.yml", "--plan", "fastest"],
     ["run", "tables.yml"],
 )
@@ -422,6 +422,7 @@ def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, server
         assert "2 queries compared with the reference: no number differs" in done.stderr
         sqlmetrics("validate", "tables.yml", "--connection", url, folder=folder)
         fill(folder / "own.duckdb")
+        (folder / "tables.yml").write_text(TABLES.replace("ndcg@10", "dcg@10"))
         for line in (["sheet"], ["sample", "--size", "2"], ["estimate", "drawn.csv"]):
             own, other = (
                 sqlmetrics(line[0], "tables.yml", *line[1:], *where, folder=folder).stdout
@@ -480,10 +481,13 @@ def test_verify_says_what_differs(folder: Path) -> None:
 
 
 def test_a_wrong_condition_is_blamed_and_not_the_file(folder: Path) -> None:
-    (folder / "shop.db").touch()
     line = ["evaluate", "runs.csv", "truth.csv", "-m", "mrr", "--where"]
-    for where in ([], ["--connection", "sqlite:///shop.db"]):
-        told = sqlmetrics(*line, "scoer <= 10", *where, folder=folder, expect=2).stderr
+    with database(f"sqlite:///{folder}/shop.db", create=True) as engine:
+        engine.load("runs", duckdb.sql(f"from '{folder}/runs.csv'").to_arrow_table())
+        engine.load("truth", duckdb.sql(f"from '{folder}/truth.csv'").to_arrow_table())
+    tables = ["evaluate", "runs", "truth", "--connection", "sqlite:///shop.db", *line[3:]]
+    for asked in (line, tables):
+        told = sqlmetrics(*asked, "scoer <= 10", folder=folder, expect=2).stderr
         assert (
             "rankings: where 'scoer <= 10': unknown column 'scoer'; did you mean 'score'?" in told
         )
