@@ -33,7 +33,7 @@ FILES = """\
 rankings: {file: runs.csv}
 labels: {file: truth.csv}
 metrics: [mrr, ndcg@10]
-output: {relation: metrics}
+output: {relation: metrics, views: false}
 checks: [{metric: mrr, min: 0.1}]
 """
 TABLES = FILES.replace("{file: runs.csv}", "{relation: runs}").replace(
@@ -104,7 +104,7 @@ def there(folder: Path) -> set[str]:
 # -- the target that profiles.yml names ---------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", [OWN, "shop:\n  " + OWN.replace("\n", "\n  ")])
+@pytest.mark.parametrize("layout", first(1, [OWN, "shop:\n  " + OWN.replace("\n", "\n  ")]))
 def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> None:
     (folder / "profiles.yml").write_text(layout)
     done = sqlmetrics("run", "files.yml", folder=folder)
@@ -284,7 +284,7 @@ READING = (
     ["sheet", "tables.yml"],
     ["sample", "tables.yml", "--size", "2"],
     ["clicks", "clicks.yml"],
-    ["doctor", "--case", "nothing"],
+    ["doctor"],
     ["compile", "tables.yml", "--plan", "fastest"],
     ["run", "tables.yml"],
 )
@@ -312,8 +312,15 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
         told = sqlmetrics(*line, *where, folder=folder, expect=2).stderr
         assert "there is no database file 'shpo.d" in told, line
         assert "did you mean 'shop.duckdb'?" in told, line
-    told = sqlmetrics("validate", "tables.yml", "--db", "no/x.db", folder=folder, expect=2).stderr
-    assert "there is no folder 'no'" in told
+    with sqlite3.connect(folder / "lite.db") as connection:
+        connection.execute("create table runs (query_id text)")
+    for file, said in (
+        ("no/x.db", "there is no folder 'no'"),
+        ("lite.db", "'lite.db' is a SQLite file: --connection sqlite:///lite.db"),
+    ):
+        told = sqlmetrics("validate", "tables.yml", "--db", file, folder=folder, expect=2).stderr
+        assert said in told
+    (folder / "lite.db").unlink()
     for url in ("duckdb:///shpo.duckdb", "sqlite:///shpo.db", "chdb:///shpo"):
         with pytest.raises(sm.SpecError, match="there is no database file"):
             sm.evaluate({"q": ["a"]}, {"q": {"a": 1}}, ["mrr"], connection=url)
@@ -323,15 +330,14 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
 def test_a_run_makes_a_file_only_where_nothing_is_read_from_it(folder: Path) -> None:
     for where in (["--db", "a.duckdb"], ["--connection", "duckdb:///b.duckdb"]):
         assert "new database" in sqlmetrics("run", "files.yml", *where, folder=folder).stderr
-        again = sqlmetrics("run", "files.yml", *where, folder=folder).stderr
-        assert "new database" not in again
     (folder / "query.yml").write_text(TABLES.replace("relation: runs", "sql: from runs"))
     sqlmetrics("run", "query.yml", "--db", "c.duckdb", folder=folder, expect=2)
     read = FILES.replace("file: runs.csv", "sql: from 'runs.csv'")
     (folder / "query.yml").write_text(read.replace("file: truth.csv", "sql: from 'truth.csv'"))
     sqlmetrics("run", "query.yml", "--db", "d.duckdb", folder=folder)
     publish = ["--publish", "sqlite:///e.db"]
-    sqlmetrics("run", "files.yml", "--db", "a.duckdb", *publish, folder=folder)
+    told = sqlmetrics("run", "files.yml", "--db", "a.duckdb", *publish, folder=folder).stderr
+    assert "new database" not in told
     sqlmetrics("install", "f.duckdb", folder=folder)
     assert there(folder) == {"a.duckdb", "b.duckdb", "d.duckdb", "e.db", "f.duckdb"}
 
@@ -416,6 +422,7 @@ def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, server
         assert "2 queries compared with the reference: no number differs" in done.stderr
         sqlmetrics("validate", "tables.yml", "--connection", url, folder=folder)
         fill(folder / "own.duckdb")
+        (folder / "tables.yml").write_text(TABLES.replace("ndcg@10", "dcg@10"))
         for line in (["sheet"], ["sample", "--size", "2"], ["estimate", "drawn.csv"]):
             own, other = (
                 sqlmetrics(line[0], "tables.yml", *line[1:], *where, folder=folder).stdout
@@ -474,10 +481,13 @@ def test_verify_says_what_differs(folder: Path) -> None:
 
 
 def test_a_wrong_condition_is_blamed_and_not_the_file(folder: Path) -> None:
-    (folder / "shop.db").touch()
     line = ["evaluate", "runs.csv", "truth.csv", "-m", "mrr", "--where"]
-    for where in ([], ["--connection", "sqlite:///shop.db"]):
-        told = sqlmetrics(*line, "scoer <= 10", *where, folder=folder, expect=2).stderr
+    with database(f"sqlite:///{folder}/shop.db", create=True) as engine:
+        engine.load("runs", duckdb.sql(f"from '{folder}/runs.csv'").to_arrow_table())
+        engine.load("truth", duckdb.sql(f"from '{folder}/truth.csv'").to_arrow_table())
+    tables = ["evaluate", "runs", "truth", "--connection", "sqlite:///shop.db", *line[3:]]
+    for asked in (line, tables):
+        told = sqlmetrics(*asked, "scoer <= 10", folder=folder, expect=2).stderr
         assert (
             "rankings: where 'scoer <= 10': unknown column 'scoer'; did you mean 'score'?" in told
         )

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled
-from sqlmetrics.engines.place import Place, check_there
+from sqlmetrics.engines.place import Place, check_there, is_sqlite
 from sqlmetrics.engines.setup import Setup
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.template import finished, literal, parts, relation
@@ -326,6 +326,9 @@ def open_database(
     try:
         return duckdb.connect(database, read_only=not writing, config=dict(config or {}))
     except duckdb.Error as error:
+        if is_sqlite(database):
+            url = f"sqlite:///{database}"
+            raise SpecError(f"{database!r} is a SQLite file: --connection {url}") from None
         raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
 
 

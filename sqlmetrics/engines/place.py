@@ -109,6 +109,15 @@ def is_file(path: str) -> bool:
     return bool(path) and path != ":memory:" and not re.match(r"[a-z]\w+:", path)
 
 
+def is_sqlite(path: str) -> bool:
+    """Whether a file is a database of SQLite, by its first bytes."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(15) == b"SQLite format 3"
+    except OSError:
+        return False
+
+
 def check_there(path: str) -> None:
     """Refuse a file that is not there: to open it would make a new database, without a row.
 
