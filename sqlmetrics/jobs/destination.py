@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 
 from sqlmetrics.days import Days
+from sqlmetrics.engines.place import place as located
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
@@ -57,9 +58,17 @@ def destination(place: str, version: str | None = None) -> Destination:
         SpecError: If it names none, or a version that the place has not.
     """
     kind = "database" if "://" in place else _kind(place)
+    if kind == "database" and _file_of(place) in ("", ":memory:"):
+        raise SpecError(f"--publish {place} is a database in memory, which nobody can read")
     if version is not None and kind != "file":
         raise SpecError("a storage version is one of DuckDB's files: --publish FILE.duckdb")
     return Destination(kind, place, version or "")
+
+
+def _file_of(url: str) -> str | None:
+    """The file of a database that is one, empty if it is in memory; None for a server."""
+    where = located(url)
+    return where.path if where.scheme in ("duckdb", "sqlite") else None
 
 
 def _kind(place: str) -> str:
@@ -110,6 +119,10 @@ def check_writer(other: Database) -> None:
 
 
 def _check_database(spec: Spec, to: Destination, days: Days | None) -> None:
+    file = _file_of(to.place)
+    if file and not Path(file).exists():  # it is made when there is something to write
+        _check_writable(Destination("file", file))
+        return
     with database(to.place) as other:
         check_writer(other)
         is_known = days is not None and days.start is not None and days.end is not None
