@@ -67,8 +67,12 @@ def _check_scores(source: Rankings) -> None:
         named = source.columns.model_dump(exclude_none=True)
         columns = named | {"score": source.columns.order} | dict(relation.columns)
         if source.columns.rank is None and "rank" not in columns:
-            found = list(problems(columns, reader, source_text(relation, source.where or "")))
-            if found:
+            text = source_text(relation, source.where or "")
+            try:
+                reader.columns(text)
+            except InputError:  # a condition in the words of the other database
+                text = source_text(relation)
+            if found := list(problems(columns, reader, text)):
                 raise InputError(found)
 
 

@@ -58,6 +58,8 @@ def destination(place: str, version: str | None = None) -> Destination:
         SpecError: If it names none, or a version that the place has not.
     """
     kind = "database" if "://" in place else _kind(place)
+    if kind == "database" and place_of(place).in_memory:
+        raise SpecError(f"--publish {place} is a database in memory, which nobody can read")
     if version is not None and kind != "file":
         raise SpecError("a storage version is one of DuckDB's files: --publish FILE.duckdb")
     return Destination(kind, place, version or "")
@@ -112,8 +114,6 @@ def check_writer(other: Database) -> None:
 
 def _check_database(spec: Spec, to: Destination, days: Days | None) -> None:
     place = place_of(to.place)
-    if place.in_memory:
-        raise SpecError(f"--publish {to.place} is a database in memory, which nobody can read")
     if place.is_missing:  # it will be made
         _check_writable(Destination("file", place.path))
         return
