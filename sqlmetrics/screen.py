@@ -131,8 +131,9 @@ def screen(plan: Plan, engine: Database, table: str) -> Screen:
 
 def _text(plan: Plan, table: str, bad: str, bucket: Bucket) -> str:
     shape = plan.shape
+    zoned = table in shape.at.zones
     view = {
-        "keys": list(_keys(shape.columns[table])),
+        "keys": list(_keys(shape.columns[table], shape.day(table) if zoned else "")),
         "columns": list(_clues(shape.columns[table], bad)),
         "source": source_text(shape.tables[table], bucket.of(table, shape.where[table])),
         "lists": "lists",
@@ -142,10 +143,14 @@ def _text(plan: Plan, table: str, bad: str, bucket: Bucket) -> str:
     return print_template("checks/screen", view)
 
 
-def _keys(columns: dict[str, str]) -> Iterator[str]:
-    """What tells lists apart, as texts."""
+def _day(column: str) -> str:
+    return f"try_cast({identifier(column)} as date)"
+
+
+def _keys(columns: dict[str, str], day: str) -> Iterator[str]:
+    """What tells lists apart, as texts; the day of a time with a zone is given."""
     if "date" in columns:
-        yield f"cast(try_cast({identifier(columns['date'])} as date) as varchar)"
+        yield f"cast({day or _day(columns['date'])} as varchar)"
     for role in ("system", "query"):
         if role in columns:
             yield f"cast({identifier(columns[role])} as varchar)"

@@ -140,7 +140,7 @@ class Names:
     def _day(self, given: Mapping[str, str]) -> str:
         if "time" not in given:
             return "cast(null as date)"
-        return (self.day or self.at.dialect.times.day).format(column=given["time"])
+        return self.at.expression(self.day or self.at.dialect.times.day, given["time"])
 
 
 UBI_OBJECT = "event_attributes ->> '$.object.object_id'"
