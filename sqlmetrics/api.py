@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from sqlmetrics.caveats import caveats
 from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.execution import USUALLY, Execution, Progress
-from sqlmetrics.inputs.opened import opened
+from sqlmetrics.inputs.opened import opened, zones_of
 from sqlmetrics.inputs.relation import Relation, Tables, shown
 from sqlmetrics.inputs.sources import source_of
+from sqlmetrics.inputs.zones import Zones
 from sqlmetrics.memory import buckets
 from sqlmetrics.notes import notes
 from sqlmetrics.offer import offered
@@ -48,6 +50,7 @@ def evaluate(
     grade: str = "grade",
     system: str | None = None,
     date: str | None = None,
+    time_zone: str | None = None,
     weight: str | None = None,
     baseline: str | None = None,
     queries: Any = None,
@@ -91,6 +94,8 @@ def evaluate(
         system: The column of the ranker, model or run.
         date: The column of the day. The day is then a part of a query's identity; if the
             labels have the column too, they hold for that day, else for every day.
+        time_zone: Whose days a column `date` of times with a zone has, like `Europe/Berlin`;
+            default: UTC.
         weight: A column of query weights, of the rankings or of `queries`; means are
             weighted by them.
         baseline: The system that the others are compared with: `overlap`, `rbo`.
@@ -148,6 +153,7 @@ def evaluate(
             grade=grade,
             system=system,
             date=date,
+            time_zone=time_zone,
             weight=weight,
             queries=queries,
             items=items,
@@ -178,6 +184,7 @@ def asked(
     grade: str = "grade",
     system: str | None = None,
     date: str | None = None,
+    time_zone: str | None = None,
     weight: str | None = None,
     queries: Any = None,
     items: Any = None,
@@ -202,6 +209,7 @@ def asked(
         | {
             "where": where,
             "grades": (grades or {}) if labels is None else {},
+            "time_zone": time_zone,
             "columns": {
                 "query": query,
                 "item": item,
@@ -231,7 +239,10 @@ def asked(
     )
     tables = opened(spec, engine)
     spec = _described(_dated(spec, tables, engine), tables, engine)
-    return _known(spec, tables, weight, engine), tables
+    spec = _known(spec, tables, weight, engine)
+    zones = zones_of(spec, tables, engine)
+    spec = _zoned(spec, zones, time_zone)
+    return spec, replace(tables, zones=zones_of(spec, tables, engine))
 
 
 def compile(
@@ -345,6 +356,15 @@ def _dated(spec: Spec, tables: Tables, engine: Database) -> Spec:
     if not _has(tables.labels, date, engine):
         return spec
     return _with(spec, "labels", date=date)
+
+
+def _zoned(spec: Spec, zones: Zones, zone: str | None) -> Spec:
+    """With a zone for the other tables whose days are of times with one."""
+    others = [table for table in ("labels", "queries") if zone and table in zones]
+    changed = {table: getattr(spec, table) for table in others if getattr(spec, table)}
+    return spec.having(
+        **{table: one.model_copy(update={"time_zone": zone}) for table, one in changed.items()}
+    )
 
 
 def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> Spec:

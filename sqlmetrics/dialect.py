@@ -15,15 +15,27 @@ class Times:
 
     Attributes:
         day: The day of a time.
+        day_in_zone: The day of a time with a zone, in {zone}; empty where there is no such type.
+        zones: Whether any zone has a name there that all know; else UTC alone.
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
         moment: A time, of a text of it.
         now: The time at which a job runs, by its text.
     """
 
     day: str = "cast({column} as date)"
+    day_in_zone: str = "cast({column} at time zone '{zone}' as date)"
+    zones: bool = True
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
     moment: str = "cast({column} as timestamp)"
     now: str = "cast(current_timestamp as timestamp)"
+
+    def in_zone(self, zone: str) -> str:
+        """The day of a time in a zone, of a {column}."""
+        return self.day_in_zone.replace("{zone}", zone)
+
+    def knows(self, zone: str) -> bool:
+        """Whether days of a zone can be told."""
+        return bool(self.day_in_zone) and (self.zones or zone == "UTC")
 
 
 @dataclass(frozen=True)
@@ -110,18 +122,22 @@ _NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
 _MYSQL_RUN = "cast(uuid() as char)"
 
 _MYSQL_TIMES = Times(
+    day_in_zone="",
     micros="timestampdiff(microsecond, '1970-01-01', {column})",
     moment="cast({column} as datetime(6))",
     now="utc_timestamp(6)",
 )
 
 _SPARK_TIMES = Times(
+    day_in_zone="cast(convert_timezone(current_timezone(), '{zone}', "
+    "cast({column} as timestamp_ntz)) as date)",
     micros="unix_micros(cast({column} as timestamp))",
     moment="cast({column} as timestamp_ntz)",
     now="cast(current_timestamp() as timestamp_ntz)",
 )
 
 _TRINO_TIMES = Times(
+    day="cast(from_unixtime(to_unixtime({column}), 'UTC') as date)",
     micros="cast(round(to_unixtime({column}) * 1000000) as bigint)",
 )
 
@@ -142,6 +158,7 @@ _CLICKHOUSE_TYPES = {
 _MYSQL_TEXT = "varchar(512) character set utf8mb4 collate "
 
 _MYSQL_SESSION = (
+    "set session time_zone = '+00:00'",
     "set session sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO'",
     "set session optimizer_switch = 'derived_merge=off'",
 )
@@ -160,9 +177,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "DuckDB",
                 "duckdb",
                 undoes_views=True,
+                session=("set TimeZone = 'UTC'",),
                 run_id="cast(current_timestamp as varchar)",
                 times=Times(
                     day="cast(make_timestamp(epoch_us({column})) as date)",
+                    day_in_zone="cast(timezone('{zone}', {column}) as date)",
                     micros="epoch_us({column})",
                     now="cast(current_timestamp at time zone 'UTC' as timestamp)",
                 ),
@@ -183,6 +202,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 run_id="generate_uuid()",
                 hashed="to_hex(md5({column}))",
                 times=Times(
+                    day_in_zone="date({column}, '{zone}')",
                     micros="unix_micros(cast({column} as timestamp))",
                     moment="cast({column} as datetime)",
                     now="current_datetime()",
@@ -196,12 +216,15 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 signed_zero=True,
                 names_columns=True,
                 settings=_NULLS,
+                session=("set session_timezone = 'UTC'",),
                 types=_CLICKHOUSE_TYPES,
                 storage="engine = MergeTree order by tuple()",
                 by_day="engine = MergeTree partition by (spec, metric_date) order by tuple()",
                 run_id="toString(generateUUIDv4())",
                 hashed="lower(hex(MD5({column})))",
                 times=Times(
+                    day="toDate(toDateTime64({column}, 6, 'UTC'))",
+                    day_in_zone="toDate(toTimeZone({column}, '{zone}'))",
                     micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
                     moment="toDateTime64({column}, 6, 'UTC')",
                     now="now64(6, 'UTC')",
@@ -276,9 +299,12 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="TEXT",
                 collation='"C"',
                 undoes_views=True,
+                session=("set timezone = 'UTC'",),
                 run_id="cast(current_timestamp as text)",
                 fails_at_underflow=True,
                 times=Times(
+                    day="cast(to_timestamp(extract(epoch from {column})) "
+                    "at time zone 'UTC' as date)",
                     micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
                     now="(current_timestamp at time zone 'utc')",
                 ),
@@ -300,6 +326,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="VARCHAR(65535)",
                 fails_at_underflow=True,
                 undoes_views=True,
+                session=("set timezone to 'UTC'",),
                 run_id="cast(getdate() as varchar)",
                 times=Times(
                     micros="datediff(microsecond, cast('1970-01-01' as timestamp), {column})",
@@ -315,8 +342,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 has_float32=False,
                 folds="upper",
                 view=("create or replace view {name} copy grants as\n{select}",),
+                session=("alter session set timezone = 'UTC'",),
                 run_id="uuid_string()",
                 times=Times(
+                    day="cast(to_timestamp_ntz(date_part(epoch_microsecond, {column}), 6) as date)",
+                    day_in_zone="cast(convert_timezone('{zone}', {column}) as date)",
                     micros="date_part(epoch_microsecond, {column})",
                     now="sysdate()",
                 ),
@@ -356,6 +386,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 has_float32=False,
                 casts_texts=True,
                 times=Times(
+                    day="date({column})",
+                    day_in_zone="",
                     micros=_SQLITE_MICROS,
                     moment="{column}",
                     now="strftime('%Y-%m-%d %H:%M:%f', 'now')",
@@ -374,6 +406,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 hashed="lower(convert(varchar(32), hashbytes('MD5', {column}), 2))",
                 view=("create or alter view {name} as\n{select}",),
                 times=Times(
+                    zones=False,  # they have names of Windows
                     micros="datediff_big(microsecond, '1970-01-01', {column})",
                 ),
             ),

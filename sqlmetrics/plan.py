@@ -25,6 +25,7 @@ from sqlmetrics.population import Population
 from sqlmetrics.ranked import Windowed
 from sqlmetrics.rollup import UNKNOWN, Rollup
 from sqlmetrics.shape import Shape
+from sqlmetrics.source import Dated
 from sqlmetrics.spec import Spec
 from sqlmetrics.stage import Column, Stage, equal
 from sqlmetrics.template import literal, variant
@@ -149,7 +150,16 @@ def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:
         relation_of(spec.queries, "queries") if spec.queries else None,
         relation_of(spec.items, "items") if spec.items and spec.needs_items else None,
         translation or Translation(),
+        zones={
+            table: source.time_zone
+            for table, source in _dated_sources(spec).items()
+            if source and source.time_zone and getattr(source.columns, "date", None)
+        },
     )
+
+
+def _dated_sources(spec: Spec) -> dict[str, Dated | None]:
+    return {"rankings": spec.rankings, "labels": spec.truth, "queries": spec.queries}
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,9 @@ def _far(plan: Plan, table: str, types: Mapping[str, str]) -> str:
 def _text(plan: Plan, table: str, bad: str, far: str, bucket: Bucket) -> str:
     shape = plan.shape
     beyond = [Column(f"count(*) filter (where {far})", "n_far")] if far else []
+    zoned = table in shape.at.zones
     view = {
-        "keys": list(_keys(shape.columns[table])),
+        "keys": list(_keys(shape.columns[table], shape.day(table) if zoned else "")),
         "columns": [*_clues(shape.columns[table], bad), *beyond],
         "far": bool(far),
         "source": source_text(shape.tables[table], bucket.of(table, shape.where[table])),
@@ -156,10 +157,14 @@ def _text(plan: Plan, table: str, bad: str, far: str, bucket: Bucket) -> str:
     return print_template("checks/screen", view)
 
 
-def _keys(columns: dict[str, str]) -> Iterator[str]:
-    """What tells lists apart, as texts."""
+def _day(column: str) -> str:
+    return f"try_cast({identifier(column)} as date)"
+
+
+def _keys(columns: dict[str, str], day: str) -> Iterator[str]:
+    """What tells lists apart, as texts; the day of a time with a zone is given."""
     if "date" in columns:
-        yield f"cast(try_cast({identifier(columns['date'])} as date) as varchar)"
+        yield f"cast({day or _day(columns['date'])} as varchar)"
     for role in ("system", "query"):
         if role in columns:
             yield f"cast({identifier(columns[role])} as varchar)"

@@ -106,12 +106,21 @@ class Shape:
             there["labels"] = f"({labels}) and {has_label}" if labels else has_label
         return there
 
+    def day(self, table: str) -> str:
+        """The day of a row: of a time with a zone, by the zone that holds for the table."""
+        column = identifier(self.columns[table]["date"])
+        zone = self.at.zones.get(table)
+        if zone is None:
+            return f"cast({column} as date)"
+        times = self.at.translation.dialect.times
+        return self.at.translation.expression(times.in_zone(zone), column)
+
     def _on_days(self, table: str, condition: str) -> str:
         """A condition of a table's rows, for the days that are looked at."""
         day = self.columns.get(table, {}).get("date")
         if self.at.ends is None or day is None:
             return condition
-        within = self.at.ends.of(f"cast({identifier(day)} as date)")
+        within = self.at.ends.of(self.day(table))
         return " and ".join([f"({condition})"] * bool(condition) + within)
 
     @cached_property
@@ -259,6 +268,7 @@ class Shape:
                 "served it, no other one misses it; leave the option out"
             )
         yield from self._unreadable()
+        yield from self._zoneless()
         for table in ("labels", "queries"):
             if "date" in has.get(table, {}) and "date" not in has["rankings"]:
                 yield f"the {table} have a date column, the rankings have none"
@@ -276,6 +286,16 @@ class Shape:
                 yield f"{table}: {dialect} reads no files; load it, and give the relation"
             elif relation.lists:
                 yield f"{table}: rows that hold lists are read by DuckDB alone; unfold them in sql"
+
+    def _zoneless(self) -> Iterator[str]:
+        """Zones of which the database cannot tell the days."""
+        dialect = self.at.translation.dialect
+        for table, zone in self.at.zones.items():
+            if not dialect.times.knows(zone):
+                yield (
+                    f"{table}.time_zone: {dialect.title} cannot tell the days of {zone}; "
+                    "give a column of days"
+                )
 
     def _unmet_needs(self) -> Iterator[str]:
         """Metrics that need what is not there."""
@@ -370,7 +390,7 @@ class Shape:
     def _select_groups(self, has: Mapping[str, str]) -> Iterator[Column]:
         """The day and the system of a row of the rankings."""
         if "date" in has:
-            yield Column(f"cast({identifier(has['date'])} as date)", "metric_date")
+            yield Column(self.day("rankings"), "metric_date")
         if "system" in has:
             yield Column(f"cast({identifier(has['system'])} as varchar)", "system")
 
@@ -389,7 +409,7 @@ class Shape:
     def _select_labels(self) -> Iterator[Column]:
         has = {role: identifier(name) for role, name in self.columns["labels"].items()}
         if "date" in has:
-            yield Column(f"cast({has['date']} as date)", "metric_date")
+            yield Column(self.day("labels"), "metric_date")
         yield Column(f"cast({has['query']} as varchar)", "query_id")
         yield Column(f"cast({has['item']} as varchar)", "item_id")
         yield Column(self._grade(has["grade"]), "grade")
@@ -407,7 +427,7 @@ class Shape:
     def _select_queries(self) -> Iterator[Column]:
         has = {role: identifier(name) for role, name in self.columns["queries"].items()}
         if "date" in has:
-            yield Column(f"cast({has['date']} as date)", "metric_date")
+            yield Column(self.day("queries"), "metric_date")
         yield Column(f"cast({has['query']} as varchar)", "query_id")
         yield from self._select_facts("queries")
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from sqlmetrics.inputs.zones import checked_zone
+
 REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
 
 
@@ -170,7 +172,23 @@ class Source(Model):
         return (self.relation or "rankings").strip('"').replace('""', '"')
 
 
-class Rankings(Source):
+class Dated(Source):
+    """A table that may have days.
+
+    Attributes:
+        time_zone: Whose days the column `date` has, where it is a time with a zone: a name like
+            Europe/Berlin. Default: UTC.
+    """
+
+    time_zone: str | None = None
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone(cls, name: str | None) -> str | None:
+        return name if name is None else checked_zone(name)
+
+
+class Rankings(Dated):
     """Rows (query, item, score or rank [, system, date, weight, segments]).
 
     Attributes:
@@ -184,7 +202,7 @@ class Rankings(Source):
     lists: bool = False
 
 
-class Labels(Source):
+class Labels(Dated):
     """Rows (query, item, grade [, date]).
 
     Attributes:
@@ -197,7 +215,7 @@ class Labels(Source):
     lists: bool = False
 
 
-class Queries(Source):
+class Queries(Dated):
     """Rows (query [, text, weight, date, segments]), one a query (and day)."""
 
     columns: QueryColumns = QueryColumns()

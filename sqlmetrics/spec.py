@@ -30,6 +30,9 @@ from sqlmetrics.source import (
 )
 from sqlmetrics.thresholds.threshold import Threshold
 
+_DATED = ("rankings", "labels", "queries")
+"""The tables that may have days."""
+
 
 def _as_tuple(value: object) -> object:
     """A single text where a list of texts is meant."""
@@ -128,7 +131,7 @@ class Spec(Model):
             return self.labels
         own = self.rankings
         columns = own.columns.model_dump(include={"query", "item", "grade", "date"})
-        keys = ("relation", "sql", "file", "data", "where", "separator", "decimal")
+        keys = ("relation", "sql", "file", "data", "where", "separator", "decimal", "time_zone")
         place = {key: getattr(own, key) for key in keys}
         return Labels(columns=LabelColumns(**columns), grades=own.grades, **place)
 
@@ -223,6 +226,9 @@ class Spec(Model):
         }
         if "baseline" in measure.metric.needs:
             decided["baseline"] = self.baseline
+        zones = {name: getattr(self, name).time_zone for name in _DATED if getattr(self, name)}
+        if any(zones.values()):
+            decided["time_zone"] = sorted((name, zone or "") for name, zone in zones.items())
         if self.clicks:
             decided["clicks"] = self.clicks.definition
         text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"

@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from marked import long
@@ -24,6 +25,7 @@ from sqlmetrics.days import Days
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.inputs.opened import opened
+from sqlmetrics.jobs.files import CLIENTS, compile_job
 from sqlmetrics.jobs.missing import open_days
 from sqlmetrics.jobs.run import write
 from sqlmetrics.memory import SHARE, parts
@@ -322,3 +324,124 @@ def test_a_request_is_missing_for_no_other_system(tmp_path: Path, daily: bool) -
         of_all = sum(row["n_queries"] + row["n_skipped"] for row in means)
         assert of_all == offline.per_query().num_rows
         assert {row["system"] for row in means} == {"old", "new"}
+
+
+# -- zones --------------------------------------------------------------------------------
+
+LATE = "2026-01-01 23:30:00-08"
+"""In Los Angeles the first of January, in UTC the second, in Auckland the second too."""
+DAY = {"UTC": "2026-01-02", "America/Los_Angeles": "2026-01-01"}
+
+
+def zoned_tables(engine: Database) -> None:
+    """Rankings, labels and queries with one time each: the same moment."""
+    time = f"cast('{LATE}' as {engine.translation.type('timestamp with time zone')})"
+    for table in ("runs", "truth", "searches", "metrics", "metrics_of_queries", "metrics_runs"):
+        engine.execute(f"drop table if exists {table}")
+    for name, columns in {
+        "runs": "'q' as query_id, 'a' as item_id, 1e0 as score",
+        "truth": "'q' as query_id, 'a' as item_id, 1 as grade",
+        "searches": "'q' as query_id",
+    }.items():
+        engine.execute(f"create table {name} as select {columns}, {time} as ds")
+
+
+def zoned_spec(zone: str | None) -> sm.Spec:
+    columns = {"date": "ds"}
+    return sm.Spec(
+        name="shop",
+        rankings={
+            "relation": "runs",
+            "columns": {"score": "score", "date": "ds"},
+            "time_zone": zone,
+        },
+        labels={"relation": "truth", "columns": columns, "time_zone": zone},
+        queries={"relation": "searches", "columns": columns, "time_zone": zone},
+        metrics=["mrr"],
+        output={"relation": "metrics", "per_query": "metrics_of_queries", "views": False},
+    )
+
+
+@pytest.mark.parametrize("name", ["duckdb", long("postgres", group("postgres"))])
+def test_days_of_times_with_a_zone_are_of_utc_or_of_the_zone_that_is_named(
+    servers: Any, name: str
+) -> None:
+    """Whatever the session says: run, range, backfill, verify and the checks see the same day."""
+    with database(servers.open(name)) as engine:
+        zoned_tables(engine)
+        try:
+            engine.execute("set TimeZone = 'America/Los_Angeles'")
+            with engine:
+                for zone, day in ((None, DAY["UTC"]), *DAY.items()):
+                    spec = zoned_spec(zone)
+                    first = date.fromisoformat(day)
+                    write(spec, engine, full_refresh=True)
+                    write(spec, engine, Days(start=first, end=first + timedelta(1)))
+                    assert [(key[0], row["value"]) for key, row in facts(engine).items()] == [
+                        (day, 1.0)
+                    ]
+                    assert open_days(spec, engine, backfill=True) == []
+                    assert max(one.largest for one in verify(spec, engine)[1]) == 0
+        finally:
+            clear(engine)
+
+
+def test_a_connection_s_own_zone_is_put_back_and_decides_nothing() -> None:
+    """Also for the days of a click log, which are those of UTC."""
+    with duckdb.connect() as connection:
+        zoned_tables(DuckDB(connection))
+        connection.execute("set TimeZone = 'America/Los_Angeles'")
+        given = {"date": "ds", "connection": connection, "queries": "searches"}
+        for zone, day in ((None, DAY["UTC"]), *DAY.items()):
+            result = sm.evaluate("runs", "truth", "mrr", time_zone=zone, **given)
+            assert [str(row["metric_date"]) for row in result.to_dicts()] == [day]
+            assert result["mrr"] == 1.0
+        text = "select * from runs where cast(ds as date) = date '2026-01-02'"
+        assert sm.evaluate(text, "truth", "mrr", **given)["mrr"] == 1.0
+        log = {"relation": "shown", "columns": {"request": "query_id", "time": "ds"}}
+        connection.execute("create table shown as select *, 1 as position, 1 as clicked from runs")
+        spec = sm.Spec(name="log", clicks={"log": log, "daily": True}, metrics=["mrr", "ctr@1"])
+        rows = evaluate_clicks(spec, connection).facts().to_pylist()
+        assert {str(row["metric_date"]) for row in rows} == {DAY["UTC"]}
+        there = connection.execute("select current_setting('TimeZone')").fetchall()
+        assert there == [("America/Los_Angeles",)]
+
+
+def test_a_zone_is_refused_where_it_says_nothing(tmp_path: Path) -> None:
+    with pytest.raises(sm.SpecError, match=r"'Europe/Berln'; did you mean 'Europe/Berlin'\?"):
+        zoned_spec("Europe/Berln")
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create table runs as select 'q' query_id, 'a' item_id, 1 score, date '2026-01-01' ds"
+        )
+        connection.execute("create table truth as select 'q' query_id, 'a' item_id, 1 grade")
+        with pytest.raises(sm.SpecError, match=r"rankings\.time_zone: .* ds is a DATE"):
+            sm.evaluate(
+                "runs", "truth", "mrr", date="ds", time_zone="Europe/Berlin", connection=connection
+            )
+    with pytest.raises(sm.SpecError, match="SQLite cannot tell the days of Europe/Berlin"):
+        sm.compile(zoned_spec("Europe/Berlin"), "sqlite")
+
+
+ZONES = {
+    "duckdb": "cast(timezone('Europe/Berlin', ds) as date)",
+    "postgres": "cast(ds at time zone 'Europe/Berlin' as date)",
+    "bigquery": "date(ds, 'Europe/Berlin')",
+    "snowflake": "cast(convert_timezone('Europe/Berlin', ds) as date)",
+    "clickhouse": "toDate(toTimeZone(ds, 'Europe/Berlin'))",
+    "trino": "cast(ds at time zone 'Europe/Berlin' as date)",
+    "spark": "cast(convert_timezone(current_timezone(), 'Europe/Berlin', ",
+}
+
+
+@pytest.mark.parametrize("dialect", ZONES)
+def test_a_zone_stands_in_the_text_of_each_dialect(dialect: str) -> None:
+    """Where days are told, and where the days of a job are chosen: the same expression."""
+    spec = zoned_spec("Europe/Berlin")
+    assert ZONES[dialect] in sm.compile(spec, dialect)
+    if dialect in CLIENTS:
+        text = "".join(compile_job(spec, dialect).values())
+        assert ZONES[dialect].split("'")[0] in text.split("where", 1)[1]
+    assert spec.definition_hash(spec.measures[0]) != zoned_spec(None).definition_hash(
+        spec.measures[0]
+    )

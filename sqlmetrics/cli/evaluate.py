@@ -35,6 +35,9 @@ _TABLES = (
     ),
     *(click.option(f"--{role}", metavar="COLUMN", help=text) for role, text in COLUMNS.items()),
     click.option(
+        "--time-zone", metavar="ZONE", help="Whose days times with a zone have.  [default: UTC]"
+    ),
+    click.option(
         "--label-column",
         "label_columns",
         multiple=True,

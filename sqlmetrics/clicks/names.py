@@ -158,4 +158,4 @@ class Names:
             return "cast(null as date)"
         if table in self.read:
             return day(self.at, MICROS, self.at.dialect.times.day)
-        return self.at.dialect.times.day.format(column=given["time"])
+        return self.at.expression(self.at.dialect.times.day, given["time"])

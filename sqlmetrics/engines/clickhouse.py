@@ -20,12 +20,14 @@ SETTINGS = {
     "join_use_nulls": "1",
     "group_by_use_nulls": "1",
     "union_default_mode": "ALL",
+    "session_timezone": "UTC",
     "output_format_arrow_string_as_string": "1",
 }
 """Settings that decide what our text means: without the first, what a join does not find is
 0 or an empty text, and no NULL."""
 
 _WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)$")
+_ZONED = re.compile(r"DateTime(?:64)?\([^()]*'")
 _KINDS = (
     ("Int", "BIGINT"),
     ("UInt", "BIGINT"),
@@ -201,7 +203,8 @@ class Server(ClickHouse):
         return self._connection.query_arrow(sql, use_strings=True)
 
     def _setting(self, name: str) -> str:
-        return str(self._connection.get_client_setting(name) or "0")
+        none = "" if name == "session_timezone" else "0"
+        return str(self._connection.get_client_setting(name) or none)
 
     def _set(self, name: str, value: str) -> None:
         self._connection.set_client_setting(name, value)
@@ -221,6 +224,8 @@ def _kind(declared: str) -> str:
     """
     while wrapped := _WRAPPED.match(declared):
         declared = wrapped[1]
+    if _ZONED.match(declared):
+        return "TIMESTAMP WITH TIME ZONE"
     if declared.startswith("Array("):
         return f"{_kind(declared[6:-1])}[]"
     if declared.startswith("Decimal"):

@@ -71,6 +71,7 @@ class Databricks(DbApi):
 
     def _settle(self) -> None:
         self.execute("set ansi_mode = true")
+        self.execute("set time zone 'UTC'")
 
     def _arrow(self, sql: str) -> pa.Table:
         with self._running(sql) as cursor:

@@ -141,6 +141,8 @@ class DuckDB:
             self._undo.callback(self._connection.close)
         else:
             self._settle()
+        with suppress(EngineError):  # without its library of calendars it is in UTC anyway
+            self._set("TimeZone", "UTC")
         self._leave_out(UNWANTED)
         return self
 
@@ -152,10 +154,13 @@ class DuckDB:
     def _settle(self) -> None:
         """Set what decides the meaning of our text, to be put back afterwards."""
         for name, wanted in SETTINGS.items():
-            value = self.rows(f"select current_setting('{name}')")[0][0]
-            if str(value).casefold() != wanted.casefold():
-                self.execute(f"set {name} = {literal(wanted)}")
-                self._undo.callback(self._restore, f"set {name} = {literal(str(value))}")
+            self._set(name, wanted)
+
+    def _set(self, name: str, wanted: str) -> None:
+        value = self.rows(f"select current_setting('{name}')")[0][0]
+        if str(value).casefold() != wanted.casefold():
+            self.execute(f"set {name} = {literal(wanted)}")
+            self._undo.callback(self._restore, f"set {name} = {literal(str(value))}")
 
     def _leave_out(self, optimizer: str) -> None:
         """Plan without one of the optimizers, if there is one of that name."""

@@ -134,6 +134,7 @@ class MySQL(DbApi):
         """
         settings = {
             "sql_mode": "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO",
+            "time_zone": "+00:00",
             "collation_connection": self.collation,
             "optimizer_switch": "derived_merge=off",
         }

@@ -75,10 +75,14 @@ class Postgres(DbApi):
         return str(self._connection.info.parameter_status("server_version") or "")
 
     def _settle(self) -> None:
-        if self._connection.autocommit or self._in_transaction():
-            return
-        self._connection.autocommit = True
-        self._undo.callback(self._quietly, setattr, self._connection, "autocommit", False)
+        if not (self._connection.autocommit or self._in_transaction()):
+            self._connection.autocommit = True
+            self._undo.callback(self._quietly, setattr, self._connection, "autocommit", False)
+        zone = str(self.rows("show timezone")[0][0])
+        if zone != "UTC":
+            self.execute("set timezone = 'UTC'")
+            back = f"set timezone = {self._literal(zone)}"
+            self._undo.callback(self._quietly, self.execute, back)
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:

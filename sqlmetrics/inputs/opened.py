@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
 
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database
-from sqlmetrics.errors import InputError
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.inputs.held import arrow_of
 from sqlmetrics.inputs.lists import listed
 from sqlmetrics.inputs.relation import Relation, Tables, shown, typed
 from sqlmetrics.inputs.sources import relation_of
+from sqlmetrics.inputs.zones import Zones, zone_of
 from sqlmetrics.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.scores import problems
-from sqlmetrics.source import RankingColumns, Rankings, Source
+from sqlmetrics.source import Dated, RankingColumns, Rankings, Source
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import source_text
-from sqlmetrics.template import identifier
+from sqlmetrics.template import identifier, literal
 
 READ_AS = {
     "score": "double",
@@ -34,13 +36,31 @@ def opened(spec: Spec, engine: Database) -> Tables:
     rankings = _relation(spec.rankings, "rankings", engine)
     if spec.options["score_precision"] == "double" and _is_loaded(spec.rankings, engine):
         _check_scores(spec.rankings)
-    return Tables(
+    tables = Tables(
         rankings,
         _relation(spec.labels, "labels", engine) if spec.labels else rankings,
         _relation(spec.queries, "queries", engine) if spec.queries else None,
         _relation(spec.items, "items", engine) if spec.items and spec.needs_items else None,
         engine.translation,
     )
+    return replace(tables, zones=zones_of(spec, tables, engine))
+
+
+def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
+    """Table -> the zone whose days its times have; told by the types of the columns of days.
+
+    Raises:
+        SpecError: If a zone was asked for a column whose values have none.
+    """
+    zones: dict[str, str] = {}
+    for table in ("rankings", "labels", "queries"):
+        source: Dated | None = spec.truth if table == "labels" else getattr(spec, table)
+        relation: Relation | None = getattr(tables, table)
+        column = getattr(source.columns, "date", None) if source else None
+        if source and relation and column and not _is_loaded(source, engine):
+            known = {name.casefold(): kind for name, kind in _types(relation, engine).items()}
+            zones[table] = _zone(table, column, known.get(column.casefold(), ""), source)
+    return {table: zone for table, zone in zones.items() if zone}
 
 
 def _relation(source: Source, role: str, engine: Database) -> Relation:
@@ -56,8 +76,8 @@ def _relation(source: Source, role: str, engine: Database) -> Relation:
 
 
 def _is_loaded(source: Source, engine: Database) -> bool:
-    """Whether its rows are brought to another database."""
-    return engine.translation.changes and source.relation is None and source.sql is None
+    """Whether it is read by DuckDB for another database; its days are days there."""
+    return bool(engine.translation.changes) and source.relation is None and source.sql is None
 
 
 def _check_scores(source: Rankings) -> None:
@@ -94,9 +114,9 @@ def _loaded(source: Source, role: str, engine: Database) -> Relation:
         relation = _relation(source, role, reader)
         text = source_text(relation)
         columns = _columns(relation, role, text, reader)
-        there = {name.casefold(): kind for name, kind in columns.items()}
-        kinds = dict(_read_as(source, relation, there))
-        cells = {name: _digits(name, there) for name in kinds}
+        types = {name.casefold(): kind for name, kind in columns.items()}
+        kinds = dict(_read_as(source, relation, types.keys()))
+        cells = {n: _cell(role, n, k, types[n.casefold()], source) for n, k in kinds.items()}
         read = [f"cast({cells[n]} as {k}) as {identifier(n)}" for n, k in kinds.items()]
         replaced = f" replace ({', '.join(read)})" if read else ""
         try:
@@ -140,12 +160,23 @@ def _unreadable(
     return problems
 
 
-def _digits(name: str, there: Mapping[str, str]) -> str:
-    """A column that DuckDB reads as numbers; it would read 1_000 as 1000."""
+def _cell(role: str, name: str, kind: str, own: str, source: Source) -> str:
+    """What is cast: a number without the _ that DuckDB overlooks, a time as its zone has it."""
     column = identifier(name)
-    if there[name.casefold()] != "VARCHAR":
-        return column
-    return f"case when contains({column}, '_') then {column} || ' is no number' else {column} end"
+    zone = _zone(role, name, own, source) if kind == "date" else ""
+    if zone:
+        return f"timezone({literal(zone)}, {column})"
+    if own == "VARCHAR":
+        is_odd = f"contains({column}, '_')"
+        return f"case when {is_odd} then {column} || ' is no number' else {column} end"
+    return column
+
+
+def _zone(role: str, column: str, kind: str, source: Source) -> str:
+    try:
+        return zone_of(role, column, kind, getattr(source, "time_zone", None))
+    except ValueError as error:
+        raise SpecError(str(error)) from None
 
 
 def _read_as(

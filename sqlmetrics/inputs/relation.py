@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from sqlmetrics.days import Ends
+from sqlmetrics.inputs.zones import Zones
 from sqlmetrics.translation import Translation
 
 
@@ -60,6 +61,7 @@ class Tables:
         items: What is known of items.
         translation: The dialect of the database that they are in.
         ends: Of the days that are looked at, where a table has days; None for all.
+        zones: Table -> the zone whose days its times have, for those that have times with one.
     """
 
     rankings: Relation
@@ -68,6 +70,7 @@ class Tables:
     items: Relation | None = None
     translation: Translation = field(default_factory=Translation)
     ends: Ends | None = None
+    zones: Zones = field(default_factory=dict)
 
     def shown(self, relation: Relation) -> Relation:
         """A table as the compiler prints it: a query of the user's is hidden from translation."""

@@ -16,7 +16,7 @@ from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import source_text, with_stages
-from sqlmetrics.template import identifier, literal, relation
+from sqlmetrics.template import literal, relation
 
 Metric = tuple[str, int]
 """A metric's text without the cutoff, and the cutoff, 0 for none."""
@@ -68,7 +68,7 @@ def data_days(spec: Spec, engine: Database) -> set[date]:
     else:
         with engine:
             shape = plan(spec, opened(spec, engine)).shape
-            day = f"cast({identifier(shape.columns['rankings']['date'])} as date)"
+            day = shape.day("rankings")
             source = source_text(shape.tables["rankings"], shape.where["rankings"])
             rows = engine.rows(f"select distinct {day} as metric_date from {source}")
     return {day_of(day) for (day,) in rows if day is not None}

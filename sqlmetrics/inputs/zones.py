@@ -1,0 +1,60 @@
+"""Days of times with a zone: whose days they are, table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+UTC = "UTC"
+ZONED = "TIMESTAMP WITH TIME ZONE"
+"""DuckDB's word for the type of a time that is the same moment everywhere."""
+
+
+def checked_zone(name: str) -> str:
+    """The name of a time zone.
+
+    Raises:
+        ValueError: If there is none of that name.
+
+    >>> checked_zone("Europe/Berlin")
+    'Europe/Berlin'
+    """
+    known = available_timezones()
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        if name == UTC:
+            return name
+        near = get_close_matches(name, known, 1, 0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"unknown time zone {name!r}{hint} give a name like Europe/Berlin or UTC"
+        ) from None
+    return name
+
+
+def zone_of(table: str, column: str, kind: str, given: str | None) -> str:
+    """The zone whose days a column has; empty where its values are days, whatever the zone.
+
+    Args:
+        table: What is told of if it cannot be.
+        column: The column of days or times.
+        kind: Its type, in DuckDB's words; empty where that is not known.
+        given: The zone that was asked for.
+
+    Raises:
+        ValueError: If a zone was asked for, and the column has none.
+    """
+    if kind == ZONED:
+        return given or UTC
+    if given and kind:
+        raise ValueError(
+            f"{table}.time_zone: the column {column} is a {kind}, no time with a zone, "
+            "whose days are the same everywhere; leave it out"
+        )
+    return given or ""
+
+
+Zones = Mapping[str, str]
+"""Table -> the zone whose days its times have; tables whose days are days are not there."""
