@@ -22,6 +22,7 @@ from sqlmetrics.clicks.log import Clicks
 from sqlmetrics.clicks.online import ONLINE
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.run import cleaned, evaluate_clicks
+from sqlmetrics.days import Days
 from sqlmetrics.direction import direction
 from sqlmetrics.engines.translated import database
 from sqlmetrics.jobs.run import write
@@ -506,13 +507,35 @@ def test_a_job_of_a_day_reads_texts(tmp_path: Path) -> None:
     spec = sm.Spec(
         name="log", clicks={"log": log}, metrics=["ctr", "mrr"], output={"relation": "facts"}
     )
-    from sqlmetrics.days import Days
-
     with database() as engine:
         for day in (1, 2):
             write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
         found = engine.rows("select metric_date, value from facts where metric = 'ctr' order by 1")
     assert found == [(date(2026, 1, 1), 1.0), (date(2026, 1, 2), 0.5)]
+
+
+def test_a_day_without_a_click_is_a_day(tmp_path: Path) -> None:
+    """The log has clicks, though the second day has views alone: its CTR is 0."""
+    (tmp_path / "shown.csv").write_text(
+        "request_id,item_id,position,at\nr1,a,1,2026-01-01\nr2,a,1,2026-01-02\n"
+    )
+    (tmp_path / "done.csv").write_text(
+        "request_id,item_id,action,at\nr1,a,click,2026-01-01\nr2,a,view,2026-01-02\n"
+    )
+    clicks = {
+        name: {"file": str(tmp_path / file), "columns": {"time": "at"}}
+        for name, file in (("impressions", "shown.csv"), ("events", "done.csv"))
+    }
+    facts = {"relation": "facts"}
+    with database() as engine:
+        for day in (1, 2):
+            spec = sm.Spec(name="log", clicks=clicks, metrics=["ctr"], output=facts)
+            write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
+        assert engine.rows("select value from facts order by metric_date") == [(1.0,), (0.0,)]
+        lists = sm.Spec(name="lists", clicks=clicks, metrics=["mrr"], output=facts)
+        told = r"days that are evaluated \(from 2026-01-02 .*; there are view \(1\)"
+        with pytest.raises(sm.InputError, match=told):
+            write(lists, engine, Days(start=date(2026, 1, 2), end=date(2026, 1, 3)))
 
 
 # -- whether more is better -------------------------------------------------------------

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from sqlmetrics.clicks.duration import Seconds
 from sqlmetrics.clicks.online import is_online
 from sqlmetrics.clicks.source import (
     CLICK,
@@ -23,26 +24,6 @@ from sqlmetrics.clicks.source import (
 from sqlmetrics.days import Days
 from sqlmetrics.errors import SpecError
 from sqlmetrics.source import Finite, Model, condition
-
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds(value: object) -> object:
-    """A duration like `30m` in seconds; a number is seconds already.
-
-    >>> seconds("30m"), seconds(5)
-    (1800.0, 5)
-    """
-    if not isinstance(value, str):
-        return value
-    number, unit = value.strip()[:-1], value.strip()[-1:]
-    try:
-        return float(number) * UNITS[unit]
-    except (KeyError, ValueError):
-        raise ValueError("is a duration like 30m: a number and s, m, h or d") from None
-
-
-Seconds = Annotated[float, BeforeValidator(seconds)]
 
 
 class Cleaning(Model):
