@@ -253,7 +253,9 @@ def compile(
     plan: str | None = None,
     connection: Any = None,
 ) -> str:
-    """The SQL of a spec as text; nothing is opened, unless the fastest plan is asked for.
+    """The SQL of a spec as text; no table is opened, unless the fastest plan is asked for.
+
+    Of files that are there it looks at the header line of CSV, and whether a path is a folder.
 
     Args:
         spec: What is asked. Its sources must be relations, queries or files.

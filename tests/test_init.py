@@ -17,6 +17,9 @@ EXAMPLE = starter.example()
 OPTIONAL = re.compile(r"^( *)#(?=\S)")
 """A # right before a key leaves it out; prose has a space behind its #."""
 
+CSV = ("separator", "decimal")
+"""Keys of any table that is a CSV file."""
+
 INSTEAD = {
     "rankings.relation": ("file: rankings.parquet", "relation: analytics.rankings"),
     "rankings.sql": ("file: rankings.parquet", 'sql: "select * from analytics.rankings"'),
@@ -27,6 +30,10 @@ INSTEAD = {
     "queries.sql": ("file: queries.parquet", "sql: select * from analytics.queries"),
     "items.relation": ("file: items.parquet", "relation: analytics.items"),
     "items.sql": ("file: items.parquet", "sql: select * from analytics.items"),
+} | {
+    f"{table}.{key}": (f"file: {table}.parquet", f"file: {table}.csv\n  {key}: ','")
+    for table in ("rankings", "labels", "queries", "items")
+    for key in CSV
 }
 """Keys that stand in the place of another one: its line, and theirs."""
 
@@ -138,7 +145,7 @@ def test_the_example_of_a_click_log_is_a_spec(tmp_path: Path) -> None:
     assert shown <= known
     for table in ("impressions", "events", "requests", "cleaning"):
         mine = {path for path in known if path.startswith(f"clicks.{table}.")}
-        places = {f"clicks.{table}.{place}" for place in ("relation", "sql", "where")}
+        places = {f"clicks.{table}.{place}" for place in ("relation", "sql", "where", *CSV)}
         assert mine - shown <= places, table
 
 

@@ -108,7 +108,7 @@ def test_a_confidence_interval_must_say_so_too(shop: Any) -> None:
     near, far = ({**asked, "min": mean + half * share} for share in (0.99, 1.01))
     inside, outside = looked(shop, near, far, day=FIRST + timedelta(4))
     assert (inside.holds, outside.holds) == (True, False)
-    assert outside.note == f"within {half:.4f}"
+    assert outside.note == f"± {half:.4f}"
 
 
 def test_segments(shop: Any) -> None:

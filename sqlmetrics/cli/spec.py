@@ -41,7 +41,9 @@ def compile_spec(
     job: str | None,
     location: Location,
 ) -> None:
-    """Print the SQL of SPEC, a YAML file; nothing is opened but the spec.
+    """Print the SQL of SPEC, a YAML file. No table is opened.
+
+    Of files that are there it looks at the header line of CSV, and whether a path is a folder.
 
     With --plan fastest the tables are opened too, and a comment says which plan evaluate
     would take, why, and what was measured.

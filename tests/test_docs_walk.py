@@ -1,0 +1,465 @@
+"""A walk through the docs: what they tell to type exists, and runs; so does every other option.
+
+Three walks over one small world of tables and files, all in this process:
+
+* every verb and option that a page names is there;
+* every line of a block runs, in the order of its page;
+* CELLS exercise each option of each verb at least once, which is counted, on DuckDB, and what
+  opens a database again on SQLite and PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import duckdb
+import pytest
+from engines.starting import Servers
+from marked import long
+from test_cli import sqlmetrics
+from test_docs import PAGES, ROOT
+
+from sqlmetrics.cli import cli
+from sqlmetrics.engines.opening import open_engine
+
+VERBS: Mapping[str, click.Command] = cli.commands
+PLACES = {"--db", "--connection", "--target"}
+"""Options that say which database; a walk puts its own there."""
+
+NOT_YET: Mapping[tuple[str, str], str] = {
+    ("verify", "elsewhere"): "verify translates to DuckDB alone",
+    ("dry run", "elsewhere"): "a dry run prints DuckDB's text alone",
+    ("target", "default"): "the target that profiles.yml names is not opened without --target",
+}
+"""Cells that fail today, and why: with a line taken out its cells are walked."""
+
+RUNS = """
+select
+    d as ds, s as system, 'q' || q as query_id, 'i' || i as item_id,
+    ((hash(q * 31 + i * 7 + length(s)) % 1000) / 10.0)::double as score,
+    if(q % 2 = 0, 'DE', 'FR') as country
+from
+    (values ('2026-01-01'::date), ('2026-01-02'::date)) as days(d),
+    (values ('prod'), ('cand')) as systems(s), range(1, 13) as queries(q), range(1, 6) as items(i)
+"""
+LABELS = """
+select 'q' || q as query_id, 'i' || i as item_id, (q + i) % 3 as grade
+from range(1, 13) as queries(q), range(1, 5) as items(i)
+"""
+QUERIES = """
+select 'q' || q as query_id, 'text ' || q as q, q as traffic, if(q > 6, 'app', 'web') as device
+from range(1, 13) as queries(q)
+"""
+ITEMS = """
+select 'i' || i as item_id, 'c' || (i % 2) as category, i as popularity from range(1, 6) as t(i)
+"""
+TABLES = {"rankings": RUNS, "labels": LABELS, "queries": QUERIES, "items": ITEMS}
+"""Table -> the query that makes it; all walks have them as tables and as Parquet files."""
+
+SPEC = """\
+name: search
+rankings: {{{rankings}, columns: {{score: score, system: system, date: ds}}}}
+labels: {{{labels}}}
+queries: {{{queries}, columns: {{text: q, weight: traffic, segments: [device]}}}}
+metrics: [ndcg@10, mrr]
+by: [country]
+output: {{relation: ranking_metrics, per_query: ranking_metrics_per_query}}
+checks: [{{metric: ndcg@10, min: 0, min_queries: 1}}]
+"""
+CLICKS = ("impressions", "events", "requests")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database and the files that the docs speak of."""
+    folder = tmp_path_factory.mktemp("world")
+    tables = ("rankings", "labels", "queries")
+    for name, kind in (("search.yml", "relation"), ("files.yml", "file")):
+        end = ".parquet" if kind == "file" else ""
+        (folder / name).write_text(SPEC.format(**{t: f"{kind}: {t}{end}" for t in tables}))
+    shutil.copy(folder / "files.yml", folder / "spec.yml")
+    with duckdb.connect(str(folder / "shop.duckdb")) as shop:
+        for name, query in TABLES.items():
+            shop.execute(f"create table {name} as {query}")
+            shop.table(name).write_parquet(str(folder / f"{name}.parquet"))
+        one = "from rankings where system = 'prod' and ds = '2026-01-01'"
+        shop.execute(f"create table runs as select * {one}")
+        shop.table("runs").write_parquet(str(folder / "runs.parquet"))
+        runs = shop.sql("select query_id, item_id, score from runs").fetchall()
+        labels = shop.sql("from labels").fetchall()
+    _texts(folder, runs, labels)
+    small = ["--requests", "60", "--users", "40", "--queries", "8", "--days", "2"]
+    sqlmetrics("simulate", "log", *small, folder=folder)
+    for name in CLICKS:
+        rows = f"select *, 'web' as device from '{folder}/log/{name}.parquet'"
+        duckdb.sql(rows).write_parquet(str(folder / f"{name}.parquet"))
+    sqlmetrics("init", "--clicks", "clicks.yml", folder=folder)
+    sqlmetrics("run", "search.yml", "--db", "shop.duckdb", folder=folder)
+    return folder
+
+
+def _texts(
+    folder: Path, runs: list[tuple[str, str, float]], labels: list[tuple[str, str, int]]
+) -> None:
+    """The files of text: TREC, a spreadsheet's CSV, another tool's values, UBI."""
+    (folder / "run.txt").write_text("".join(f"{q} Q0 {i} 1 {s} prod\n" for q, i, s in runs))
+    (folder / "qrels.txt").write_text("".join(f"{q} 0 {i} {g}\n" for q, i, g in labels))
+    lines = [f"{q};{i};{str(s).replace('.', ',')}" for q, i, s in runs]
+    (folder / "runs.csv").write_text("\n".join(["qid;doc;value", *lines]))
+    words = ["low", "mid", "high"]
+    (folder / "words.csv").write_text(
+        "\n".join(["qid;item;level", *(f"{q};{i};{words[g]}" for q, i, g in labels)])
+    )
+    (folder / "theirs.csv").write_text(
+        "query_id,ndcg\n" + "".join(f"q{q},.51234\n" for q in range(1, 13))
+    )
+    asked = {
+        "query_id": "r1",
+        "client_id": "c",
+        "user_query": "tea",
+        "timestamp": "2026-01-01T00:00:00Z",
+    }
+    (folder / "ubi_queries.ndjson").write_text(json.dumps(asked) + "\n")
+    events = [("impression", "a", 1), ("impression", "b", 2), ("click", "b", 2)]
+    told = [
+        asked
+        | {"action_name": name, "timestamp": f"2026-01-01T00:00:0{at}Z"}
+        | {"event_attributes": {"object": {"object_id": item}, "position": {"ordinal": place}}}
+        for at, (name, item, place) in enumerate(events)
+    ]
+    (folder / "ubi_events.ndjson").write_text("".join(json.dumps(one) + "\n" for one in told))
+
+
+@pytest.fixture
+def folder(world: Path, tmp_path: Path) -> Path:
+    """The world, for one walk alone."""
+    return shutil.copytree(world, tmp_path / "world")
+
+
+# -- what the pages name --------------------------------------------------------------
+
+
+def spoken(text: str) -> Iterator[list[str]]:
+    """The words behind `sqlmetrics` in each command that a page shows, in blocks and in lines."""
+    whole = re.sub(r"\\\n\s*", "", text)
+    blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```", whole, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
+    inline = re.findall(r"`(sqlmetrics [^`]+)`", re.sub(r"\n", " ", whole))
+    for line in [*lines, *inline]:
+        for part in re.split(r"&&|\|", line.removeprefix("$ ").partition("   #")[0]):
+            words = part.strip().split(maxsplit=1)
+            if words[:1] == ["sqlmetrics"]:
+                yield shlex.split(part.strip())[1:]
+
+
+def flags(words: list[str]) -> set[str]:
+    """The options among words."""
+    return {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+
+
+def options(verb: str) -> set[str]:
+    """All spellings of the options of a verb."""
+    own = VERBS[verb].params
+    return {name for one in own if isinstance(one, click.Option) for name in one.opts} | {"--help"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_verbs_and_options_that_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for words in spoken(text):
+        verb = next((word for word in words if not word.startswith("-")), "")
+        assert verb in VERBS, f"{page.name}: sqlmetrics {shlex.join(words)}"
+        strange = flags(words) - options(verb)
+        assert not strange, f"{page.name}: sqlmetrics {verb} has no {', '.join(strange)}"
+    known = {name for verb in VERBS for name in options(verb)}
+    alone = {flag for code in re.findall(r"`(--[^`]+)`", text) for flag in flags(code.split())}
+    assert alone <= known, f"{page.name}: no verb has {', '.join(alone - known)}"
+
+
+# -- the blocks -----------------------------------------------------------------------
+
+OF_FILES = {"labelling.md", "speed.md"}
+"""Pages whose search.yml names files."""
+
+TOO_LONG = {
+    "demo": "test_cli runs it",
+    "doctor": "test_conformance runs it",
+}
+SMALLER = {
+    "20000": "60",
+    "300": "6",
+    "4GB": "1GB",
+    "country": "device",
+    "shop.rankings": "runs",
+    "shop.labels": "labels",
+}
+"""What a page says of a large world -> of this one."""
+
+FINDS_NOTHING = {"reconcile": 1}
+"""Verbs -> their exit code in this world, which has not the numbers of the page."""
+
+
+def here(words: list[str], place: list[str]) -> list[str]:
+    """A command with the place of the walk's own database."""
+    kept = iter(words)
+    plain = []
+    for word in kept:
+        if word in PLACES:
+            next(kept)
+        else:
+            plain.append(SMALLER.get(word, word))
+    verb = plain[0]
+    asks = any(word in ("search.yml", "runs") for word in plain)
+    takes = asks and place[0] in options(verb) and verb != "compile"
+    return [*plain, *place] if takes else plain
+
+
+def block_lines(page: Path) -> list[list[str]]:
+    """The commands of a page's blocks."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [words for block in blocks for words in spoken(f"```sh\n{block}```\n")]
+
+
+SLOW_PAGES = {"clicks.md", "dashboards.md", "labelling.md", "reconcile.md", "speed.md"}
+WITH_BLOCKS = [
+    long(page) if page.name in SLOW_PAGES else page for page in PAGES if block_lines(page)
+]
+
+
+def walk(page: Path, folder: Path, place: list[str]) -> None:
+    """Run the lines of a page, one after the other."""
+    prepare(page.name, folder)
+    for words in block_lines(page):
+        if words[0] in TOO_LONG:
+            continue
+        line = here(words, place)
+        if words[0] == "sheet-import":
+            graded(folder / words[1])
+        if words[0] == "simulate":
+            requests = [] if "--requests" in line else ["--requests", "60"]
+            line += ["--users", "40", "--queries", "8", *requests]
+        sqlmetrics(*line, folder=folder, expect=FINDS_NOTHING.get(words[0], 0))
+
+
+def prepare(page: str, folder: Path) -> None:
+    """What a page's first lines ask for."""
+    if page in OF_FILES:
+        shutil.copy(folder / "files.yml", folder / "search.yml")
+    if page == "clicks.md":  # which makes it
+        (folder / "search.yml").unlink()
+    (folder / "labels.csv").write_text("query_id,item_id,grade\nq1,i1,1\n")
+
+
+def graded(sheet: Path) -> None:
+    """Fill a sheet in as a person would."""
+    rows = sheet.read_text().splitlines()
+    place = rows[0].split(",").index('"grade"')
+    filled = [rows[0]]
+    for row in rows[1:]:
+        cells = row.split(",")
+        cells[place] = '"1"'
+        filled.append(",".join(cells))
+    sheet.write_text("\n".join(filled) + "\n")
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
+def test_the_lines_of_a_page_run(page: Path, folder: Path) -> None:
+    walk(page, folder, ["--db", "shop.duckdb"])
+
+
+# -- each option ----------------------------------------------------------------------
+
+RANKED = "--system system --date ds"
+CELLS: dict[str, tuple[str, ...]] = {
+    "evaluate": (
+        f"evaluate rankings.parquet labels.parquet -m ndcg@10 -m mrr {RANKED} --by country "
+        "--preset trec_eval -c missing=drop --queries queries.parquet --weight traffic "
+        "--where 'score > -1' --per-query -o json",
+        f"evaluate rankings.parquet labels.parquet -m overlap@2 --baseline prod {RANKED} "
+        "--skip-input-checks --plan window --memory 1GB --profile p.json --out x.csv",
+        f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",
+        f"evaluate rankings.parquet labels.parquet -m coverage@2 --items items.parquet {RANKED}",
+        "evaluate runs.parquet labels.parquet -m mrr --tie-audit --errors json --debug",
+        "evaluate runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
+        "--label-column item=item --separator ; --decimal , --grades low=0 --grades mid=1 "
+        "--grades high=2",
+        "evaluate runs.parquet labels.parquet -m mrr --rank rank 2",
+        f"evaluate rankings labels -m mrr {RANKED} PLACE",
+        f"evaluate rankings labels -m mrr {RANKED} --connection dev --profiles profiles.yml",
+    ),
+    "reconcile": (
+        "reconcile run.txt qrels.txt -m ndcg@3 --value 0.98765 --departures 1 -o json 1",
+        "reconcile run.txt qrels.txt -m ndcg@3 --values theirs.csv:ndcg -c ties=id_asc --sql "
+        "--departures 1 1",
+        "reconcile rankings labels -m ndcg@3 --value .98765 --departures 1 --db shop.duckdb "
+        "--where \"system = 'prod' and ds = '2026-01-01'\" --query query_id --item item_id "
+        "--score score --grade grade --queries queries --weight traffic --skip-input-checks 1",
+        "reconcile runs.csv words.csv -m ndcg@3 --value .98765 --departures 0 --query qid "
+        "--item doc --score value --grade level --label-column item=item --separator ; --decimal , "
+        "--grades low=0 --grades mid=1 --grades high=2 1",
+        "reconcile rankings.parquet labels.parquet -m mrr --value .98765 --system system --date ds "
+        "--departures 0 2",
+        "reconcile runs.parquet labels.parquet -m mrr --value .98765 --rank score --departures 0 2",
+    ),
+    "clicks": (
+        "clicks clicks.yml -m ndcg@10 -m ctr@5 --by country -o json --out c.json",
+        "clicks clicks.yml -m mrr --per-query",
+        "clicks --ubi ubi_queries.ndjson ubi_events.ndjson",
+        "clicks clicks.yml --show depth",
+        "clicks clicks.yml -m mrr --db shop.duckdb",
+        "clicks clicks.yml -m mrr --connection dev --profiles profiles.yml",
+    ),
+    "compile": (
+        "compile search.yml --dialect bigquery --per-query",
+        "compile files.yml --plan fastest",
+        "compile search.yml --job job --dialect postgres",
+        "compile search.yml --db shop.duckdb --plan fastest",
+    ),
+    "validate": (
+        "validate search.yml PLACE",
+        "validate search.yml --connection dev --profiles profiles.yml",
+        "validate files.yml",
+    ),
+    "verify": (
+        "verify files.yml --tolerance 1e-6",
+        "verify search.yml PLACE",
+        "verify search.yml --connection dev --profiles profiles.yml",
+    ),
+    "doctor": (
+        "doctor --list-cases --case preset",
+        "doctor --case nothing --connection dev --profiles profiles.yml 2",
+    ),
+    "run": (
+        "run search.yml PLACE --start 2026-01-01 --end 2026-01-02",
+        "run search.yml PLACE --backfill --lookback 1 --skip-input-checks",
+        "run search.yml PLACE --full-refresh --publish bi",
+        "run search.yml --db shop.duckdb --publish bi.duckdb --storage-version v1.4.0",
+        "run search.yml PLACE --dry-run",
+        "run search.yml --target dev --profiles profiles.yml",
+        "run search.yml --connection dev --profiles profiles.yml",
+    ),
+    "check": (
+        "check search.yml PLACE --date 2026-01-01 --junit c.xml --github -o json",
+        "check search.yml --target dev --profiles profiles.yml",
+        "check search.yml --connection dev --profiles profiles.yml",
+    ),
+    "install": ("install macros.duckdb", "install macros.duckdb --print"),
+    "sheet": (
+        "sheet files.yml -k 3 --limit 2 --out s.csv --excel --labelled-queries",
+        "sheet files.yml --sql --skip-input-checks",
+        "sample files.yml --size 4 --out sample.csv",
+        "sheet search.yml --sample sample.csv --db shop.duckdb",
+    ),
+    "sheet-import": (
+        "sheet files.yml -k 5 --out s.csv",
+        "GRADE s.csv",
+        "sheet-import s.csv --labels new.csv --new --conflicts keep --query query_id "
+        "--item item_id --grade grade",
+        "sheet-import s.csv --labels other.csv --new --date ds",
+    ),
+    "sample": (
+        "sample files.yml --size 12 --by country --traffic --share traffic --seed 2 --out s.csv",
+        "sample search.yml --size 3 --sql --db shop.duckdb",
+    ),
+    "estimate": (
+        "sample files.yml --size 4 --by country --out sample.csv",
+        "estimate files.yml sample.csv --labels labels.parquet --by country --level 0.9 "
+        "--ungraded drop -o csv --out e.csv",
+        "estimate search.yml sample.csv --ungraded drop --db shop.duckdb",
+    ),
+    "simulate": (
+        "simulate made --requests 20 --results 3 --model cascade --days 1 --queries 4 --users 9 "
+        "--system a --bots 0 --duplicates 0 --late 0 --early 0 --orphans 0 --hurried 0 "
+        "--zero-results 0 --test-traffic 0 --seed 3 --overwrite",
+    ),
+    "explain": ("explain ties --preset trec_eval",),
+    "list": ("list metrics", "list presets", "list options", "list dialects"),
+    "init": ("init new.yml --clicks --force", "init --schema"),
+    "demo": ("demo --out . 2",),
+}
+"""Verb -> lines that together have all its options; a number at the end is the exit code."""
+
+ELSEWHERE_TESTED = {("demo", "--overwrite")}
+SHARED = {"--debug", "--errors", "--help"}
+"""Options of all verbs; one cell has them."""
+
+
+def test_the_cells_have_every_option_of_every_verb() -> None:
+    assert CELLS.keys() == VERBS.keys()
+    for verb, lines in CELLS.items():
+        used = {"--db", "--connection"} if any("PLACE" in line for line in lines) else set()
+        for line in lines:
+            used |= flags(shlex.split(line)) if line.split()[0] == verb else set()
+        for option in VERBS[verb].params:
+            if not isinstance(option, click.Option) or SHARED & {*option.opts}:
+                continue
+            is_used = used & {*option.opts} or (verb, option.opts[0]) in ELSEWHERE_TESTED
+            assert is_used, f"no cell has {verb} {option.opts[0]}"
+
+
+def run_cells(verb: str, folder: Path, place: list[str], only: str = "") -> None:
+    """Run the cells of a verb, one after the other."""
+    for cell in CELLS[verb]:
+        words = shlex.split(cell)
+        if only and only not in words:
+            continue
+        expect = (
+            int(words.pop()) if re.fullmatch(r"[012]", words[-1]) and words[-2] != "--seed" else 0
+        )
+        if words[0] == "GRADE":
+            graded(folder / words[1])
+            continue
+        if "PLACE" in words:
+            at = words.index("PLACE")
+            words[at : at + 1] = place
+        sqlmetrics(*words, folder=folder, expect=expect)
+
+
+SLOW = {"clicks", "estimate", "explain", "install", "reconcile", "run", "verify"}
+
+
+@pytest.mark.parametrize("verb", [long(verb) if verb in SLOW else verb for verb in CELLS])
+def test_each_option_of_a_verb_runs(verb: str, folder: Path) -> None:
+    profile = "target: dev\noutputs:\n  dev: {type: duckdb, path: shop.duckdb}\n"
+    (folder / "profiles.yml").write_text(profile)
+    run_cells(verb, folder, ["--db", "shop.duckdb"])
+
+
+# -- other databases ------------------------------------------------------------------
+
+OPENING = ("evaluate", "validate", "verify", "run", "check")
+"""Verbs with a cell that names the place."""
+
+
+@pytest.mark.parametrize("name", ["sqlite", long("postgres")])
+def test_what_opens_a_database_runs_on_others(name: str, folder: Path, servers: Servers) -> None:
+    url = f"sqlite:///{folder}/shop.sqlite" if name == "sqlite" else servers.connection(name)
+    assert isinstance(url, str)
+    with open_engine(url) as engine:
+        for table in TABLES:
+            with duckdb.connect() as reader:
+                rows = reader.sql(f"from '{folder}/{table}.parquet'").to_arrow_table()
+            if engine.find(table) is None:
+                engine.load(table, rows)
+    for verb in OPENING:
+        if (verb, "elsewhere") in NOT_YET:
+            continue
+        for cell in CELLS[verb]:
+            if "PLACE" not in cell or ("--dry-run" in cell and ("dry run", "elsewhere") in NOT_YET):
+                continue
+            sqlmetrics(*shlex.split(cell.replace("PLACE", f"--connection {url}")), folder=folder)
+
+
+@pytest.mark.skipif(("target", "default") in NOT_YET, reason=NOT_YET.get(("target", "default"), ""))
+def test_the_target_of_profiles_yml_is_the_usual_one(folder: Path) -> None:
+    profile = "target: dev\noutputs:\n  dev: {type: duckdb, path: shop.duckdb}\n"
+    (folder / "profiles.yml").write_text(profile)
+    for line in ("run search.yml", "check search.yml", "run search.yml --dry-run"):
+        sqlmetrics(*line.split(), folder=folder)
