@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled
+from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled, unreadable
 from sqlmetrics.engines.place import Place
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.template import finished, literal, parts, relation
@@ -191,7 +191,7 @@ class DuckDB:
             table = arrow_data(data)
             self._connection.register(free, table)
         except (pa.ArrowException, TypeError, ValueError, duckdb.Error) as error:
-            raise InputError(f"the data in memory cannot be read as a table: {error}") from None
+            raise InputError(unreadable(error)) from None
         differ_in_case(table.schema.names)
         self._undo.callback(self._connection.unregister, free)
         return free
