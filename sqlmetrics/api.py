@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from sqlmetrics import checks, screen, sql
 from sqlmetrics.caveats import caveats
+from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.translated import Database, database
+from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.execution import USUALLY, Execution, Progress
 from sqlmetrics.inputs.opened import opened, zones_of
 from sqlmetrics.inputs.relation import Relation, Tables, shown
@@ -197,6 +201,7 @@ def asked(
     **conventions: Any,
 ) -> tuple[Spec, Tables]:
     """What the arguments of `evaluate` ask for, and where its tables are."""
+    _check_names(conventions)
     written = {"separator": separator, "decimal": decimal}
 
     def placed(given: Any, table: str) -> dict[str, object]:
@@ -243,6 +248,19 @@ def asked(
     zones = zones_of(spec, tables, engine)
     spec = _zoned(spec, zones, time_zone)
     return spec, replace(tables, zones=zones_of(spec, tables, engine))
+
+
+def _check_names(conventions: Mapping[str, Any]) -> None:
+    """Raise SpecError for what is no option, and looks like an argument."""
+    if isinstance(conventions.get("conventions"), Mapping):
+        own = ", ".join(f"{name}={value!r}" for name, value in conventions["conventions"].items())
+        raise SpecError(f"conventions are arguments of their own: give {own}")
+    arguments = [name for name in signature(evaluate).parameters if name != "conventions"]
+    for name in conventions.keys() - OPTIONS.keys():
+        sentence = unknown("argument or option", name, [*arguments, *OPTIONS])
+        near = re.search(r"did you mean '(\w+)'", sentence)
+        if near is None or near[1] in arguments:
+            raise SpecError(sentence)
 
 
 def compile(

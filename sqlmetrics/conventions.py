@@ -534,8 +534,12 @@ def _table_problems(name: str, value: object) -> list[str]:
         return [f"{name}=table needs the table itself, like {name}={{1: 1, 2: 3}}"]
     if value.get(0, 0) != 0:
         return [f"{name}: grade 0 must gain 0, since items without a label count as grade 0"]
-    bad = {grade: gain for grade, gain in value.items() if not 0 <= gain < float("inf")}
-    return [f"{name}: gains must be 0 or more and finite, given {Table(bad)}"] if bad else []
+    bad = {grade: gain for grade, gain in value.items() if not 0 <= gain <= 1e100}
+    return (
+        [f"{name}: gains must be 0 or more and finite, at most 1e100, given {Table(bad)}"]
+        if bad
+        else []
+    )
 
 
 def _is_gain(value: object) -> bool:

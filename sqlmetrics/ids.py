@@ -30,11 +30,15 @@ def normal(text: str) -> str:
     return str(int(number)) if is_whole else plain
 
 
-def alike(ours: Iterable[str], theirs: Iterable[str]) -> tuple[str, str] | None:
-    """The first two ids that look alike, one of each side; None if none do."""
-    by_form = {normal(one): one for one in theirs}
-    pairs = ((one, by_form[normal(one)]) for one in ours if normal(one) in by_form)
-    return next((pair for pair in pairs if pair[0] != pair[1]), None)
+def alike(ours: Iterable[str], theirs: Iterable[str]) -> list[tuple[str, str]]:
+    """The ids of the one side that look like one of the other, and are not it.
+
+    >>> alike(["SKU-1", "b"], ["sku-1", "b", "c"])
+    [('SKU-1', 'sku-1')]
+    """
+    by_form = {normal(one): one for one in ours}
+    pairs = ((by_form[normal(one)], one) for one in theirs if normal(one) in by_form)
+    return [pair for pair in pairs if pair[0] != pair[1]]
 
 
 _BROKEN = re.compile(r"DOUBLE|FLOAT|REAL|DECIMAL\(\d+,[1-9]")

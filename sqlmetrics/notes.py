@@ -28,6 +28,9 @@ SOME = 20
 ITEMS = 1000
 """As many of their items."""
 
+MANY = 10
+"""From so many ids on, if they are half of those looked at, ids that look alike are no chance."""
+
 Number = tuple[str, str, int, float | None]
 """System, metric, cutoff and value of a row of the summary that holds for all queries."""
 
@@ -45,7 +48,7 @@ def notes(
         check: Whether bad input is refused.
 
     Raises:
-        InputError: If no labelled item stands in any list, and ids look alike.
+        InputError: If no labelled item stands in any list, and many ids look alike.
     """
     counts = "select coalesce(sum(1 - is_ranked), 0), coalesce(sum(is_ranked), 0) from per_query"
     if "is_labelled" in _columns(plan):
@@ -111,17 +114,18 @@ class _Meeting:
 
     def _of_all(self, n_items: int, *, check: bool) -> Iterator[str]:
         ours, theirs = self._examples()
-        pair = alike(ours, theirs)
-        if pair and check:
+        pairs = alike(ours, theirs)
+        if check and len(pairs) >= max(MANY, len(theirs) / 2):
             what = "no labelled item stands in any list, and ids look alike"
             columns = ("item_id in rankings", "item_id in labels")
             remedy = (
                 "make them one: type, case, spaces, leading zeros; or say that they are different "
                 "items: --skip-input-checks, check=False"
             )
-            raise InputError(Problem("both tables", what, n_items, columns, [pair], remedy))
-        one, other = pair or (min(ours, default=""), min(theirs, default=""))
-        yield f"{_nowhere(n_items)}, like {one!r} in the rankings and {other!r} in the labels"
+            raise InputError(Problem("both tables", what, n_items, columns, pairs[:3], remedy))
+        one, other = next(iter(pairs), (min(ours, default=""), min(theirs, default="")))
+        look = ", which look alike: compare type, case, spaces, leading zeros" * bool(pairs)
+        yield f"{_nowhere(n_items)}, like {one!r} in the rankings and {other!r} in the labels{look}"
 
     def _counted(self) -> Sequence[tuple[str, int, int]]:
         """System, ranked items of labelled queries, and how many of them have a label."""

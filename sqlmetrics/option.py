@@ -11,7 +11,8 @@ from sqlmetrics.errors import SpecError, unknown
 
 def plain(value: float) -> str:
     """A number without a needless `.0`."""
-    return str(int(value)) if float(value).is_integer() else repr(float(value))
+    is_short = float(value).is_integer() and abs(value) < 1e16
+    return str(int(value)) if is_short else repr(float(value))
 
 
 class Table(dict[float, float]):

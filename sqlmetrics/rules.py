@@ -96,7 +96,17 @@ _TREC = "no known suffix: read as TREC"
 _NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
 
 _UNEQUAL = RowCheck("lists", "{column} > 0", "is above 0", "make the lists of a row equally long")
+HUGE = "1e100"
+"""Numbers beyond it, squared and summed, leave what a DOUBLE holds."""
+
+
+def _huge(role: str) -> RowCheck:
+    beyond = f"abs({{number}}) > {HUGE} and abs({{number}}) <= {LARGEST!r}"
+    return _outside(role, beyond, f"is beyond {HUGE}", "give it in another unit")
+
+
 _WEIGHTS = (
+    _huge("weight"),
     _outside(
         "weight",
         f"({_FINITE} or {{number}} < 0)",
@@ -108,6 +118,7 @@ _GRADES = (
     _unreadable("grade"),
     _outside("grade", _FINITE, "is NaN or infinite", "give it a finite grade"),
 )
+_TOO_LARGE = _huge("grade")
 _UNMAPPED = RowCheck(
     "grade",
     "{column} is not null and {number} is null",
@@ -122,6 +133,7 @@ _NEGATIVE = _outside(
 )
 
 _VECTOR = "try_cast({column} as double[])"
+_LARGEST_SIZE = f"list_max(list_transform({_VECTOR}, lambda one: abs(one)))"
 
 ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
     "rankings": (
@@ -175,6 +187,7 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
             "is negative or not finite",
             "popularity is a count, 0 or more",
         ),
+        _huge("popularity"),
         _null("vector"),
         RowCheck("vector", f"{_VECTOR} is null", "is no list of numbers", "make it one"),
         RowCheck(
@@ -188,6 +201,12 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
             f"len({_VECTOR}) = 0 or list_min({_VECTOR}) = 0 and list_max({_VECTOR}) = 0",
             "has the length 0, so that it has no direction",
             "leave such items out, or give them a vector",
+        ),
+        RowCheck(
+            "vector",
+            f"{_LARGEST_SIZE} > {HUGE}\n    or {_LARGEST_SIZE} > 0e0 and {_LARGEST_SIZE} < 1e-100",
+            f"has numbers beyond {HUGE}, or none above 1e-100",
+            "scale them: only the direction counts",
         ),
     ),
 }
@@ -232,6 +251,7 @@ def _grade_checks(plan: Plan) -> Iterator[RowCheck]:
 def _grades_outside(plan: Plan) -> Iterator[RowCheck]:
     if plan.spec.options["negative_grades"] == "error":
         yield _NEGATIVE
+    yield _TOO_LARGE
     yield from _gain_checks(plan)
     for most in _max_grades(plan):
         yield _outside("grade", f"{{number}} > {number(most)}", *_above(most))
@@ -252,7 +272,7 @@ def _gain_checks(plan: Plan) -> Iterator[RowCheck]:
     measures = [measure for measure in plan.measures if "gain" in measure.metric.options]
     gains = dict.fromkeys(plan.spec.value(measure, "gain") for measure in measures)
     if "exp" in gains:
-        too_large = f"{{number}} > 1000 and {{number}} <= {LARGEST!r}"
+        too_large = f"{{number}} > 1000 and {{number}} <= {HUGE}"
         yield _outside("grade", too_large, "is too large for gain=exp", "use gain=linear")
     for gain in (gain for gain in gains if isinstance(gain, Table)):
         known = ", ".join(number(grade) for grade in (0, *gain))

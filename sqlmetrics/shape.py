@@ -274,6 +274,9 @@ class Shape:
                 yield f"the {table} have a date column, the rankings have none"
         if "weight" in has["rankings"] and "weight" in has.get("queries", {}):
             yield "the rankings and the queries both have a weight; name one"
+        compares = "baseline" in self.spec.needed
+        if self.spec.baseline is not None and "system" not in has["rankings"] and not compares:
+            yield "a baseline is a system; name the rankings' column of systems"
         yield from self._unmet_needs()
 
     def _unreadable(self) -> Iterator[str]:

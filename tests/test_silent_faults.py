@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pytest
 from engines.starting import STARTED, Servers
@@ -250,19 +252,32 @@ NOWHERE = "no labelled item stands in any list: none of 2 there has a label"
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
 def test_ids_that_never_meet_are_told(name: str, servers: Servers) -> None:
     asked = ["ndcg@10", "recall@5", "num_ret", "num_rel"]
+    hint = "which look alike: compare type, case, spaces, leading zeros"
     for ours, theirs in ((" a", "a"), ("SKU-1", "sku-1"), ("12.0", "12"), ("007", "7")):
         lists, labels = LISTS | {"item_id": [ours, "z"]}, {**WORDS, "item_id": [theirs, "y"]}
         labels["grade"] = [1, 0]
-        with pytest.raises(sm.InputError, match="ids look alike") as refused:
-            sm.evaluate(lists, labels, asked, connection=servers.open(name))
-        assert repr(theirs).strip("'") in str(refused.value)
-        found = sm.evaluate(lists, labels, asked, connection=servers.open(name), check=False)
-        assert found.notes == (
-            f"{NOWHERE}, like {ours!r} in the rankings and {theirs!r} in the labels",
-        )
+        found = sm.evaluate(lists, labels, asked, connection=servers.open(name))
+        told = f"{NOWHERE}, like {ours!r} in the rankings and {theirs!r} in the labels, {hint}"
+        assert found.notes == (told,)
     labels = {**WORDS, "item_id": ["x", "y"], "grade": [1, 0]}
     found = sm.evaluate(LISTS, labels, asked, connection=servers.open(name))
     assert found.notes == (f"{NOWHERE}, like 'a' in the rankings and 'x' in the labels",)
+
+
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_many_ids_that_look_alike_and_never_meet_are_refused(name: str, servers: Servers) -> None:
+    lists = {
+        "query_id": ["q"] * 20,
+        "item_id": [f"SKU-{i}" for i in range(20)],
+        "score": [float(i) for i in range(20)],
+    }
+    labels = {"query_id": ["q"] * 10, "item_id": [f"sku-{i}" for i in range(10)], "grade": [1] * 10}
+    with pytest.raises(sm.InputError, match="and ids look alike") as refused:
+        sm.evaluate(lists, labels, "mrr", connection=servers.open(name))
+    assert "SKU-0                sku-0" in str(refused.value)
+    found = sm.evaluate(lists, labels, "mrr", connection=servers.open(name), check=False)
+    assert found["mrr"] == 0
+    assert "like 'SKU-0' in the rankings and 'sku-0' in the labels" in found.notes[0]
 
 
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
@@ -345,7 +360,11 @@ def test_a_run_says_what_its_input_lacks(tmp_path: Path) -> None:
     line = ["run", "job.yml", "--db", "facts.duckdb"]
     note = "1 of 2 ranked queries have no label: they count in no mean"
     assert f"note: {note}\n" in sqlmetrics(*line, folder=tmp_path).stderr
-    (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,A,1\n")
+    many = [f"q,a{i},{i}" for i in range(12)]
+    (tmp_path / "lists.csv").write_text("query_id,item_id,score\n" + "\n".join(many))
+    (tmp_path / "labels.csv").write_text(
+        "query_id,item_id,grade\n" + "\n".join(f"q,A{i},1" for i in range(12))
+    )
     assert "ids look alike" in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
     with duckdb.connect(str(tmp_path / "facts.duckdb")) as connection:
         rows = connection.execute("select value from facts").fetchall()
@@ -426,3 +445,84 @@ def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
 def test_lower_precision_that_was_asked_for_is_given() -> None:
     lists = close(pa.array([BIG + 1, BIG], pa.int64()))
     assert sm.evaluate(lists, ONE, "mrr", score_precision="float32")["mrr"] == 0.5
+
+
+# -- numbers at the ends of what there is ---------------------------------------------------
+
+
+def test_numbers_whose_sums_overflow_are_refused() -> None:
+    large = {"query_id": ["q"] * 2, "item_id": ["a", "b"], "grade": [1.7e308, 1.0]}
+    for asked in ("ndcg@3", "cg@3"):
+        with pytest.raises(sm.InputError, match="grade is beyond 1e100 in 1 row"):
+            sm.evaluate(LISTS, large, asked, gain="linear")
+    found = sm.evaluate(LISTS, large | {"grade": [1e100, 1.0]}, "dcg@3", gain="linear")
+    assert found["dcg@3"] == pytest.approx(1e100, rel=1e-12)
+    assert math.isfinite(found.to_dicts()[0]["sum_sq"])
+    with pytest.raises(sm.InputError, match="weight is beyond 1e100 in 2 rows"):
+        sm.evaluate(LISTS | {"weight": [1e200] * 2}, ONE, "mrr", weight="weight")
+    with pytest.raises(sm.SpecError, match=r"finite, at most 1e100, given {1: 1e\+200}"):
+        sm.evaluate(LISTS, ONE, "ndcg@3", gain={1: 1e200})
+    for text in ("f(beta=1e308)@1", "err(max_grade=60)@3"):
+        with pytest.raises(sm.SpecError, match="and at most"):
+            sm.evaluate(LISTS, ONE, text)
+    labels = {"query_id": ["q"] * 2, "item_id": ["a", "z"], "grade": [1, 1]}
+    # precision 1, recall 1/2: with a great beta recall alone counts
+    value = (1 + 1e12) * 0.5 / (1e12 + 0.5)
+    assert sm.evaluate(LISTS, labels, "f(beta=1e6)@1")["f(beta=1000000)@1"] == pytest.approx(
+        value, abs=1e-12
+    )
+
+
+def test_vectors_keep_their_direction_or_are_refused() -> None:
+    for size, refused in ((1e300, True), (1e-200, True), (5e-324, True), (1e90, False)):
+        vectors = [[size, size], [size, -size]]
+        items = {"item_id": ["a", "b"], "vector": vectors}
+        asked = {"metrics": ["ils(similarity=vector)@2"], "items": pa.table(items)}
+        if refused:
+            with pytest.raises(sm.InputError, match="vector has numbers beyond 1e100, or none"):
+                sm.evaluate(LISTS, ONE | {"item_id": ["a"]}, **asked)
+        else:
+            found = sm.evaluate(LISTS, ONE | {"item_id": ["a"]}, **asked)
+            assert found["ils(similarity=vector)@2"] == pytest.approx(0, abs=1e-12)
+
+
+# -- what was asked -------------------------------------------------------------------------
+
+
+def test_a_baseline_is_a_system_whether_or_not_a_metric_compares() -> None:
+    lists = LISTS | {"model": ["old", "new"]}
+    with pytest.raises(sm.InputError, match="unknown system 'odl'; did you mean 'old'"):
+        sm.evaluate(lists, ONE, "mrr", system="model", baseline="odl")
+    with pytest.raises(sm.SpecError, match="a baseline is a system; name the rankings' column"):
+        sm.evaluate(LISTS, ONE, "mrr", baseline="old")
+
+
+def test_wrong_arguments_are_named_with_the_nearest() -> None:
+    for given, nearest in (
+        ("item_col", "item"),
+        ("queriess", "queries"),
+        ("label_column", "label_columns"),
+    ):
+        with pytest.raises(sm.SpecError, match=f"{given!r}; did you mean {nearest!r}"):
+            sm.evaluate(LISTS, ONE, "mrr", **{given: "x"})
+    with pytest.raises(sm.SpecError, match="unknown option 'gian'; did you mean 'gain'"):
+        sm.evaluate(LISTS, ONE, "mrr", gian="linear")
+    with pytest.raises(sm.SpecError, match="arguments of their own: give gain='linear'"):
+        sm.evaluate(LISTS, ONE, "mrr", conventions={"gain": "linear"})
+
+
+def test_what_is_no_table_is_told_in_one_sentence() -> None:
+    half = LISTS | {"item_id": ["\ud800", "b"]}
+    for data in (half, pd.DataFrame(half, dtype=object)):
+        with pytest.raises(sm.InputError, match="a text has half a character in it"):
+            sm.evaluate(data, ONE, "mrr")
+    ids = pd.Series([1, "1"], dtype=object)
+    with pytest.raises(sm.InputError, match="'item_id' holds values of several types"):
+        sm.evaluate(pd.DataFrame(LISTS | {"item_id": ids}), ONE, "mrr")
+    scores = (
+        pa.array([2, 1]).cast(pa.float32()).cast(pa.float16()),
+        pa.array([Decimal(2), Decimal(1)], pa.decimal256(50, 2)),
+    )
+    for one, at in product(scores, ("duckdb://", "sqlite://")):
+        with pytest.raises(sm.InputError, match=r"'score' has the type .*, which no database"):
+            sm.evaluate(pa.table(LISTS | {"score": one}), ONE, "mrr", connection=at)

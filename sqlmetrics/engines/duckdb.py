@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from sqlmetrics.engines.failure import one_line
-from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled
+from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled, unreadable
 from sqlmetrics.engines.place import Place, check_there, is_sqlite
 from sqlmetrics.engines.setup import Setup
 from sqlmetrics.errors import EngineError, InputError, SpecError
@@ -205,7 +205,7 @@ class DuckDB:
             table = arrow_data(data)
             self._connection.register(free, table)
         except (pa.ArrowException, TypeError, ValueError, duckdb.Error) as error:
-            raise InputError(f"the data in memory cannot be read as a table: {error}") from None
+            raise InputError(unreadable(error)) from None
         differ_in_case(table.schema.names)
         self._undo.callback(self._connection.unregister, free)
         return free

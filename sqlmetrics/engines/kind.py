@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -155,9 +156,23 @@ def tabular(data: Any) -> pa.Table:
     try:
         table = settled(whole(pa.table(arrow_data(data))))
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError(f"the data in memory cannot be read as a table: {error}") from None
+        raise InputError(unreadable(error)) from None
     differ_in_case(table.column_names)
     return table
+
+
+def unreadable(error: Exception) -> str:
+    """Why data in memory is no table, in a sentence."""
+    said = " ".join(map(str, error.args))
+    mixed = re.search(r"Conversion failed for column (.*) with type object", said)
+    if isinstance(error, UnicodeEncodeError):
+        half = error.object[error.start : error.end]
+        why = f"a text has half a character in it, {half!r}, which UTF-8 does not hold"
+    elif mixed:
+        why = f"the column {mixed[1]!r} holds values of several types; make them one"
+    else:
+        why = str(error)
+    return f"the data in memory cannot be read as a table: {why}"
 
 
 def whole(table: pa.Table) -> pa.Table:
@@ -186,7 +201,14 @@ def arrow_data(data: Any) -> Any:
             "data in memory must be a DataFrame, speak Arrow, or be rows or a dict of lists, "
             f"given {type(data).__name__}"
         )
-    return pa.table(data)
+    table = pa.table(data)
+    for field in table.schema:
+        if pa.types.is_float16(field.type) or pa.types.is_decimal256(field.type):
+            raise InputError(
+                f"the column {field.name!r} has the type {field.type}, which no database reads; "
+                "cast it to float64"
+            )
+    return table
 
 
 def differ_in_case(names: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlmetrics.engines.kind import unreadable
 from sqlmetrics.errors import InputError
 from sqlmetrics.source import LabelColumns, Model, RankingColumns
 
@@ -41,7 +42,7 @@ def arrow_of(data: object, role: str, columns: Model) -> object:
         if isinstance(data, list | tuple | Iterator):
             return table.of_rows(data)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{role}: the data in memory cannot be read: {error}") from None
+        raise InputError(f"{role}: {unreadable(error)}") from None
     return data
 
 
