@@ -129,15 +129,18 @@ def own() -> Iterator[Connection]:
         yield one
 
 
+@pytest.fixture(scope="module")
+def before(own: Connection) -> list[tuple[Any, ...]]:
+    """Its settings."""
+    return settings_of(own)
+
+
 @pytest.fixture
-def connection(own: Connection) -> Iterator[Connection]:
+def connection(own: Connection, before: list[tuple[Any, ...]]) -> Iterator[Connection]:
     """A user's database with nothing in it."""
-    before = settings_of(own)
     yield own
     with suppress(duckdb.Error):
         own.execute("rollback")
-    for name, value in set(before) - set(settings_of(own)):
-        own.execute(f"set {name} = '{value}'")
     clear(own)
     assert settings_of(own) == before
 

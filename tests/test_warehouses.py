@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ LOADED = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
 """Engines in which tables can be made by any name."""
 
 METRICS = ["mrr", "precision@3", "judged@2", "dcg@3", "first_rank", "ndcg@3"]
+COUNTS = ["num_q", "num_ret", "auc"]
 
 LISTS: dict[str, dict[str, float]] = {
     "minus zero": {"b": 0.0, "a": -0.0},
@@ -58,17 +60,23 @@ def rows(of: dict[str, dict[str, float]], value: str) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def answers(servers: Servers) -> Callable[[str], Numbers]:
-    """The values of each query on an engine, asked for once."""
-    kept: dict[str, Numbers] = {}
+def results(servers: Servers) -> Callable[[str], sm.Result]:
+    """What an engine makes of all metrics, asked for once."""
+
+    @cache
+    def asked(name: str) -> sm.Result:
+        tables = rows(LISTS, "score"), rows(LABELS, "grade")
+        return sm.evaluate(*tables, METRICS + COUNTS, connection=servers.open(name))
+
+    return asked
+
+
+@pytest.fixture(scope="module")
+def answers(results: Callable[[str], sm.Result]) -> Callable[[str], Numbers]:
+    """The values of each query on an engine."""
 
     def asked(name: str) -> Numbers:
-        if name not in kept:
-            result = sm.evaluate(
-                rows(LISTS, "score"), rows(LABELS, "grade"), METRICS, connection=servers.open(name)
-            )
-            kept[name] = {row["query_id"]: row for row in result.per_query().to_pylist()}
-        return kept[name]
+        return {row["query_id"]: row for row in results(name).per_query().to_pylist()}
 
     return asked
 
@@ -112,12 +120,13 @@ def test_a_sum_of_nothing_is_told_from_0(name: str, answers: Callable[[str], Num
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_branches_of_other_types_are_one_column(name: str, servers: Servers) -> None:
+def test_branches_of_other_types_are_one_column(
+    name: str, results: Callable[[str], sm.Result]
+) -> None:
     """Counts, ranks and means in the long summary, texts beside them."""
-    asked = ["first_rank", "num_q", "mrr", "num_ret", "auc", "dcg@3"]
+    own = results(name)
     tables = rows(LISTS, "score"), rows(LABELS, "grade")
-    own = sm.evaluate(*tables, asked, connection=servers.open(name))
-    wanted = on_duckdb("branches", *tables, asked)
+    wanted = on_duckdb("branches", *tables, METRICS + COUNTS)
     assert own.summary().schema == wanted.summary().schema
     assert [row["value"] for row in own.to_dicts()] == pytest.approx(
         [row["value"] for row in wanted.to_dicts()], rel=1e-9
@@ -126,7 +135,7 @@ def test_branches_of_other_types_are_one_column(name: str, servers: Servers) -> 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_null_and_nan_scores_are_refused(name: str, servers: Servers) -> None:
-    for score in (None, float("nan")):
+    for score in kept(f"no score {name}", (None, float("nan")), 0.4):
         lists = pa.table(
             {"query_id": ["case"], "item_id": ["a"], "score": pa.array([score], pa.float64())}
         )
