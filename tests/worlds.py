@@ -1,7 +1,7 @@
 """Small random worlds: rankings, labels, options and metrics that any user could bring.
 
 Everything that the input checks would refuse is left out where a world is made, so a
-refusal is a failure. The number of examples is `SQLMETRICS_EXAMPLES`, 40 if not set.
+refusal is a failure. The number of examples is `SQLMETRICS_EXAMPLES`, 30 if not set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sqlmetrics.plan import plan
 from sqlmetrics.reference import Evaluation
 from sqlmetrics.verify import evaluated_by_reference
 
-EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "30"))
 
 settings.register_profile(
     "sqlmetrics",
