@@ -32,13 +32,6 @@ VERBS: Mapping[str, click.Command] = cli.commands
 PLACES = {"--db", "--connection", "--target"}
 """Options that say which database; a walk puts its own there."""
 
-NOT_YET: Mapping[tuple[str, str], str] = {
-    ("verify", "elsewhere"): "verify translates to DuckDB alone",
-    ("dry run", "elsewhere"): "a dry run prints DuckDB's text alone",
-    ("target", "default"): "the target that profiles.yml names is not opened without --target",
-}
-"""Cells that fail today, and why: with a line taken out its cells are walked."""
-
 RUNS = """
 select
     d as ds, s as system, 'q' || q as query_id, 'i' || i as item_id,
@@ -449,15 +442,12 @@ def test_what_opens_a_database_runs_on_others(name: str, folder: Path, servers: 
             if engine.find(table) is None:
                 engine.load(table, rows)
     for verb in OPENING:
-        if (verb, "elsewhere") in NOT_YET:
-            continue
         for cell in CELLS[verb]:
-            if "PLACE" not in cell or ("--dry-run" in cell and ("dry run", "elsewhere") in NOT_YET):
+            if "PLACE" not in cell:
                 continue
             sqlmetrics(*shlex.split(cell.replace("PLACE", f"--connection {url}")), folder=folder)
 
 
-@pytest.mark.skipif(("target", "default") in NOT_YET, reason=NOT_YET.get(("target", "default"), ""))
 def test_the_target_of_profiles_yml_is_the_usual_one(folder: Path) -> None:
     profile = "target: dev\noutputs:\n  dev: {type: duckdb, path: shop.duckdb}\n"
     (folder / "profiles.yml").write_text(profile)
