@@ -310,9 +310,11 @@ FORMATS = {
 
 
 def _cells(name: str) -> Iterator[Any]:
-    """A format by scores and by ranks, with ids that are texts and integers; a slice of them."""
-    cells = [("score", "integers"), ("rank" if FORMATS[name].ranks else "score", "texts")]
-    for order, ids in kept(f"format {name}", cells, 0.5):
+    """A format with ids that are texts, by scores or ranks, and with integers by slices."""
+    orders = ("score", "rank") if FORMATS[name].ranks else ("score",)
+    texts = [(order, "texts") for order in kept(f"order {name}", orders, 0.3)]
+    others = [("score", "integers")] * keep(f"format {name}", 0.3)
+    for order, ids in texts + others:
         yield pytest.param(name, order, ids, id=f"{name}-{order}-{ids}")
 
 
