@@ -81,7 +81,7 @@ def days(start: int, end: int) -> Days:
     return Days(start=FIRST + timedelta(start), end=FIRST + timedelta(end))
 
 
-@pytest.fixture(params=engines(WRITERS, now=["duckdb", "sqlite", "postgres"]))
+@pytest.fixture(params=engines(WRITERS, now=["duckdb", "sqlite", "postgres"], night=["spark"]))
 def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
     """A database with the log in a place of its own."""
     with database(servers.open(request.param)) as opened:
@@ -234,6 +234,18 @@ def test_a_range_replaces_itself_and_nothing_else(engine: Any) -> None:
     check(engine, [0, 1, 3, 4, 5])
     assert changed(before, runs(engine)) == {1, 2, 3}
     assert runs(engine, "other").keys() == {2, 3, 4}
+
+
+@pytest.mark.parametrize("engine", engines(["spark"], now=[]), indirect=True)
+def test_partitions_are_written_anew_or_dropped(engine: Any) -> None:
+    """What Spark alone does, in as few runs as show it: the other stories are told by night."""
+    first = write(job(), engine, days(0, 4))
+    write(job("other"), engine, days(2, 4))
+    reload(engine, without(2))
+    last = write(job(), engine, days(1, 6))
+    check(engine, [0, 1, 3, 4, 5])
+    assert runs(engine) == {0: first.run_id} | dict.fromkeys([1, 3, 4, 5], last.run_id)
+    assert runs(engine, "other").keys() == {2, 3}
 
 
 def changed(before: dict[int, str], after: dict[int, str]) -> set[int]:
