@@ -135,7 +135,8 @@ def test_without_per_query_only_the_summary_is_fetched(folder, session):
 
 def test_rows_move_once_by_query(statements, session):
     # no table is small enough to be sent to all: as it is with millions of rows
-    with with_settings(session, autoBroadcastJoinThreshold="-1"):
+    many = {"autoBroadcastJoinThreshold": "-1", "shuffle.partitions": "2"}
+    with with_settings(session, **many, **{"adaptive.enabled": "true"}):
         plan = plan_of(session, statements[0].partition("cache table sqlmetrics_per_query as\n")[2])
     assert "CartesianProduct" not in plan
     assert "BroadcastNestedLoopJoin" not in plan
