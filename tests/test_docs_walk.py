@@ -284,6 +284,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--label-column item=item --separator ; --decimal , --grades low=0 --grades mid=1 "
         "--grades high=2",
         "evaluate runs.parquet labels.parquet -m mrr --rank rank 2",
+        "evaluate \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
+        f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin",
         f"evaluate rankings labels -m mrr {RANKED} PLACE",
         f"evaluate rankings labels -m mrr {RANKED} --connection dev --profiles profiles.yml",
     ),
@@ -364,7 +366,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "estimate": (
         "sample files.yml --size 4 --by country --out sample.csv",
         "estimate files.yml sample.csv --labels labels.parquet --by country --level 0.9 "
-        "--ungraded drop -o csv --out e.csv",
+        "--ungraded drop -m ndcg@3 --complete-labels -o csv --out e.csv",
         "estimate search.yml sample.csv --ungraded drop --db shop.duckdb",
     ),
     "simulate": (
@@ -380,14 +382,14 @@ CELLS: dict[str, tuple[str, ...]] = {
 """Verb -> lines that together have all its options; a number at the end is the exit code."""
 
 ELSEWHERE_TESTED = {("demo", "--overwrite")}
-SHARED = {"--debug", "--errors", "--help"}
-"""Options of all verbs; one cell has them."""
+SHARED = {"--debug", "--errors", "--help", "--profiles"} | PLACES
+"""Options of many verbs; one cell has the first, and test_connections has the places of each."""
 
 
 def test_the_cells_have_every_option_of_every_verb() -> None:
     assert CELLS.keys() == VERBS.keys()
     for verb, lines in CELLS.items():
-        used = {"--db", "--connection"} if any("PLACE" in line for line in lines) else set()
+        used: set[str] = set()
         for line in lines:
             used |= flags(shlex.split(line)) if line.split()[0] == verb else set()
         for option in VERBS[verb].params:
@@ -435,7 +437,7 @@ OPENING = ("evaluate", "validate", "verify", "run", "check")
 def test_what_opens_a_database_runs_on_others(name: str, folder: Path, servers: Servers) -> None:
     url = f"sqlite:///{folder}/shop.sqlite" if name == "sqlite" else servers.connection(name)
     assert isinstance(url, str)
-    with open_engine(url) as engine:
+    with open_engine(url, create=True) as engine:
         for table in TABLES:
             with duckdb.connect() as reader:
                 rows = reader.sql(f"from '{folder}/{table}.parquet'").to_arrow_table()

@@ -104,7 +104,7 @@ def reading(
 
 def day(at: Translation, micros: str, template: str) -> str:
     """The day of a time in microseconds."""
-    return template.format(column=at.expression(_reader(at, "").moment, micros))
+    return at.expression(template.format(column=_reader(at, "").moment), micros)
 
 
 def _factor(number: str, unit: TimeUnit) -> str:
