@@ -302,6 +302,9 @@ CELLS: dict[str, tuple[str, ...]] = {
         "reconcile rankings.parquet labels.parquet -m mrr --value .98765 --system system --date ds "
         "--departures 0 2",
         "reconcile runs.parquet labels.parquet -m mrr --value .98765 --rank score --departures 0 2",
+        "reconcile \"select * replace (ds::timestamptz as ds) from 'rankings.parquet' "
+        "where system = 'prod'\" labels.parquet -m mrr --value .98765 --date ds "
+        "--time-zone Europe/Berlin --departures 0 1",
     ),
     "clicks": (
         "clicks clicks.yml -m ndcg@10 -m ctr@5 --by country -o json --out c.json",
@@ -367,7 +370,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "sample files.yml --size 4 --by country --out sample.csv",
         "estimate files.yml sample.csv --labels labels.parquet --by country --level 0.9 "
         "--ungraded drop -m ndcg@3 --complete-labels -o csv --out e.csv",
-        "estimate search.yml sample.csv --ungraded drop --db shop.duckdb",
+        "estimate search.yml sample.csv --ungraded drop -m dcg@3 --db shop.duckdb",
     ),
     "simulate": (
         "simulate made --requests 20 --results 3 --model cascade --days 1 --queries 4 --users 9 "
