@@ -352,13 +352,13 @@ PROBLEMS = [
     ("rbp(p=1)", "p must be a number above 0 and below 1, given 1"),
     ("rbp(p=0)", "p must be a number above 0 and below 1, given 0"),
     ("rbp(p=1e999)", "p must be a number above 0 and below 1, given inf"),
-    ("f(beta=0)@5", "beta must be a number above 0, given 0"),
-    ("err(max_grade=none)@5", "max_grade must be a number above 0, given 'none'"),
+    ("f(beta=0)@5", "beta must be a number above 0 and at most 1000000, given 0"),
+    ("err(max_grade=none)@5", "max_grade must be a number above 0 and at most 50, given 'none'"),
     # gain tables
     ("ndcg(gain=table)@5", "gain=table needs the table itself, like gain={1: 1, 2: 3}"),
     ("ndcg(gain={})@5", "gain=table needs the table itself"),
-    ("ndcg(gain={1: -1})@5", "gains must be 0 or more and finite, given {1: -1}"),
-    ("ndcg(gain={1: 1e999})@5", "gains must be 0 or more and finite, given {1: inf}"),
+    ("ndcg(gain={1: -1})@5", "gains must be 0 or more and finite, at most 1e100, given {1: -1}"),
+    ("ndcg(gain={1: 1e999})@5", "gains must be 0 or more and finite, at most 1e100, given {1: inf}"),
     ("ndcg(gain={'high': 1})@5", r"a table maps grades to gains, both numbers"),
 ]
 

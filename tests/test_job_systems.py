@@ -386,7 +386,7 @@ def test_days_of_times_with_a_zone_are_of_utc_or_of_the_zone_that_is_named(
             clear(engine)
 
 
-def test_a_connection_s_own_zone_is_put_back_and_decides_nothing() -> None:
+def test_a_connection_s_own_zone_stays_and_decides_no_day() -> None:
     """Also for the days of a click log, which are those of UTC."""
     with duckdb.connect() as connection:
         zoned_tables(DuckDB(connection))
@@ -396,7 +396,7 @@ def test_a_connection_s_own_zone_is_put_back_and_decides_nothing() -> None:
             result = sm.evaluate("runs", "truth", "mrr", time_zone=zone, **given)
             assert [str(row["metric_date"]) for row in result.to_dicts()] == [day]
             assert result["mrr"] == 1.0
-        text = "select * from runs where cast(ds as date) = date '2026-01-02'"
+        text = "select * from runs where cast(ds as date) = date '2026-01-01'"  # by its zone
         assert sm.evaluate(text, "truth", "mrr", **given)["mrr"] == 1.0
         log = {"relation": "shown", "columns": {"request": "query_id", "time": "ds"}}
         connection.execute("create table shown as select *, 1 as position, 1 as clicked from runs")

@@ -54,7 +54,7 @@ REFUSED = {
     "role of the other": ({"labels": LABELS | {"columns": {"score": "s"}}}, "labels.columns"),
     "no key for data": (
         {"rankings": {"relaton": "r"}},
-        "known: columns, file, grades, lists, relation",
+        "known: columns, decimal, file, grades, lists, relation, separator, sql, time_zone, where",
     ),
     "preset": ({"preset": "trec_evl"}, "unknown preset 'trec_evl'; did you mean 'trec_eval'?"),
     "option": ({"conventions": {"gian": "exp"}}, "unknown option 'gian'; did you mean 'gain'?"),

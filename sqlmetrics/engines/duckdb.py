@@ -139,10 +139,10 @@ class DuckDB:
             return self
         if self._own:
             self._undo.callback(self._connection.close)
-        else:
+            with suppress(EngineError):  # without its library of calendars it is in UTC anyway
+                self._set("TimeZone", "UTC")
+        else:  # its zone stays: days of times with a zone name theirs
             self._settle()
-        with suppress(EngineError):  # without its library of calendars it is in UTC anyway
-            self._set("TimeZone", "UTC")
         self._leave_out(UNWANTED)
         return self
 
