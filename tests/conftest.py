@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import duckdb
 import pytest
 from engines.starting import STARTED, Servers
 from marked import engines
+from slices import keep
 from suite import Suite
 
 from sqlmetrics import portable
@@ -47,20 +50,56 @@ def peer(name: str) -> ModuleType:
         (pytest.fail if REQUIRED else pytest.skip)(message)
 
 
+MANY = 6
+"""A test with as many cells is a matrix."""
+SHARES = {"a matrix": 0.4, "another engine": 0.25}
+"""What a plain `pytest` takes of them, by its seed: CI asks each engine for the rest, too."""
+
+
+@pytest.hookimpl(trylast=True)  # behind -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`SQLMETRICS_ENGINES=sqlite,postgres`: only the cells of these engines, each whole."""
-    if not (asked := os.environ.get("SQLMETRICS_ENGINES")):
+    """Choose: `SQLMETRICS_ENGINES=sqlite,postgres` has all cells of these engines alone."""
+    if asked := os.environ.get("SQLMETRICS_ENGINES"):
+        groups = set(asked.split(","))
+        if unknown := groups - {*STARTED}:
+            raise pytest.UsageError(f"SQLMETRICS_ENGINES: {unknown} of {', '.join(STARTED)}")
+        chosen = [one for one in items if groups & _groups(one)]
+    elif config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        cells = Counter(one.nodeid.partition("[")[0] for one in items)
+        chosen = [one for one in items if _is_kept(one, cells)]
+    else:
         return
-    groups = set(asked.split(","))
-    if unknown := groups - {*STARTED}:
-        raise pytest.UsageError(f"SQLMETRICS_ENGINES: {unknown} of {', '.join(STARTED)}")
-    own = [one for one in items if groups & _groups(one)]
-    config.hook.pytest_deselected(items=[one for one in items if not groups & _groups(one)])
-    items[:] = own
+    left = set(items) - set(chosen)
+    config.hook.pytest_deselected(items=[one for one in items if one in left])
+    items[:] = chosen
+
+
+def _is_kept(item: pytest.Item, cells: Mapping[str, int]) -> bool:
+    """Whether a cell is in this run's slice; all that are no cells are."""
+    name, bracket, _ = item.nodeid.partition("[")
+    if not bracket or "test_seams" in name:
+        return True
+    if _groups(item) & {*STARTED} - {"duckdb"}:
+        return keep(item.nodeid, SHARES["another engine"])
+    return cells[name] < MANY or keep(item.nodeid, SHARES["a matrix"])
 
 
 def _groups(item: pytest.Item) -> set[str]:
     return {str(mark.args[0]) for mark in item.iter_markers("xdist_group")}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """A DuckDB has one thread in tests: the data are small, and the workers share the cores."""
+    original = duckdb.connect
+
+    def connect(*place: Any, config: Mapping[str, Any] | None = None, **given: Any) -> Any:
+        return original(*place, config={"threads": 1, **(config or {})}, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("SQLMETRICS_ALL") != "1":
+            patch.setattr(duckdb, "connect", connect)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
