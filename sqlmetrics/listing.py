@@ -57,9 +57,13 @@ def dialects() -> Listing:
     for one in DIALECTS.values():
         told = trust(one)
         run = told.run
-        numbers = [str(run), f"{run.compared:,}", f"{run.largest:.0e}"] if run else ["-", "-", "-"]
+        numbers = ["-", "-", "-", "-"]
+        if run:
+            numbers = [str(run), f"{run.compared:,}", f"{run.largest:.0e}"]
+            numbers.append(f"{run.day} {run.commit}".strip() or "-")
         rows.append([one.name, one.title, told.how, *numbers])
-    return ["dialect", "of", "trust", "engine", "numbers compared", "largest difference"], rows
+    header = ["dialect", "of", "trust", "engine", "numbers compared", "largest difference"]
+    return [*header, "last run"], rows
 
 
 def _spelled(metric: Metric) -> str:

@@ -7,7 +7,8 @@ tests/test_conformance.py`), one file an engine that gave every number.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,8 @@ class Executed:
         cases: How many evaluations there were.
         compared: How many of their numbers were compared with the reference.
         largest: The largest difference.
+        day: When that was; empty if nobody wrote it down.
+        commit: Of which commit.
     """
 
     engine: str
@@ -33,6 +36,8 @@ class Executed:
     cases: int
     compared: int
     largest: float
+    day: str = ""
+    commit: str = ""
 
     def __str__(self) -> str:
         return f"{self.engine} {self.version}"
@@ -76,7 +81,8 @@ def _records() -> dict[str, Executed]:
     return {file.stem: Executed(**json.loads(file.read_text("utf-8"))) for file in files}
 
 
-def keep(name: str, run: Executed) -> None:
-    """Write down a run in which nothing failed."""
+def keep(name: str, run: Executed, commit: str) -> None:
+    """Write down a run of today in which nothing failed."""
+    run = replace(run, day=date.today().isoformat(), commit=commit)
     text = json.dumps(vars(run), indent=2, ensure_ascii=False)
     (FOLDER / f"{name}.json").write_text(text + "\n", "utf-8")

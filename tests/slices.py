@@ -7,7 +7,9 @@ without it all runs on one machine try the same. `SQLMETRICS_ALL=1` tries every 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
 
@@ -24,6 +26,14 @@ def keep(name: str, share: float) -> bool:
         return True
     seed = os.environ.get("SQLMETRICS_SEED", "0")
     return crc32(f"{seed} {name}".encode()) < share * 2**32
+
+
+def commit() -> str:
+    """The commit that is tested, in short; empty outside a checkout."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    here = Path(__file__).parent
+    done = subprocess.run(asked, cwd=here, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def kept(what: str, values: Iterable[T], share: float, name: Callable[[T], str] = str) -> list[T]:

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
+from slices import commit
 from test_job_days import FIRST, check, check_clicks, click_job, click_log, facts, job, log
 
 from sqlmetrics.doctor.doctor import examine, executed
@@ -59,7 +60,7 @@ def test_every_number(emulated: Any) -> None:
     assert len(report.findings) >= 90
     assert report.compared > 130_000
     if os.environ.get("UPDATE_GOLDEN"):
-        keep("fakesnow", executed(report))
+        keep("fakesnow", executed(report), commit())
 
 
 def carried_out(connection: Any, spec: Spec, ranges: Iterable[tuple[int, int]]) -> None:
