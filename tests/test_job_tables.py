@@ -389,7 +389,7 @@ def test_a_bad_place_is_told_before_anything_is_computed(tmp_path: Path) -> None
         "notes.db": "a file that is no DuckDB database",
         "shop.duckdb": "it is the database itself",
         "sales.duckdb": "it holds other tables, and would be replaced whole: orders",
-        "new.duckdb --storage-version v0": "the storage version is none",
+        "new.duckdb --storage-version v0": "unknown storage version 'v0",
         "new --storage-version v1.5.0": "--publish FILE.duckdb",
     }
     there = sorted(one.name for one in tmp_path.iterdir())
@@ -430,3 +430,36 @@ def test_one_row_is_no_rows(tmp_path: Path) -> None:
     line = ["run", str(tmp_path / "one.yml"), "--db", str(tmp_path / "shop.duckdb")]
     done = CliRunner().invoke(cli, line)
     assert "metrics: 1 row of one, " in done.stderr
+
+
+def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
+    spec = (
+        "name: one\nrankings: {relation: runs, columns: {score: score, date: ds}}\n"
+        "labels: {relation: truth}\nmetrics: [mrr]\noutput: "
+    )
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute(
+            "create table runs as select 'q' as query_id, 'a' as item_id, 1 as score, "
+            "date '2026-01-01' as ds; "
+            "create table truth as select 'q' as query_id, 'a' as item_id, 1 as grade"
+        )
+    cells = {
+        "{relation: runs, views: false}": "output.relation: 'runs' is there already",
+        "{relation: facts, per_query: truth}": "output.per_query: 'truth' is there already",
+        "{relation: facts, runs: Truth}": "output.runs: 'Truth' is there already",
+        "{relation: facts, per_query: Facts}": "each table of the output needs a name of its own",
+    }
+    for output, told in cells.items():
+        (tmp_path / "shop.yml").write_text(spec + output)
+        for days in ([], ["--backfill"], ["--publish", f"duckdb:///{tmp_path}/shop.duckdb"]):
+            line = ["run", str(tmp_path / "shop.yml"), "--db", str(tmp_path / "shop.duckdb")]
+            done = CliRunner().invoke(cli, [*line, *days])
+            assert told in f"{done.output}{done.exception}", (output, days)
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        names = [name for (name,) in connection.execute("show tables").fetchall()]
+        assert names == ["runs", "truth"]
+        assert len(connection.execute("from runs").description) == 4
+        assert len(connection.execute("from truth").fetchall()) == 1
+    (tmp_path / "shop.yml").write_text(spec + "{relation: facts}")
+    done = CliRunner().invoke(cli, [*line, "--start", "2026-02-01"])
+    assert "there is no row in it from 2026-02-01" in str(done.exception)
