@@ -289,7 +289,10 @@ class Spec(Model):
             problems.append(f"by names a column twice: {', '.join(self.by)}")
         if self.clicks:
             known = self.clicks.segments
-            problems += [f"by: {unknown('segment', n, known)}" for n in self.by if n not in known]
+            key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
+            hint = f" (and what {key} names)" if self.clicks.columns else ""
+            wrong = (name for name in self.by if name not in known)
+            problems += [f"by: {unknown('segment', name, known)}{hint}" for name in wrong]
         if (self.labels is None) != (self.rankings.columns.grade is not None):
             problems.append(
                 "give labels, or the column of grades that the rankings have; one of both"
@@ -403,8 +406,10 @@ def _sentence(problem: Any) -> str:
     said = _SENTENCES.get(problem["type"])
     if said is None:
         said = problem["msg"].removeprefix("Value error, ").replace("{", "{{").replace("}", "}}")
-        said += "" if where == "clicks" else ", given {given!r}"
-    return f"{where} " + said.format(given=problem["input"], **problem.get("ctx", {}))
+        is_told = where == "clicks" or repr(problem["input"]) in said
+        said += "" if is_told else ", given {given!r}"
+    mark = ":" if said.startswith("unknown ") else ""
+    return f"{where}{mark} " + said.format(given=problem["input"], **problem.get("ctx", {}))
 
 
 def _unknown_key(places: list[Any], key: object) -> str:

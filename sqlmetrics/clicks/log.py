@@ -190,6 +190,22 @@ class Clicks(Model):
         return self
 
     @model_validator(mode="after")
+    def _ubi_as_it_is(self) -> Clicks:
+        """Columns that are fixed cannot be named, and those that are not there not be used."""
+        if self.format != "ubi":
+            return self
+        named = [name for name, source in self.sources.items() if source.columns.model_fields_set]
+        if named:
+            keys = " and ".join(f"clicks.{name}.columns" for name in named)
+            raise ValueError(
+                f"format: ubi fixes the names of all columns; leave out {keys}, or give "
+                "impressions and events by sql without a format"
+            )
+        if self.cleaning.min_dwell is not None:
+            raise ValueError("cleaning: min_dwell needs a dwell, which format: ubi has not")
+        return self
+
+    @model_validator(mode="after")
     def _pooled_of_something(self) -> Clicks:
         if self.labels.pools and self.columns and self.columns.query is None:
             raise ValueError(f"labels of pool query_item need {self._place}.columns.query")
