@@ -612,7 +612,7 @@ def test_a_drop_is_harm() -> None:
 def test_what_ubi_cannot_use_is_refused(tmp_path: Path) -> None:
     log = ubi(tmp_path, [], [event("q", "click", "a", 1, "2026-01-01T08:00Z")])
     named = {**log, "events": {**log["events"], "columns": {"user": "who"}}}
-    with pytest.raises(sm.SpecError, match="leave out clicks.events.columns"):
+    with pytest.raises(sm.SpecError, match=r"leave out clicks\.events\.columns"):
         sm.Spec(clicks=named, metrics=["ctr"])
     with pytest.raises(sm.SpecError, match="min_dwell needs a dwell"):
         sm.Spec(clicks={**log, "cleaning": {"min_dwell": "5s"}}, metrics=["ctr"])

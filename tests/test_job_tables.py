@@ -448,18 +448,45 @@ def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
         "{relation: facts, per_query: truth}": "output.per_query: 'truth' is there already",
         "{relation: facts, runs: Truth}": "output.runs: 'Truth' is there already",
         "{relation: facts, per_query: Facts}": "each table of the output needs a name of its own",
+        "{relation: no.facts}": "output.relation: there is no schema 'no' for 'no.facts'",
     }
     for output, told in cells.items():
         (tmp_path / "shop.yml").write_text(spec + output)
-        for days in ([], ["--backfill"], ["--publish", f"duckdb:///{tmp_path}/shop.duckdb"]):
+        for more in ([], ["--backfill"], ["--publish", f"duckdb:///{tmp_path}/shop.duckdb"]):
             line = ["run", str(tmp_path / "shop.yml"), "--db", str(tmp_path / "shop.duckdb")]
-            done = CliRunner().invoke(cli, [*line, *days])
-            assert told in f"{done.output}{done.exception}", (output, days)
+            done = CliRunner().invoke(cli, [*line, *more])
+            assert told in f"{done.output}{done.exception}", (output, more)
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
         names = [name for (name,) in connection.execute("show tables").fetchall()]
         assert names == ["runs", "truth"]
         assert len(connection.execute("from runs").description) == 4
         assert len(connection.execute("from truth").fetchall()) == 1
+    (tmp_path / "shop.yml").write_text(spec + "{relation: a.facts}")
+    new = ["--publish", f"duckdb:///{tmp_path}/new.duckdb"]
+    done = CliRunner().invoke(cli, [*line, *new])
+    assert "a new database has no schema for 'a.facts'" in str(done.exception)
+    assert not (tmp_path / "new.duckdb").exists()
     (tmp_path / "shop.yml").write_text(spec + "{relation: facts}")
     done = CliRunner().invoke(cli, [*line, "--start", "2026-02-01"])
     assert "there is no row in it from 2026-02-01" in str(done.exception)
+
+
+def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: Any) -> None:
+    shop(tmp_path)
+    line = ["run", str(tmp_path / "shop.yml"), "--db"]
+    (tmp_path / "shop.yml").write_text(
+        "name: one\nrankings: {file: runs.parquet}\nlabels: {file: truth.csv}\nmetrics: [mrr]\n"
+        "output: {relation: metrics}\n"
+    )
+    done = CliRunner().invoke(cli, [*line, str(tmp_path / "no" / "shop.duckdb")])
+    assert "there is no folder" in str(done.exception)
+
+    def locked(*_: Any, **__: Any) -> None:
+        raise duckdb.IOException(
+            'IO Error: Could not set lock on file "shop.duckdb": Conflicting lock is held in '
+            "/usr/bin/python (PID 12). See also https://duckdb.org/docs"
+        )
+
+    monkeypatch.setattr(duckdb, "connect", locked)
+    done = CliRunner().invoke(cli, [*line, str(tmp_path / "shop.duckdb")])
+    assert "another process has it open (PID 12); stop it" in str(done.exception)

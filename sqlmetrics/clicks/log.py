@@ -146,7 +146,7 @@ class Clicks(Model):
         requests: All searches, where those without a result shall count.
         cleaning: What is left out.
         labels: What becomes a label.
-        ranked: What the ranker gave, to be compared with what was shown; see `soundness`.
+        ranked: What the ranker gave, to be compared with what was shown (`--show soundness`).
         evaluation: The days of the requests that are evaluated; None for all. A request is of
             the day on which it began.
         daily: Whether each day is evaluated by itself.

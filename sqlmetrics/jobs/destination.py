@@ -117,6 +117,13 @@ def _check_database(spec: Spec, to: Destination, days: Days | None) -> None:
     place = place_of(to.place)
     if place.is_missing:  # it will be made
         _check_writable(Destination("file", place.path))
+        named = targets(spec).values()
+        dotted = [name for name in named if parts(name)[:-1] not in ([], ["main"])]
+        if dotted:
+            raise SpecError(
+                f"--publish {to.place}: a new database has no schema for {dotted[0]!r}; make it "
+                "first, or publish FILE.duckdb without a URL, which leaves schemas out"
+            )
         return
     with database(to.place) as other:
         check_writer(other)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from sqlmetrics.engines.translated import Database
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.spec import Spec
-from sqlmetrics.template import relation
+from sqlmetrics.template import parts, relation
 from sqlmetrics.translation import Translation
 
 FACTS: Mapping[str, str] = {
@@ -85,18 +86,20 @@ def targets(spec: Spec) -> dict[str, str]:
 
 
 def check_own(spec: Spec, engine: Database) -> None:
-    """Whether the tables that are there are those of runs, which may be written to.
+    """Whether the tables that are there are those of runs, and others can be made.
 
     Args:
         spec: What is asked, with its `output`.
         engine: Where the tables are.
 
     Raises:
-        SpecError: If one is somebody else's: a run would add columns and rows to it.
+        SpecError: If one is somebody else's: a run would add columns and rows to it; or if there
+            is no schema for it.
     """
-    problems = []
+    problems: list[str] = []
     for table, name in targets(spec).items():
         if engine.find(name) is None:
+            problems += _without_schema(table, name, engine)
             continue
         there = {column.casefold() for column in engine.columns(relation(name))}
         keys = (column for column, kind in KEPT[table].items() if kind.endswith(" not null"))
@@ -107,6 +110,21 @@ def check_own(spec: Spec, engine: Database) -> None:
             )
     if problems:
         raise SpecError(problems)
+
+
+def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
+    """A table whose schema is not there, where the database lists them."""
+    *schema, _ = parts(name)
+    if not schema:
+        return
+    with suppress(SqlmetricsError):
+        rows = engine.rows("select catalog_name, schema_name from information_schema.schemata")
+        known = {str(one).casefold() for row in rows for one in row}
+        if schema[-1].casefold() not in known:
+            yield (
+                f"output.{KEYS[table]}: there is no schema {schema[-1]!r} for {name!r}; create "
+                "it, or leave it out"
+            )
 
 
 def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
