@@ -284,6 +284,11 @@ def test_a_change_is_to_the_last_day_before(any_engine: Any) -> None:
     write(job(), any_engine, days(5, 6))
     checked = job(checks=[{"metric": "mrr", "max_drop": 9, "segment": {"country": "*"}}])
     told = {(one.system, one.segment): one for one in verdicts(checked, any_engine)}
+    same = any_engine.rows(
+        "select case when previous_date is null then 1 else 0 end as is_first, is_same_definition "
+        "from metrics_daily_change"
+    )
+    assert set(same) == {(1, None), (0, 1)}, "nothing is the same or another as nothing"
     rows = any_engine.table(
         "select * from metrics_daily_change where segment_name = 'country' and metric = 'mrr' "
         f"and metric_date = '{FIRST + timedelta(5)}'"
