@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, ValidationError
 
 from sqlmetrics.clicks.log import Clicks, lowered
-from sqlmetrics.clicks.online import online
+from sqlmetrics.clicks.online import ONLINE, online
 from sqlmetrics.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
@@ -273,7 +273,9 @@ class Spec(Model):
             try:
                 parse(text)
             except SpecError as error:
-                problems += error.problems
+                more = f"; of the log itself: {', '.join(sorted(ONLINE))}" if self.clicks else ""
+                is_name = error.problems[0].startswith("unknown metric")
+                problems += [f"{one}{more}" if is_name else one for one in error.problems]
         for text in self.online:
             try:
                 online(text)
