@@ -15,6 +15,7 @@ from sqlmetrics import ids
 from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.inputs.absent import absent
 from sqlmetrics.inputs.condition import wrong_condition
 from sqlmetrics.odd_days import odd_days
 from sqlmetrics.plan import BUCKET, SCREENED, SUSPECTS, Plan
@@ -209,7 +210,10 @@ class _Look:
     def _blamed(self, table: str, error: InputError) -> str:
         """What cannot be read: the condition, if the table can without it."""
         spec, relation = self.plan.spec, self.plan.shape.tables[table]
-        condition = (getattr(spec, table) or spec.truth).where
+        source = getattr(spec, table) or spec.truth
+        if missing := absent(source, self.engine):
+            return missing
+        condition = source.where
         wrong = wrong_condition(condition, relation, self.engine)
         return f"where {condition!r}: {wrong}" if wrong else f"{relation.place!r} {error}"
 
@@ -230,11 +234,16 @@ class _Look:
             with self._reading(table):
                 total, *counts = self.engine.rows(select)[0]
             if not total:
-                yield Problem(table, "there is no row in it", 0)
+                yield Problem(table, f"there is no row in it{self._range(table)}", 0)
                 continue
             for rule, count in zip(rules, counts, strict=True):
                 if count:
                     yield self._bad_row(table, rule, count)
+
+    def _range(self, table: str) -> str:
+        """The days of which alone rows are looked at, as words behind others."""
+        ends = self.plan.shape.at.ends
+        return f" {ends.words}" if ends and "date" in self.plan.shape.columns[table] else ""
 
     def empty_lists(self) -> Iterator[Problem]:
         """Lists without an item, where it matters that they leave no row behind."""

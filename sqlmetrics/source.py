@@ -207,7 +207,7 @@ class Labels(Dated):
 
     Attributes:
         grades: The numbers of grades that are texts, like {high: 3, none: 0}.
-        lists: Whether a row holds a list of items; see `Rankings`.
+        lists: Whether a row holds a list of items, as of `rankings`.
     """
 
     columns: LabelColumns = LabelColumns()

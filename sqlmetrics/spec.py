@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, ValidationError
 
 from sqlmetrics.clicks.log import Clicks, lowered
-from sqlmetrics.clicks.online import online
+from sqlmetrics.clicks.online import ONLINE, online
 from sqlmetrics.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.measure import Measure, parse, spelled_out
@@ -273,7 +273,9 @@ class Spec(Model):
             try:
                 parse(text)
             except SpecError as error:
-                problems += error.problems
+                more = f"; of the log itself: {', '.join(sorted(ONLINE))}" if self.clicks else ""
+                is_name = error.problems[0].startswith("unknown metric")
+                problems += [f"{one}{more}" if is_name else one for one in error.problems]
         for text in self.online:
             try:
                 online(text)
@@ -289,7 +291,10 @@ class Spec(Model):
             problems.append(f"by names a column twice: {', '.join(self.by)}")
         if self.clicks:
             known = self.clicks.segments
-            problems += [f"by: {unknown('segment', n, known)}" for n in self.by if n not in known]
+            key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
+            hint = f" (and what {key} names)" if self.clicks.columns else ""
+            wrong = (name for name in self.by if name not in known)
+            problems += [f"by: {unknown('segment', name, known)}{hint}" for name in wrong]
         if (self.labels is None) != (self.rankings.columns.grade is not None):
             problems.append(
                 "give labels, or the column of grades that the rankings have; one of both"
@@ -403,8 +408,10 @@ def _sentence(problem: Any) -> str:
     said = _SENTENCES.get(problem["type"])
     if said is None:
         said = problem["msg"].removeprefix("Value error, ").replace("{", "{{").replace("}", "}}")
-        said += "" if where == "clicks" else ", given {given!r}"
-    return f"{where} " + said.format(given=problem["input"], **problem.get("ctx", {}))
+        is_told = where == "clicks" or repr(problem["input"]) in said
+        said += "" if is_told else ", given {given!r}"
+    mark = ":" if said.startswith("unknown ") else ""
+    return f"{where}{mark} " + said.format(given=problem["input"], **problem.get("ctx", {}))
 
 
 def _unknown_key(places: list[Any], key: object) -> str:

@@ -607,3 +607,28 @@ def test_a_drop_is_harm() -> None:
         ("ctr", False, ""),
         ("ctr", True, ""),
     ]
+
+
+def test_what_ubi_cannot_use_is_refused(tmp_path: Path) -> None:
+    log = ubi(tmp_path, [], [event("q", "click", "a", 1, "2026-01-01T08:00Z")])
+    named = {**log, "events": {**log["events"], "columns": {"user": "who"}}}
+    with pytest.raises(sm.SpecError, match=r"leave out clicks\.events\.columns"):
+        sm.Spec(clicks=named, metrics=["ctr"])
+    with pytest.raises(sm.SpecError, match="min_dwell needs a dwell"):
+        sm.Spec(clicks={**log, "cleaning": {"min_dwell": "5s"}}, metrics=["ctr"])
+
+
+def test_messages_of_a_log_name_what_helps(tmp_path: Path) -> None:
+    shown, done = tmp_path / "shown.csv", tmp_path / "done.csv"
+    shown.write_text("request_id;item_id;position\nr;a;1\n")
+    done.write_text("request_id;item_id;action;stay\nr;a;click;12,5\n")
+    log: Row = {
+        "impressions": {"file": str(shown)},
+        "events": {"file": str(done), "columns": {"dwell": "stay"}},
+    }
+    with pytest.raises(sm.InputError, match=r'give clicks\.events\.decimal: ","'):
+        evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"]))
+    log["events"]["decimal"] = ","
+    assert value(evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"])), "ctr") == 1
+    with pytest.raises(sm.SpecError, match="of the log itself: abandonment, ctr, "):
+        sm.Spec(clicks=log, metrics=["ctr5"])

@@ -202,7 +202,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--per-query"], "ndcg@5"),
         (["-m", "ctr", "--by", "country"], "new     country  DE"),
         (["-m", "ctr", "--per-query"], "--per-query is of metrics of lists"),
-        (["--show", "judgments"], "judgments are of labels of pool query_item"),
+        (["--show", "judgments"], "pool: query_item"),
+        (["--show", "days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),
+        (["-m", "ctr", "--by", "land"], "clicks.impressions.columns.segments names"),
         (["--ubi", "a", "b"], "give a spec, or the two files of --ubi"),
     ],
 )

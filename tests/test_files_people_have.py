@@ -396,3 +396,38 @@ def test_click_logs_are_read_like_other_csv(tmp_path: Path) -> None:
     told = json.loads(sqlmetrics("clicks", "s.yml", "-o", "json", folder=tmp_path).stdout)
     assert [row["value"] for row in told["offline"]] == [0.5]
     assert [row["value"] for row in told["online"]] == [pytest.approx(1 / 3)]
+
+
+def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text(separated(","))
+    (tmp_path / "labels.csv").write_text(LABELS)
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute("create table rankings (query_id text, item_id text, score double)")
+    spec = (
+        "version: 1\nrankings: {%s, columns: {score: score, date: ds}}\n"
+        "labels: {file: labels.csv}\nmetrics: [mrr]\noutput: {relation: facts}\n"
+    )
+    log = "version: 1\nclicks: {log: {%s, columns: {clicked: c}}}\nmetrics: [ctr]\n"
+    (tmp_path / "file.yml").write_text(spec % "file: rums.csv")
+    (tmp_path / "table.yml").write_text(spec % "relation: rankigns")
+    (tmp_path / "log.yml").write_text(log % "file: rums.csv")
+    (tmp_path / "clicked.yml").write_text(log % "relation: main.rankigns")
+    file = "there is no file 'rums.csv'; did you mean 'runs.csv'?"
+    table = "there is no table 'rankigns'; did you mean 'rankings'?"
+    here = ["--db", "shop.duckdb"]
+    lines = {
+        ("run", "file.yml", *here): file,
+        ("run", "file.yml", *here, "--backfill"): file,
+        ("run", "file.yml", "--connection", "sqlite:///m.db"): file,
+        ("validate", "file.yml"): file,
+        ("clicks", "log.yml"): file,
+        ("clicks", "log.yml", "--connection", "sqlite://"): file,
+        ("run", "table.yml", *here): table,
+        ("run", "table.yml", *here, "--backfill"): table,
+        ("clicks", "clicked.yml", *here): table.replace("'rankigns'", "'main.rankigns'"),
+    }
+    for line, told in lines.items():
+        assert told in sqlmetrics(*line, folder=tmp_path, expect=2).stderr, line
+    near = "there is no file and no table 'rums.csv'; did you mean 'runs.csv'?"
+    line = ("evaluate", "rums.csv", "labels.csv", "-m", "mrr")
+    assert near in sqlmetrics(*line, folder=tmp_path, expect=2).stderr

@@ -169,7 +169,7 @@ def test_init_writes_it_and_says_what_is_next(tmp_path: Path) -> None:
     for command in commands:
         is_about_data = command[0] == "validate"  # and there is none yet
         done = sqlmetrics(*command, folder=tmp_path, expect=2 if is_about_data else 0)
-        assert ("'rankings.parquet' cannot be read" in done.stderr) == is_about_data
+        assert ("there is no file 'rankings.parquet'" in done.stderr) == is_about_data
 
 
 def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:

@@ -284,6 +284,11 @@ def test_a_change_is_to_the_last_day_before(any_engine: Any) -> None:
     write(job(), any_engine, days(5, 6))
     checked = job(checks=[{"metric": "mrr", "max_drop": 9, "segment": {"country": "*"}}])
     told = {(one.system, one.segment): one for one in verdicts(checked, any_engine)}
+    same = any_engine.rows(
+        "select case when previous_date is null then 1 else 0 end as is_first, is_same_definition "
+        "from metrics_daily_change"
+    )
+    assert set(same) == {(1, None), (0, 1)}, "nothing is the same or another as nothing"
     rows = any_engine.table(
         "select * from metrics_daily_change where segment_name = 'country' and metric = 'mrr' "
         f"and metric_date = '{FIRST + timedelta(5)}'"
@@ -389,7 +394,7 @@ def test_a_bad_place_is_told_before_anything_is_computed(tmp_path: Path) -> None
         "notes.db": "a file that is no DuckDB database",
         "shop.duckdb": "it is the database itself",
         "sales.duckdb": "it holds other tables, and would be replaced whole: orders",
-        "new.duckdb --storage-version v0": "the storage version is none",
+        "new.duckdb --storage-version v0": "unknown storage version 'v0",
         "new --storage-version v1.5.0": "--publish FILE.duckdb",
     }
     there = sorted(one.name for one in tmp_path.iterdir())
@@ -430,3 +435,63 @@ def test_one_row_is_no_rows(tmp_path: Path) -> None:
     line = ["run", str(tmp_path / "one.yml"), "--db", str(tmp_path / "shop.duckdb")]
     done = CliRunner().invoke(cli, line)
     assert "metrics: 1 row of one, " in done.stderr
+
+
+def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
+    spec = (
+        "name: one\nrankings: {relation: runs, columns: {score: score, date: ds}}\n"
+        "labels: {relation: truth}\nmetrics: [mrr]\noutput: "
+    )
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute(
+            "create table runs as select 'q' as query_id, 'a' as item_id, 1 as score, "
+            "date '2026-01-01' as ds; "
+            "create table truth as select 'q' as query_id, 'a' as item_id, 1 as grade"
+        )
+    cells = {
+        "{relation: runs, views: false}": "output.relation: 'runs' is there already",
+        "{relation: facts, per_query: truth}": "output.per_query: 'truth' is there already",
+        "{relation: facts, runs: Truth}": "output.runs: 'Truth' is there already",
+        "{relation: facts, per_query: Facts}": "each table of the output needs a name of its own",
+        "{relation: no.facts}": "output.relation: there is no schema 'no' for 'no.facts'",
+    }
+    for output, told in cells.items():
+        (tmp_path / "shop.yml").write_text(spec + output)
+        for more in ([], ["--backfill"], ["--publish", f"duckdb:///{tmp_path}/shop.duckdb"]):
+            line = ["run", str(tmp_path / "shop.yml"), "--db", str(tmp_path / "shop.duckdb")]
+            done = CliRunner().invoke(cli, [*line, *more])
+            assert told in f"{done.output}{done.exception}", (output, more)
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        names = [name for (name,) in connection.execute("show tables").fetchall()]
+        assert names == ["runs", "truth"]
+        assert len(connection.execute("from runs").description) == 4
+        assert len(connection.execute("from truth").fetchall()) == 1
+    (tmp_path / "shop.yml").write_text(spec + "{relation: a.facts}")
+    new = ["--publish", f"duckdb:///{tmp_path}/new.duckdb"]
+    done = CliRunner().invoke(cli, [*line, *new])
+    assert "a new database has no schema for 'a.facts'" in str(done.exception)
+    assert not (tmp_path / "new.duckdb").exists()
+    (tmp_path / "shop.yml").write_text(spec + "{relation: facts}")
+    done = CliRunner().invoke(cli, [*line, "--start", "2026-02-01"])
+    assert "there is no row in it from 2026-02-01" in str(done.exception)
+
+
+def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: Any) -> None:
+    shop(tmp_path)
+    line = ["run", str(tmp_path / "shop.yml"), "--db"]
+    (tmp_path / "shop.yml").write_text(
+        "name: one\nrankings: {file: runs.parquet}\nlabels: {file: truth.csv}\nmetrics: [mrr]\n"
+        "output: {relation: metrics}\n"
+    )
+    done = CliRunner().invoke(cli, [*line, str(tmp_path / "no" / "shop.duckdb")])
+    assert "there is no folder" in str(done.exception)
+
+    def locked(*_: Any, **__: Any) -> None:
+        raise duckdb.IOException(
+            'IO Error: Could not set lock on file "shop.duckdb": Conflicting lock is held in '
+            "/usr/bin/python (PID 12). See also https://duckdb.org/docs"
+        )
+
+    monkeypatch.setattr(duckdb, "connect", locked)
+    done = CliRunner().invoke(cli, [*line, str(tmp_path / "shop.duckdb")])
+    assert "another process has it open (PID 12); stop it" in str(done.exception)

@@ -155,6 +155,12 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
     if asked.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     if show == "days":
+        if not (asked.metrics and asked.online):
+            other = (
+                "online ones; add -m ctr@5" if asked.metrics else "those of lists; add -m ndcg@10"
+            )
+            given = "metrics of lists" if asked.metrics else "online metrics"
+            raise SpecError(f"--show days puts {given} beside {other}")
         daily = asked.clicks.model_copy(update={"daily": True})
         result = evaluate_clicks(asked.having(clicks=daily, rankings=None, labels=None), engine)
         return beside(

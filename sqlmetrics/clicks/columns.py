@@ -9,6 +9,7 @@ from sqlmetrics.clicks.source import Log
 from sqlmetrics.clicks.ubi import COLUMNS
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.inputs.absent import absent
 from sqlmetrics.inputs.condition import wrong_condition
 from sqlmetrics.inputs.relation import Relation
 from sqlmetrics.problem import Problem
@@ -32,7 +33,7 @@ def check(
     kinds: dict[str, dict[str, str]] = {}
     problems: list[Problem] = []
     for table, source in clicks.sources.items():
-        there = _columns(table, relations[table], engine)
+        there = _columns(table, source, relations[table], engine)
         kinds[table] = folded = {name.casefold(): kind for name, kind in there.items()}
         for role, name in _wanted(clicks, table, source):
             if name.casefold() not in folded:
@@ -55,11 +56,12 @@ def _conditions(
             yield Problem(table, f"{key} {text!r}: {wrong}", 1)
 
 
-def _columns(table: str, relation: Relation, engine: Database) -> Mapping[str, str]:
+def _columns(table: str, source: Source, relation: Relation, engine: Database) -> Mapping[str, str]:
     try:
         return engine.columns(source_text(relation))
     except InputError as error:
-        raise InputError(f"{table}: {relation.place!r} {error}") from None
+        what = absent(source, engine) or f"{relation.place!r} {error}"
+        raise InputError(f"{table}: {what}") from None
 
 
 def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, str]]:

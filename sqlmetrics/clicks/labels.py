@@ -76,7 +76,10 @@ def pooled(tables: ClickTables) -> str:
     """
     asked = tables.clicks.labels
     if not asked.pools:
-        raise SpecError(f"judgments are of labels of pool query_item; given pool {asked.pool}")
+        raise SpecError(
+            "judgments are labels that all requests of a query share; add to the spec: "
+            f"clicks: {{labels: {{pool: query_item}}}}, given pool {asked.pool}"
+        )
     requests = tables.asked() if asked.window else ()
     return with_stages([*tables.left(), *requests, *_pooled(tables)], "select *\nfrom pooled")
 

@@ -146,7 +146,7 @@ class Clicks(Model):
         requests: All searches, where those without a result shall count.
         cleaning: What is left out.
         labels: What becomes a label.
-        ranked: What the ranker gave, to be compared with what was shown; see `soundness`.
+        ranked: What the ranker gave, to be compared with what was shown (`--show soundness`).
         evaluation: The days of the requests that are evaluated; None for all. A request is of
             the day on which it began.
         daily: Whether each day is evaluated by itself.
@@ -187,6 +187,22 @@ class Clicks(Model):
             raise ValueError("lists_from is only for format: ubi")
         if self.lists_from == "hit_ids" and self.requests is None:
             raise ValueError("lists_from: hit_ids needs requests, the queries")
+        return self
+
+    @model_validator(mode="after")
+    def _ubi_as_it_is(self) -> Clicks:
+        """Columns that are fixed cannot be named, and those that are not there not be used."""
+        if self.format != "ubi":
+            return self
+        named = [name for name, source in self.sources.items() if source.columns.model_fields_set]
+        if named:
+            keys = " and ".join(f"clicks.{name}.columns" for name in named)
+            raise ValueError(
+                f"format: ubi fixes the names of all columns; leave out {keys}, or give "
+                "impressions and events by sql without a format"
+            )
+        if self.cleaning.min_dwell is not None:
+            raise ValueError("cleaning: min_dwell needs a dwell, which format: ubi has not")
         return self
 
     @model_validator(mode="after")

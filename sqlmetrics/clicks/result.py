@@ -84,7 +84,7 @@ class ClickResult:
         parts = [
             self.cleaning(),
             odd,
-            _table(self._online),
+            _table(self._online) if self._online else "",
             repr(self.offline) if self.offline else "",
         ]
         return "\n\n".join(part for part in parts if part)

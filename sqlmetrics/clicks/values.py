@@ -15,9 +15,11 @@ from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError
 from sqlmetrics.problem import Problem
 from sqlmetrics.rules import RowCheck
+from sqlmetrics.source import is_separated
 from sqlmetrics.template import identifier
 
 EXAMPLES = 3
+NO_NUMBER = "make it a number, or leave it NULL"
 _NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
 _THERE = "{number} is not null\n    and "
 
@@ -67,7 +69,9 @@ def check(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[Unread, 
     problems: list[Problem] = []
     for table, source in tables.sources().items():
         rules = list(_rules(tables.clicks, table, kinds))
-        problems += _broken(_shown(tables.clicks, table), source, rules, engine)
+        shown = _shown(tables.clicks, table)
+        is_csv = is_separated(tables.clicks.sources[shown].file)
+        problems += _broken(shown, source, rules, engine, is_csv=is_csv)
     if problems:
         raise InputError(problems)
     return tuple(_unread(tables, engine))
@@ -108,7 +112,7 @@ def _of_flags(log: Log, kinds: Mapping[str, str]) -> Iterator[_Rule]:
 
 def _no_number(role: str) -> RowCheck:
     condition = "{column} is not null and {number} is null"
-    return RowCheck(role, condition, "is no number", "make it a number, or leave it NULL")
+    return RowCheck(role, condition, "is no number", NO_NUMBER)
 
 
 def _of_positions(clicks: Clicks, kinds: Mapping[str, str]) -> Iterator[_Rule]:
@@ -139,7 +143,9 @@ def _of_position(column: str, name: str, first: object, kind: str) -> Iterator[_
         yield _Rule(zero, column, name)
 
 
-def _broken(table: str, source: str, rules: list[_Rule], engine: Database) -> Iterator[Problem]:
+def _broken(
+    table: str, source: str, rules: list[_Rule], engine: Database, *, is_csv: bool
+) -> Iterator[Problem]:
     """The rules that some rows break, found in one pass."""
     if not rules:
         return
@@ -150,7 +156,10 @@ def _broken(table: str, source: str, rules: list[_Rule], engine: Database) -> It
             select = f"select distinct cast({rule.column} as varchar) as example from {source}"
             rows = engine.rows(f"{select} where {rule.condition} order by example limit {EXAMPLES}")
             what = f"{rule.name} {rule.check.problem} in {count:,} row{'' if count == 1 else 's'}"
-            yield Problem(table, what, int(count), (rule.name,), rows, rule.check.remedy)
+            remedy = rule.check.remedy
+            if is_csv and remedy == NO_NUMBER and any("," in str(text) for (text,) in rows):
+                remedy += f'; for decimal commas give clicks.{table}.decimal: ","'
+            yield Problem(table, what, int(count), (rule.name,), rows, remedy)
 
 
 def _unread(tables: ClickTables, engine: Database) -> Iterator[Unread]:

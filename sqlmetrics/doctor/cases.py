@@ -183,7 +183,7 @@ def chosen(words: Sequence[str]) -> list[str]:
         some = some or [one for one in known if folded in one.casefold()]
         if not some:
             near = get_close_matches(folded, known, n=1, cutoff=0.6)
-            guess = f"; did you mean {near[0]!r}?" if near else ""
+            guess = f"; did you mean {near[0]!r}?" if near else ";"
             raise SpecError(f"unknown case {word!r}{guess} --list-cases prints all")
         found += some
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled, unreadable
-from sqlmetrics.engines.place import Place, check_there, is_sqlite
+from sqlmetrics.engines.place import Place, check_there, is_file, is_sqlite
 from sqlmetrics.engines.setup import Setup
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.template import finished, literal, parts, relation
@@ -334,6 +335,9 @@ def open_database(
         if is_sqlite(database):
             url = f"sqlite:///{database}"
             raise SpecError(f"{database!r} is a SQLite file: --connection {url}") from None
+        folder = os.path.dirname(database) or "."
+        if is_file(database) and not os.path.isdir(folder):
+            raise SpecError(f"there is no folder {folder!r} for {database!r}; make it") from None
         raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
 
 
@@ -349,6 +353,10 @@ def _failing(sql: str) -> Iterator[None]:
 
 def _brief(error: Exception) -> str:
     """What went wrong, in one printable line, without DuckDB's advice on its own options."""
+    if "Could not set lock" in str(error):
+        holder = re.search(r" \(PID \d+\)", str(error))
+        who = holder[0] if holder else ""
+        return f"another process has it open{who}; stop it, or let it read what --publish copies"
     if "not utf-8 encoded" in str(error):
         line = re.search(r"CSV Error on (Line: [\d,]+)", str(error))
         return f"it is not UTF-8{f' ({line[1]})' if line else ''}; save it as 'CSV UTF-8'"

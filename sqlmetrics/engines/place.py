@@ -129,10 +129,15 @@ def check_there(path: str) -> None:
         return
     if not os.path.isdir(file.parent):
         raise SpecError(f"there is no folder {str(file.parent)!r}, and no database {path!r}")
+    raise SpecError(f"there is no database file {path!r}{nearest_file(path)}")
+
+
+def nearest_file(path: str) -> str:
+    """The question whether a file of a near name is meant; empty if none is near."""
+    file = Path(path)
     names = sorted(os.listdir(file.parent)) if os.access(file.parent, os.R_OK) else []
     near = get_close_matches(file.name, names, n=1)
-    guess = f"; did you mean {str(file.with_name(near[0]))!r}?" if near else ""
-    raise SpecError(f"there is no database file {path!r}{guess}")
+    return f"; did you mean {str(file.with_name(near[0]))!r}?" if near else ""
 
 
 def place(url: str) -> Place:

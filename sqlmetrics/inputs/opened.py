@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.inputs.absent import absent
 from sqlmetrics.inputs.held import arrow_of
 from sqlmetrics.inputs.lists import listed
 from sqlmetrics.inputs.relation import Relation, Tables, shown, typed
@@ -104,13 +105,20 @@ def source_relation(source: Source, role: str, engine: Database) -> Relation:
     if not engine.translation.changes or relation.is_sql:
         return shown(relation, engine.translation)
     with DuckDB() as reader:
+        _check_there(source, role.removeprefix("clicks_"), reader)
         data = reader.table(f"select * from {source_text(relation)}")
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
+
+
+def _check_there(source: Source, role: str, reader: DuckDB) -> None:
+    if source.data is None and (what := absent(source, reader)):
+        raise InputError(f"{role}: {what}")
 
 
 def _loaded(source: Source, role: str, engine: Database) -> Relation:
     """A file, or data in memory, as DuckDB reads it: a temporary table of another database."""
     with DuckDB() as reader:
+        _check_there(source, role, reader)
         relation = _relation(source, role, reader)
         text = source_text(relation)
         columns = _columns(relation, role, text, reader)

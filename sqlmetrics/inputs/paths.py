@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from sqlmetrics.engines.place import nearest_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.inputs.formats import FORMATS, LAKES
 from sqlmetrics.source import (
@@ -27,7 +28,7 @@ def existing(path: str, role: str) -> str:
         return glob.escape(path)
     found = [path] if file.is_dir() else glob.glob(path, recursive=True)
     if not found:
-        raise InputError(f"{role}: there is no file and no table {path!r}")
+        raise InputError(f"{role}: there is no file and no table {path!r}{nearest_file(path)}")
     if not all(map(os.path.isdir, found)):
         _without_backslash(found, role)
         return path

@@ -27,10 +27,8 @@ def checked_zone(name: str) -> str:
         if name == UTC:
             return name
         near = get_close_matches(name, known, 1, 0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(
-            f"unknown time zone {name!r}{hint} give a name like Europe/Berlin or UTC"
-        ) from None
+        hint = f"did you mean {near[0]!r}?" if near else "give a name like Europe/Berlin or UTC"
+        raise ValueError(f"unknown time zone {name!r}; {hint}") from None
     return name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from sqlmetrics.engines.opening import place_of
 from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.spec import Spec
 from sqlmetrics.template import literal, parts
 
@@ -116,9 +117,17 @@ def _check_database(spec: Spec, to: Destination, days: Days | None) -> None:
     place = place_of(to.place)
     if place.is_missing:  # it will be made
         _check_writable(Destination("file", place.path))
+        named = targets(spec).values()
+        dotted = [name for name in named if parts(name)[:-1] not in ([], ["main"])]
+        if dotted:
+            raise SpecError(
+                f"--publish {to.place}: a new database has no schema for {dotted[0]!r}; make it "
+                "first, or publish FILE.duckdb without a URL, which leaves schemas out"
+            )
         return
     with database(to.place) as other:
         check_writer(other)
+        check_own(spec, other)
         is_known = days is not None and days.start is not None and days.end is not None
         if is_known and days is not None and other.find(targets(spec)["facts"]):
             check_definitions(spec, days.ends, other)
@@ -143,9 +152,22 @@ def _check_version(version: str) -> None:
         file = literal(str(Path(folder) / "tried.duckdb"))
         try:
             connection.execute(f"attach {file} as tried (storage_version {literal(version)})")
-        except duckdb.InvalidInputException as error:  # it names the versions that there are
-            first = str(error).strip().split("\n")[0]
-            raise SpecError(f"the storage version is none: {first}") from None
+        except duckdb.InvalidInputException as error:
+            raise unknown_version(version, error) from None
+
+
+def unknown_version(version: str, error: Exception) -> SpecError:
+    """What is wrong with a storage version that DuckDB does not know.
+
+    Args:
+        version: What was given.
+        error: What DuckDB says of it; it names the versions that there are.
+    """
+    options = str(error).rpartition("valid options are")[2]
+    known = re.findall(r"v\d+\.\d+\.\d+", options) or ["v1.4.0"]
+    guess = unknown("storage version", version, known).partition(" known:")[0]
+    last = max(known, key=lambda one: tuple(map(int, one[1:].split("."))))
+    return SpecError(f"--storage-version: {guess} give one like v1.4.0, at most {last}")
 
 
 def _check_source(engine: Database, file: Path) -> None:

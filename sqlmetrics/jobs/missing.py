@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 
+from sqlmetrics.checks import check_columns
 from sqlmetrics.clicks.online import is_online
 from sqlmetrics.clicks.run import cleaned
 from sqlmetrics.days import Days
@@ -12,7 +13,7 @@ from sqlmetrics.engines.translated import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.inputs.opened import opened
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan import plan
 from sqlmetrics.spec import Spec
 from sqlmetrics.sql import source_text, with_stages
@@ -67,7 +68,9 @@ def data_days(spec: Spec, engine: Database) -> set[date]:
         raise SpecError("days can be missing only where the rankings have rankings.columns.date")
     else:
         with engine:
-            shape = plan(spec, opened(spec, engine)).shape
+            the_plan = plan(spec, opened(spec, engine))
+            check_columns(the_plan, engine, apart=("labels", "queries", "items"))
+            shape = the_plan.shape
             day = shape.day("rankings")
             source = source_text(shape.tables["rankings"], shape.where["rankings"])
             rows = engine.rows(f"select distinct {day} as metric_date from {source}")
@@ -78,6 +81,7 @@ def done_days(spec: Spec, engine: Database) -> set[date]:
     """The days of which the fact table has all of a spec's metrics."""
     facts = targets(spec)["facts"]
     with engine:
+        check_own(spec, engine)
         if engine.find(facts) is None:
             return set()
         rows = engine.rows(

@@ -17,11 +17,16 @@ import pyarrow.parquet as pq
 from sqlmetrics.days import Days, Ends
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.translated import Database, database
-from sqlmetrics.errors import EngineError, InputError, SpecError
+from sqlmetrics.errors import EngineError, InputError
 from sqlmetrics.jobs.definitions import check_definitions
-from sqlmetrics.jobs.destination import check_destination, check_writer, destination
+from sqlmetrics.jobs.destination import (
+    check_destination,
+    check_writer,
+    destination,
+    unknown_version,
+)
 from sqlmetrics.jobs.script import ALL_DAYS
-from sqlmetrics.jobs.tables import columns, create, prepared, targets
+from sqlmetrics.jobs.tables import check_own, columns, create, prepared, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.macros import install
 from sqlmetrics.source import Output
@@ -154,8 +159,8 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
         with DuckDB() as made:
             try:
                 made.execute(f"attach {literal(str(beside))} as published{option}")
-            except InputError as error:  # it names the versions that there are
-                raise SpecError(f"the storage version is none: {error}") from None
+            except InputError as error:
+                raise unknown_version(version, error) from None
             made.execute("use published")
             for one in _tables(spec, engine):
                 _load(made, one)
@@ -206,6 +211,7 @@ def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) 
     source = wide(spec, engine)
     with database(url, create=True) as other:
         check_writer(other)
+        check_own(spec, other)
         held = [other.register(f"sqlmetrics_published_{one.key}", one.typed) for one in tables]
         facts = next(one for one in tables if one.key == "facts")
         with other.alone(facts.name):

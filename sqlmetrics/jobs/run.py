@@ -27,7 +27,7 @@ from sqlmetrics.jobs.by_day import replace_by_day
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.missing import day_of
 from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
-from sqlmetrics.jobs.tables import prepared, targets
+from sqlmetrics.jobs.tables import check_own, prepared, targets
 from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.notes import notes
 from sqlmetrics.plan import plan as planned
@@ -85,7 +85,7 @@ def write(
 
     Raises:
         SpecError: If the spec has no output, or the days and the spec do not go together, or
-            the table holds other days by another definition of a metric.
+            the table holds other days by another definition of a metric, or is no run's.
         SqlmetricsError: As `evaluate` does, and if a table cannot be written.
     """
     targets(spec)
@@ -98,6 +98,7 @@ def write(
     if days and full_refresh:
         raise SpecError("a full refresh replaces all days; leave out start and end")
     with engine:
+        check_own(spec, engine)
         job = _Job(spec, engine, days_of(spec, days), full_refresh, datetime.now(UTC))
         try:
             return job.done(check=check, how=how)

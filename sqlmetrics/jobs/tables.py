@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from sqlmetrics.engines.translated import Database
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.spec import Spec
-from sqlmetrics.template import relation
+from sqlmetrics.template import parts, relation
 from sqlmetrics.translation import Translation
 
 FACTS: Mapping[str, str] = {
@@ -57,12 +58,19 @@ RUNS: Mapping[str, str] = {
 }
 """The run log: one row a run, also of those that failed."""
 
+KEPT = {"facts": FACTS, "per_query": PER_QUERY, "runs": RUNS}
+"""Table -> the columns that it has in any case."""
+
+KEYS = {"facts": "relation", "per_query": "per_query", "runs": "runs"}
+"""Table -> its key in the `output` of a spec."""
+
 
 def targets(spec: Spec) -> dict[str, str]:
     """What a spec writes to: `facts`, `runs`, and `per_query` if it is asked for.
 
     Raises:
-        SpecError: If the spec has no output, or its name cannot be a key.
+        SpecError: If the spec has no output, its name cannot be a key, or two tables have one
+            name.
     """
     if not spec.title.isprintable():
         raise SpecError(f"a job's name is one line of printable characters, given {spec.title!r}")
@@ -70,13 +78,59 @@ def targets(spec: Spec) -> dict[str, str]:
     if output is None:
         raise SpecError("the spec has no output; add: output: {relation: ranking_metrics}")
     per_query = {"per_query": output.per_query} if output.per_query and spec.metrics else {}
-    return {"facts": output.relation, **per_query, "runs": output.runs or output.named("runs")}
+    named = {"facts": output.relation, **per_query, "runs": output.runs or output.named("runs")}
+    if len({name.casefold() for name in named.values()}) < len(named):
+        given = ", ".join(f"{KEYS[table]}: {name}" for table, name in named.items())
+        raise SpecError(f"each table of the output needs a name of its own; given {given}")
+    return named
+
+
+def check_own(spec: Spec, engine: Database) -> None:
+    """Whether the tables that are there are those of runs, and others can be made.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where the tables are.
+
+    Raises:
+        SpecError: If one is somebody else's: a run would add columns and rows to it; or if there
+            is no schema for it.
+    """
+    problems: list[str] = []
+    for table, name in targets(spec).items():
+        if engine.find(name) is None:
+            problems += _without_schema(table, name, engine)
+            continue
+        there = {column.casefold() for column in engine.columns(relation(name))}
+        keys = (column for column, kind in KEPT[table].items() if kind.endswith(" not null"))
+        if lacks := [column for column in keys if column not in there]:
+            problems.append(
+                f"output.{KEYS[table]}: {name!r} is there already and was not made by a run: it "
+                f"has no column {lacks[0]}; give another name"
+            )
+    if problems:
+        raise SpecError(problems)
+
+
+def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
+    """A table whose schema is not there, where the database lists them."""
+    *schema, _ = parts(name)
+    if not schema:
+        return
+    with suppress(SqlmetricsError):
+        rows = engine.rows("select catalog_name, schema_name from information_schema.schemata")
+        known = {str(one).casefold() for row in rows for one in row}
+        if schema[-1].casefold() not in known:
+            yield (
+                f"output.{KEYS[table]}: there is no schema {schema[-1]!r} for {name!r}; create "
+                "it, or leave it out"
+            )
 
 
 def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
     """Table -> its columns with their types, in DuckDB's words."""
     metrics = {one.column: "double" for one in spec.measures if not one.metric.pooled}
-    return {"facts": FACTS, "per_query": {**PER_QUERY, **metrics}, "runs": RUNS}
+    return {**KEPT, "per_query": {**PER_QUERY, **metrics}}
 
 
 def create(at: Translation, name: str, columns: Mapping[str, str]) -> str:
