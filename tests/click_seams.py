@@ -183,7 +183,7 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
             for request in made.requests
             for place, item in enumerate(request["items"])
         ]
-        if setup.time in ("text", "offset"):
+        if has_no_time(setup):
             shown.append({**shown[0], "request_id": "of no time", "at": "yesterday"})
         more = {"position": "position", "system": "system", "time": "at"}
         if setup.form == "wide":
@@ -205,6 +205,11 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
         clicks["events"] = source(setup, "events", events, folder, url)
         clicks["events"]["columns"] = {**columns, "action": "action", "time": "at"}
     return {**spec, "clicks": clicks}
+
+
+def has_no_time(setup: LogSetup) -> bool:
+    """Whether an impression has a text as time that is none; it counts nowhere, and is told."""
+    return setup.time in ("text", "offset") and setup.form not in UBI
 
 
 def misread(spec: Row) -> Iterator[Row]:

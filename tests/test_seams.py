@@ -129,6 +129,9 @@ def test_any_click_log_gives_what_plain_python_gives(
         sqlmetrics("run", "spec.yml", *cut, "--connection", url, folder=tmp_path)
     there = {key: row for key, row in facts(url).items() if row["value"] is not None}
     assert differences(there, made.expected(setup.form)) == []
+    if click_seams.has_no_time(setup) and setup.runs == "once":
+        told = sqlmetrics("clicks", "spec.yml", "--connection", url, folder=tmp_path).stdout
+        assert "unreadable time" in told
     for wrong in click_seams.misread(spec):
         (tmp_path / "wrong.yml").write_text(yaml.safe_dump(wrong, allow_unicode=True), "utf-8")
         sqlmetrics("run", "wrong.yml", "--connection", url, folder=tmp_path, expect=2)
