@@ -234,19 +234,22 @@ class Walk:
         """Limits that hold, limits that do not, and a day without a row."""
         last = self.made.days[-1]
         lowest, drop = 1.0, 0.0
+        compared = {}
         for key, row in self.expected.items():
             if key[0] == last and key[2:] == ("all", "all", "mrr", 0):
                 before = self._before(key)
+                compared[key[1]] = before and pytest.approx(before["value"])
                 lowest = min(lowest, row["value"])
                 drop = max(drop, before["value"] - row["value"] if before else 0)
-        drops = drop > 0
         self._limits(lowest - 1e-6, drop + 1e-6)
-        told = self._call("check", "-o", "json").stdout
-        assert all(one["holds"] for one in json.loads(told))
+        told = json.loads(self._call("check", "-o", "json").stdout)
+        assert all(one["holds"] for one in told)
+        drops = [one for one in told if one["rule"].startswith("max_drop") and not one["segment"]]
+        assert {one["system"]: one["compared"] for one in drops} == compared
         self._limits(lowest + 1e-6, max(0, drop - 1e-6))
         told = self._call("check", "-o", "json", expect=1).stdout
         failed = {one["rule"].split()[0] for one in json.loads(told) if not one["holds"]}
-        assert failed == {"min", "max_drop"} if drops else {"min"}
+        assert failed == ({"min", "max_drop"} if drop > 0 else {"min"})
         text = self._call("check", "--date", str(last + timedelta(1)), expect=1).stdout
         assert "FAILED" in text
         assert f"the last day is {last}" in text
