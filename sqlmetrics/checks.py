@@ -280,9 +280,9 @@ class _Look:
             return
         screened = self._screen("rankings")
         if screened in (None, CLEAR) or screened.far or not screened.rows:
-            yield from of_scores(
-                self.plan.shape.columns["rankings"], self.engine, self.sources["rankings"]
-            )
+            shape, columns = self.plan.shape, self.plan.shape.columns["rankings"]
+            day = shape.day("rankings") if "date" in columns else ""
+            yield from of_scores(columns, self.engine, self.sources["rankings"], day)
 
     def unknown_baseline(self) -> Iterator[Problem]:
         """A baseline that is no system of the rankings."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.problem import Problem
 from sqlmetrics.sql import print_template
+from sqlmetrics.stage import Column
 from sqlmetrics.template import identifier
 
 EXACT = 2**53
@@ -54,13 +55,16 @@ def rounded(name: str, kind: str) -> Rounded | None:
     return None
 
 
-def problems(columns: Mapping[str, str], engine: Database, source: str) -> Iterator[Problem]:
+def problems(
+    columns: Mapping[str, str], engine: Database, source: str, day: str = ""
+) -> Iterator[Problem]:
     """Lists in which scores differ, but not as DOUBLEs.
 
     Args:
         columns: Role -> the rankings' column.
         engine: Where the rankings are.
         source: What stands behind FROM.
+        day: The day of a row, of which a list is; it may have a column of times.
     """
     if "score" not in columns:
         return
@@ -68,9 +72,12 @@ def problems(columns: Mapping[str, str], engine: Database, source: str) -> Itera
     found = rounded(columns["score"], kinds.get(columns["score"].casefold(), ""))
     if found is None:
         return
-    names = [columns[role] for role in ("date", "system", "query") if role in columns]
+    roles = {"date": day} if day else {}
+    roles |= {one: identifier(columns[one]) for one in ("system", "query") if one in columns}
+    names = [columns[role] for role in roles]
+    keys = [Column(text, identifier(columns[role])) for role, text in roles.items()]
     view = {
-        "keys": [identifier(name) for name in names],
+        "keys": keys,
         "score": identifier(columns["score"]),
         "exact": found.exact,
         "beyond": found.beyond,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from math import fsum
@@ -89,7 +89,8 @@ class Log:
                 name, _, k = metric.partition("@")
                 if bottom:
                     key = (day, system, "all", "all", name, int(k or 0))
-                    rows[key] = {"value": top / bottom}
+                    # a request is missing for no system but its own
+                    rows[key] = {"value": top / bottom, "n_missing": 0}
         return rows
 
 
@@ -174,6 +175,7 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
                 "request_id": request["request_id"],
                 "item_id": item,
                 "position": place + setup.first,
+                "half": place + 0.5,
                 "system": request["system"],
                 "at": _time(setup, request["moment"]),
                 **(_flags(request, item) if setup.form == "wide" else {}),
@@ -181,6 +183,8 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
             for request in made.requests
             for place, item in enumerate(request["items"])
         ]
+        if has_no_time(setup):
+            shown.append({**shown[0], "request_id": "of no time", "at": "yesterday"})
         more = {"position": "position", "system": "system", "time": "at"}
         if setup.form == "wide":
             more |= {"clicked": "is_click", "actions": {"purchase": "is_purchase"}}
@@ -201,6 +205,24 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
         clicks["events"] = source(setup, "events", events, folder, url)
         clicks["events"]["columns"] = {**columns, "action": "action", "time": "at"}
     return {**spec, "clicks": clicks}
+
+
+def has_no_time(setup: LogSetup) -> bool:
+    """Whether an impression has a text as time that is none; it counts nowhere, and is told."""
+    return setup.time in ("text", "offset") and setup.form not in UBI
+
+
+def misread(spec: Row) -> Iterator[Row]:
+    """The same log with positions that would count wrongly."""
+    name = "log" if "log" in spec["clicks"] else "impressions"
+    if name not in spec["clicks"]:
+        return
+    shown = spec["clicks"][name]
+    wrong = [{"columns": {**shown["columns"], "position": "half"}}]
+    if shown["first_position"] == 0:
+        wrong.append({"first_position": 1})
+    for changed in wrong:
+        yield {**spec, "clicks": {**spec["clicks"], name: {**shown, **changed}}}
 
 
 def _flags(request: Row, item: str) -> Row:

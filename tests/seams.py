@@ -18,6 +18,7 @@ from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
@@ -31,6 +32,7 @@ Key = tuple[date, str, str, str, str, int]
 
 FIRST = date(2026, 3, 28)  # the clocks of Europe go forward on the next day
 ITEMS = ("a", "A", "é", "10", "9", "o'x", 'we"ird', "x,y", "x;y", "a b", "007", "12.0")
+ZONE = "Europe/Berlin"
 WORDS = {0: "bad", 1: "fair", 2: "good", 3: "best"}
 GAIN: dict[str, Any] = {"gain": "exp", "discount": "log2", "rel": 1.0}
 
@@ -51,8 +53,10 @@ class Setup:
     Attributes:
         source: `csv`, `spreadsheet`, `ndjson`, `parquet`, `folder` or `tables`.
         database: `duckdb`, `sqlite` or `postgres`.
-        day: How a day is stored: `date`, `timestamp`, `timestamptz` or `text`.
-        place: How the database is named: `db`, `connection`, `target`, `default` or `dbt`.
+        day: How a day is stored: `date`, `timestamp`, `timestamptz` (the days are those of UTC),
+            `zoned` (those of a zone that is named) or `text`.
+        place: How the database is named: `db`, `connection`, `target`, `default` or `dbt`, which
+            is a profile in the folder that a variable of the environment names.
         words: Whether grades are words, with a map.
         segments: Where the country stands: nowhere, in `rankings` or in `queries`.
         runs: `once`, `daily`, `batches`, `backfill` or `refresh`.
@@ -72,7 +76,7 @@ class Setup:
 CHOICES: Mapping[str, Sequence[Any]] = {
     "source": ("tables", "csv", "spreadsheet", "ndjson", "parquet", "folder"),
     "database": ("duckdb", "sqlite", "postgres"),
-    "day": ("date", "timestamp", "timestamptz", "text"),
+    "day": ("date", "timestamp", "timestamptz", "zoned", "text"),
     "place": ("connection", "target", "default", "dbt", "db"),
     "words": (False, True),
     "segments": ("", "rankings", "queries"),
@@ -173,6 +177,42 @@ class World:
                 rows |= self._of_system(day, system, lists, segments)
         return rows
 
+    @property
+    def labelled(self) -> set[str]:
+        """The queries with a label."""
+        return {row["query_id"] for row in self.labels}
+
+    @property
+    def unlabelled(self) -> tuple[int, int]:
+        """How many lists are of queries without a label, and how many there are."""
+        lists = {(row["ds"], row["system"], row["query_id"]) for row in self.rankings}
+        return sum(query not in self.labelled for *_, query in lists), len(lists)
+
+    @property
+    def never_met(self) -> str:
+        """An item that is ranked for labelled queries, and has a label of none of them."""
+        labels = {(row["query_id"], row["item_id"]) for row in self.labels}
+        ranked = {(row["query_id"], row["item_id"]) for row in self.rankings}
+        known = {pair for pair in ranked if pair[0] in self.labelled}
+        met = {item for _, item in known & labels}
+        return min({item for _, item in known} - met, default="")
+
+    def of_either(self, item: str) -> dict[tuple[date, str], int]:
+        """Day and system -> the queries of either table, where only one item is ranked."""
+        lists = {
+            (row["ds"], row["system"], row["query_id"])
+            for row in self.rankings
+            if row["item_id"] == item
+        }
+        own = {(day, system) for day, system, _ in lists}
+        return {
+            (day, system): len(
+                {query for other, _, query in lists if other == day and query in self.labelled}
+                | {query for *key, query in lists if key == [day, system]}
+            )
+            for day, system in own
+        }
+
     def _lists(self, day: date) -> dict[str, dict[str, list[Row]]]:
         """System -> query -> its list, best first; a system counts on a day that has rows of it."""
         lists: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -241,6 +281,8 @@ def world(chance: random.Random) -> World:
                             "query_id": query,
                             "item_id": item,
                             "score": chance.choice([0.5, 1.0, 1.5, 2.25]),
+                            "large": 2**60 + len(rows),
+                            "broken": float(len(rows)),
                         }
                     )
     labels = [
@@ -303,6 +345,8 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
         "output": {"relation": "metrics_of_seams", "per_query": "queries_of_seams"},
     }
     spec["rankings"]["columns"] = {"score": "score", "system": "system", "date": "ds"}
+    if setup.day == "zoned":
+        spec["rankings"]["time_zone"] = ZONE
     if setup.words:
         spec["labels"]["grades"] = {word: number for number, word in WORDS.items()}
     if setup.segments:
@@ -319,9 +363,11 @@ def _stored(row: Row, setup: Setup, countries: Mapping[str, str]) -> Row:
         "date": row["ds"],
         "timestamp": row["moment"].replace(tzinfo=None),
         "timestamptz": row["moment"].astimezone(timezone(timedelta(hours=9))),
+        "zoned": row["moment"].replace(tzinfo=ZoneInfo(ZONE)),
         "text": row["ds"].isoformat(),
     }
-    own = {name: row[name] for name in ("system", "query_id", "item_id", "score")}
+    names = ("system", "query_id", "item_id", "score", "large", "broken")
+    own = {name: row[name] for name in names}
     more = {"country": countries[row["query_id"]]} if setup.segments == "rankings" else {}
     return {"ds": days[setup.day], **own, **more}
 

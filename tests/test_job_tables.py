@@ -349,7 +349,7 @@ def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: 
         for table, rows in zip(("runs", "truth"), log(), strict=True):
             other.load(table, rows)
         try:
-            write(job(metrics=["ap", *METRICS]), other, days(4, 6))
+            write(job(metrics=["ap", "ndcg@3"]), other, days(4, 6))  # it lacks columns
             gone = job(metrics=["mrr", "hit@1"])
             write(gone, engine, days(0, 1))
             publish(gone, engine, there)  # its table has columns that this spec does not ask for

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from itertools import islice
 from pathlib import Path
@@ -20,11 +21,25 @@ from zlib import crc32
 
 import click_seams
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 import seams
 import yaml
 from click_seams import LogSetup
-from seams import METRICS, Row, Setup, Stored, World, connected, differences, facts, keyed, world
+from seams import (
+    METRICS,
+    ZONE,
+    Key,
+    Row,
+    Setup,
+    Stored,
+    World,
+    connected,
+    differences,
+    facts,
+    keyed,
+    world,
+)
 from test_cli import sqlmetrics
 
 SEED = os.environ.get("SQLMETRICS_SEED", "0")
@@ -48,7 +63,7 @@ def grouped(setups: dict[str, Any]) -> list[Any]:
     ]
 
 
-SETUPS = dict(draw(seams, Setup, 14))
+SETUPS = dict(draw(seams, Setup, 10))
 LOGS = dict(draw(click_seams, LogSetup, 8))
 
 
@@ -65,6 +80,18 @@ def postgres(servers: Any, request: pytest.FixtureRequest) -> Iterator[str]:
     with connected(url) as connection:
         connection.execute(f"drop schema {schema} cascade")
         connection.commit()
+
+
+@pytest.fixture(autouse=True)
+def far_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A machine in California, where profiles stand in a folder of their own; no day depends."""
+    for name in ("TZ", "PGTZ"):
+        monkeypatch.setenv(name, "America/Los_Angeles")
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(tmp_path / "dbt"))
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.mark.parametrize("name", grouped(SETUPS))
@@ -102,6 +129,45 @@ def test_any_click_log_gives_what_plain_python_gives(
         sqlmetrics("run", "spec.yml", *cut, "--connection", url, folder=tmp_path)
     there = {key: row for key, row in facts(url).items() if row["value"] is not None}
     assert differences(there, made.expected(setup.form)) == []
+    if click_seams.has_no_time(setup) and setup.runs == "once":
+        told = sqlmetrics("clicks", "spec.yml", "--connection", url, folder=tmp_path).stdout
+        assert "unreadable time" in told
+    for wrong in click_seams.misread(spec):
+        (tmp_path / "wrong.yml").write_text(yaml.safe_dump(wrong, allow_unicode=True), "utf-8")
+        sqlmetrics("run", "wrong.yml", "--connection", url, folder=tmp_path, expect=2)
+
+
+KEYS = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
+NUMBERS = ("value", "n_queries", "n_skipped", "n_missing")
+PARTS = [(name.partition("@")[0], int(name.partition("@")[2] or 0)) for name in METRICS]
+"""Metrics without their cutoffs, and these."""
+
+TITLES = {"duckdb": "DuckDB", "sqlite": "SQLite", "postgres": "PostgreSQL"}
+NULLABLE = {"value", "numerator", "denominator", "sum_sq", "ci_low", "ci_high"}
+PUBLISHED = {
+    name: (
+        {"metric_date": "date32[day]", "k": "int32", "computed_at": "timestamp[us]"}.get(
+            name, "int64" if name.startswith("n_") else "double" if name in NULLABLE else "string"
+        ),
+        name in NULLABLE,
+    )
+    for name in (
+        *("spec", *KEYS, "value", "numerator", "denominator", *NUMBERS[1:]),
+        *("sum_sq", "ci_low", "ci_high", "definition_hash", "run_id", "computed_at"),
+    )
+}
+"""Column of a published table -> its type, and whether it may be NULL."""
+
+
+def _arrow(kind: str) -> str:
+    """A type of DuckDB as Arrow has it."""
+    known = {"DATE": "date32[day]", "INTEGER": "int32", "BIGINT": "int64", "DOUBLE": "double"}
+    return known.get(kind, {"TIMESTAMP": "timestamp[us]"}.get(kind, "string"))
+
+
+def _place(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Day, system and segment of a row."""
+    return (date.fromisoformat(str(row[0])[:10]), *row[1:4])
 
 
 class Walk:
@@ -112,25 +178,32 @@ class Walk:
     ) -> None:
         self.setup, self.made, self.stored, self.folder = setup, made, stored, folder
         self.chance = chance
+        self.expected = made.expected(bool(setup.segments))
 
     def all(self) -> None:
         """Each step, in the order of a first day with the product."""
         if self.stored.profiles:
-            self._write("profiles.yml", self.stored.profiles)
+            place = "dbt/profiles.yml" if self.setup.place == "dbt" else "profiles.yml"
+            (self.folder / place).parent.mkdir(exist_ok=True)
+            self._write(place, self.stored.profiles)
         self._spec()
         files = self._files()
         self._call("validate")
         text = self._call("run", "--dry-run").stdout
         assert "metrics_of_seams" in text
+        assert TITLES[self.setup.database] in text
         assert self._files() == files, "a dry run has made something"
         self._runs()
-        segments = bool(self.setup.segments)
-        assert differences(facts(self.stored.url), self.made.expected(segments)) == []
+        self._is_whole()
         self._verified()
         self._checked()
-        self._published()
+        self._changed()
         self._evaluated()
+        self._never_met()
         self._refused()
+
+    def _is_whole(self, url: str = "") -> None:
+        assert differences(facts(url or self.stored.url), self.expected) == []
 
     def _runs(self) -> None:
         """The days, in one of many orders; some of them twice."""
@@ -158,84 +231,192 @@ class Walk:
         assert "differ" not in self._call("verify").stdout.lower().replace("difference", "")
 
     def _checked(self) -> None:
-        """A limit that holds, and one that does not."""
+        """Limits that hold, limits that do not, and a day without a row."""
         last = self.made.days[-1]
-        means = [
-            row["value"]
-            for key, row in self.made.expected(False, [last]).items()
-            if key[4:] == ("mrr", 0)
-        ]
-        self._spec(checks=[{"metric": "mrr", "min": min(means) - 1e-6}])
-        self._call("check")
-        self._spec(checks=[{"metric": "mrr", "min": min(means) + 1e-6}])
-        failed = self._call("check", expect=1).stdout
-        assert "FAILED" in failed
+        lowest, drop = 1.0, 0.0
+        compared = {}
+        for key, row in self.expected.items():
+            if key[0] == last and key[2:] == ("all", "all", "mrr", 0):
+                before = self._before(key)
+                compared[key[1]] = before and pytest.approx(before["value"])
+                lowest = min(lowest, row["value"])
+                drop = max(drop, before["value"] - row["value"] if before else 0)
+        self._limits(lowest - 1e-6, drop + 1e-6)
+        told = json.loads(self._call("check", "-o", "json").stdout)
+        assert all(one["holds"] for one in told)
+        drops = [one for one in told if one["rule"].startswith("max_drop") and not one["segment"]]
+        assert {one["system"]: one["compared"] for one in drops} == compared
+        self._limits(lowest + 1e-6, max(0, drop - 1e-6))
+        told = self._call("check", "-o", "json", expect=1).stdout
+        failed = {one["rule"].split()[0] for one in json.loads(told) if not one["holds"]}
+        assert failed == ({"min", "max_drop"} if drop > 0 else {"min"})
+        text = self._call("check", "--date", str(last + timedelta(1)), expect=1).stdout
+        assert "FAILED" in text
+        assert f"the last day is {last}" in text
         self._spec()
 
-    def _published(self) -> None:
-        places = {
+    def _limits(self, least: float, drop: float) -> None:
+        self._spec(checks=[{"metric": "mrr", "min": least}, {"metric": "mrr", "max_drop": drop}])
+
+    def _before(self, key: Key) -> Row | None:
+        """A metric on the last day before that its system and segment has."""
+        days = [own[0] for own in self.expected if own[1:4] == key[1:4] and own[0] < key[0]]
+        return self.expected.get((max(days), *key[1:])) if days else None
+
+    def _changed(self) -> None:
+        """A metric is taken out for a day, and comes back; what others read stays."""
+        with connected(self.stored.url) as connection:
+            connection.execute("create view analyst as select * from metrics_of_seams_wide")
+            connection.commit()
+        place = {
             "duckdb": "published.duckdb",
             "folder": "published",
             "sqlite": f"sqlite:///{self.folder / 'published.sqlite'}",
-        }
-        if not self.setup.publish:
-            return
-        self._call("run", "--publish", places[self.setup.publish])
+        }.get(self.setup.publish)
+        publish = ["--publish", place] if place else []
+        if publish:
+            runs = self._n_runs()
+            nowhere = self.chance.choice(["table.csv", "spec.yml/"])
+            self._call("run", "--publish", nowhere, expect=2)
+            assert self._n_runs() == runs, "a run before a place that cannot be"
+        first = self.made.days[0]
+        days = _range(first, first + timedelta(1))
+        self._spec(metrics=list(METRICS)[:-1])
+        # a database that is published to lacks a column then, which other days have
+        self._call("run", *days, *(publish if self.setup.publish == "sqlite" else ()))
+        self._spec()
+        self._call("run", *publish)
+        self._views()
+        if place:
+            self._published(place)
+
+    def _views(self) -> None:
+        """What stands beside the table, read by its names."""
+        names = {"hit(rel=2)": "hit_rel2"}
+        columns = [names.get(metric, metric) + (f"_at_{k}" if k else "") for metric, k in PARTS]
+        with connected(self.stored.url) as connection:
+            cursor = connection.cursor()
+            cursor.execute(f"select {', '.join(KEYS[:4])}, {', '.join(columns)} from analyst")
+            wide = {
+                (*_place(row), *part): {"value": value}
+                for row in cursor.fetchall()
+                for part, value in zip(PARTS, row[4:], strict=True)
+            }
+            view = "metrics_of_seams_daily_change"
+            cursor.execute(f"select {', '.join(KEYS)}, value_before from {view}")
+            before = {(*_place(row), *row[4:6]): {"value": row[6]} for row in cursor.fetchall()}
+        values = {key: {"value": row["value"]} for key, row in self.expected.items()}
+        assert differences(wide, values) == []
+        values = {key: {"value": (self._before(key) or {}).get("value")} for key in self.expected}
+        assert differences(before, values) == []
+
+    def _published(self, place: str) -> None:
+        """The same numbers, of the same types, and nowhere NULL where the job's table is not."""
         if self.setup.publish == "folder":
             file = self.folder / "published" / "metrics_of_seams.parquet"
-            rows = duckdb.execute(
-                "select metric_date, system, segment_name, segment_value, metric, k, value, "
-                f"n_queries, n_skipped, n_missing from '{file}'"
-            ).fetchall()
-            there = keyed(rows)
-        else:
-            url = places["sqlite"]
-            if self.setup.publish == "duckdb":
-                url = f"duckdb:///{self.folder / 'published.duckdb'}"
-            there = facts(url)
-        assert differences(there, self.made.expected(bool(self.setup.segments))) == []
+            schema = pq.read_schema(file)
+            assert {one.name: (str(one.type), one.nullable) for one in schema} == PUBLISHED
+            names = ", ".join((*KEYS, *NUMBERS))
+            there = keyed(duckdb.execute(f"select {names} from '{file}'").fetchall())
+            assert differences(there, self.expected) == []
+            return
+        url = place if "://" in place else f"duckdb:///{self.folder / place}"
+        self._is_whole(url)
+        with connected(url) as connection:
+            described = connection.execute("pragma table_info('metrics_of_seams')").fetchall()
+        kinds = {name: (_arrow(kind), not strict) for _, name, kind, strict, *_ in described}
+        if self.setup.publish == "sqlite":  # its types are few
+            kinds = {name: (PUBLISHED[name][0], may) for name, (_, may) in kinds.items()}
+        assert kinds == PUBLISHED
+
+    def _n_runs(self) -> int:
+        with connected(self.stored.url) as connection:
+            cursor = connection.cursor()
+            cursor.execute("select count(*) from metrics_of_seams_runs")
+            return int(cursor.fetchone()[0])
 
     def _evaluated(self) -> None:
-        """The same numbers without a spec."""
+        """The same numbers without a spec, and how many lists count in none of them."""
+        words = [word for metric in METRICS for word in ("-m", metric)]
+        if self.setup.segments:
+            words += ["--by", "country"]
+        done = self._evaluate(*words)
+        rows = json.loads(done.stdout)
+        there = keyed([[row[name] for name in (*KEYS, *NUMBERS)] for row in rows])
+        assert differences(there, self.expected) == []
+        without, every = self.made.unlabelled
+        told = f"{without:,} of {every:,} lists are of queries without a label" if without else ""
+        assert told in done.stderr
+
+    def _never_met(self) -> None:
+        """Lists of one item, which has no label where it is; by the conventions of Spark."""
+        item = self.made.never_met
+        if not item:
+            return
+        text = item.replace("'", "''")
+        options = [
+            "-c",
+            "ties=id_asc",
+            "--where",
+            f"item_id = '{text}'",
+            "--preset",
+            "spark_mllib",
+            "-m",
+            "precision@1",
+        ]
+        done = self._evaluate(*options)
+        assert "no labelled item stands in any list" in done.stderr
+        there = {
+            (date.fromisoformat(row["metric_date"][:10]), row["system"]): row["n_queries"]
+            for row in json.loads(done.stdout)
+        }
+        assert there == self.made.of_either(item)
+
+    def _evaluate(self, *asked: str) -> Any:
         spec = self.stored.spec
         inputs = [
             spec[name].get("relation") or spec[name]["file"] for name in ("rankings", "labels")
         ]
-        options = ["--system", "system", "--date", "ds", "-o", "json"]
-        options += [word for metric in METRICS for word in ("-m", metric)]
+        options = ["--system", "system", "--date", "ds", "-o", "json", *asked]
+        if self.setup.day == "zoned":
+            options += ["--time-zone", ZONE]
         if self.setup.source == "spreadsheet":
             options += ["--decimal", ","]
         if self.setup.words:
             grades = spec["labels"]["grades"].items()
             options += [word for text, n in grades for word in ("--grades", f"{text}={n}")]
-        if self.setup.segments:
-            options += ["--by", "country"]
         if self.setup.segments == "queries":
             options += ["--queries", spec["queries"].get("relation") or spec["queries"]["file"]]
         if self.setup.source == "tables":
             place = {"duckdb": ["--db", str(self.folder / "shop.duckdb")]}
             options += place.get(self.setup.database, ["--connection", self.stored.url])
-        text = sqlmetrics("evaluate", *inputs, *options, folder=self.folder).stdout
-        rows = json.loads(text)
-        names = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
-        numbers = ("value", "n_queries", "n_skipped", "n_missing")
-        there = keyed([[row[name] for name in (*names, *numbers)] for row in rows])
-        assert differences(there, self.made.expected(bool(self.setup.segments))) == []
+        return sqlmetrics("evaluate", *inputs, *options, folder=self.folder)
 
     def _refused(self) -> None:
-        """A grade map that brings in what no grade may be, in every setup that has one."""
-        if not self.setup.words:
-            return
-        worst = max(row["grade"] for row in self.made.labels)
-        for wrong in (-1, 2000):
+        """What would give wrong numbers, and a place that is not there; nothing is changed."""
+        self._spec(rankings=self._columns(score="large"))
+        self._call("run", expect=2)
+        if self.setup.source not in ("csv", "spreadsheet", "ndjson"):
+            self._spec(rankings=self._columns(item="broken"))
+            self._call("run", expect=2)
+        if self.setup.words:
+            worst = max(row["grade"] for row in self.made.labels)
             words = {**self.stored.spec["labels"]["grades"]}
             (text,) = [word for word, number in words.items() if number == worst]
-            self._spec(labels={**self.stored.spec["labels"], "grades": {**words, text: wrong}})
+            words[text] = self.chance.choice([-1, 2000])
+            self._spec(labels={**self.stored.spec["labels"], "grades": words})
             self._call("run", expect=2)
         self._spec()
-        assert (
-            differences(facts(self.stored.url), self.made.expected(bool(self.setup.segments))) == []
-        ), "a run that was refused has changed the table"
+        self._is_whole()
+        if self.setup.database != "postgres":
+            files = self._files()
+            typo = f"{self.stored.url}x"
+            sqlmetrics("check", "spec.yml", "--connection", typo, folder=self.folder, expect=2)
+            assert self._files() == files, "a place that is not there was made"
+
+    def _columns(self, **changed: str) -> Row:
+        rankings = self.stored.spec["rankings"]
+        return {**rankings, "columns": {**rankings["columns"], **changed}}
 
     def _spec(self, **changed: Any) -> None:
         self._write("spec.yml", {**self.stored.spec, **changed})

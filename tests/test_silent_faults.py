@@ -442,6 +442,25 @@ def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
     assert sm.evaluate(str(tmp_path / "lists.csv"), ONE, "mrr")["mrr"] == 1
 
 
+@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+def test_a_list_of_a_day_has_many_times(name: str, servers: Servers) -> None:
+    """Of times with a zone too, whose rows are shown without a library of zones."""
+    for kind in ("timestamp '2026-01-01 {}'", "timestamptz '2026-01-01 {}+00'"):
+        times = [kind.format(clock) for clock in ("10:00", "11:00")]
+        with duckdb.connect() as at:
+            lists = at.sql(
+                f"select 'q' as query_id, 'b' as item_id, {BIG + 1} as score, {times[0]} as ds "
+                f"union all select 'q', 'a', {BIG}, {times[1]}"
+            ).to_arrow_table()
+        with pytest.raises(sm.InputError, match=CLOSE) as refused:
+            sm.evaluate(lists, ONE, "mrr", date="ds", connection=servers.open(name))
+        assert "2026-01-01" in str(refused.value)
+        if name == "duckdb":
+            lists = lists.set_column(2, "score", pa.array([1.0, float("nan")]))
+            with pytest.raises(sm.InputError, match="score is NaN in 1 row"):
+                sm.evaluate(lists, ONE, "mrr", date="ds")
+
+
 def test_lower_precision_that_was_asked_for_is_given() -> None:
     lists = close(pa.array([BIG + 1, BIG], pa.int64()))
     assert sm.evaluate(lists, ONE, "mrr", score_precision="float32")["mrr"] == 0.5

@@ -255,8 +255,15 @@ class DuckDB:
         """The rows of a query."""
         with _failing(sql):
             found = self._connection.execute(finished(sql))
-            decimals = any(str(kind).startswith("DECIMAL") for _, kind, *_ in found.description)
-            rows = found.fetchall()
+            kinds = [str(kind) for _, kind, *_ in found.description]
+            if any(kind.endswith("TIME ZONE") for kind in kinds):  # fetchall() wants pytz for it
+                if hasattr(found, "abort"):  # from DuckDB 2.0 on, it holds the connection
+                    found.abort()
+                columns = self._connection.sql(finished(sql)).to_arrow_table().columns
+                rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+            else:
+                rows = found.fetchall()
+        decimals = any(kind.startswith("DECIMAL") for kind in kinds)
         return [tuple(map(plain, row)) for row in rows] if decimals else rows
 
     def try_out(self, sql: str) -> None:

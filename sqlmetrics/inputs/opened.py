@@ -90,11 +90,21 @@ def _check_scores(source: Rankings) -> None:
         if source.columns.rank is None and "rank" not in columns:
             text = source_text(relation, source.where or "")
             try:
-                reader.columns(text)
+                kinds = reader.columns(text)
             except InputError:  # a condition in the words of the other database
                 text = source_text(relation)
-            if found := list(problems(columns, reader, text)):
+                kinds = reader.columns(text)
+            day = _day(source, columns.get("date", ""), kinds)
+            if found := list(problems(columns, reader, text, day)):
                 raise InputError(found)
+
+
+def _day(source: Rankings, column: str, kinds: Mapping[str, str]) -> str:
+    """The day of a row that DuckDB reads; empty without a column of days."""
+    if not column:
+        return ""
+    kind = {name.casefold(): kind for name, kind in kinds.items()}[column.casefold()]
+    return f"try_cast({_cell('rankings', column, 'date', kind, source)} as date)"
 
 
 def source_relation(source: Source, role: str, engine: Database) -> Relation:
