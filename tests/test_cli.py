@@ -143,7 +143,7 @@ def test_tables_of_a_database(folder: Path) -> None:
     ("arguments", "code", "said"),
     [
         (["evaluate", "run.txt", "qrels.txt", "-m", "ndgc@10"], 2, "did you mean 'ndcg'?"),
-        (["evaluate", "no.txt", "qrels.txt", "-m", "mrr"], 2, "no file and no table 'no.txt'"),
+        (["evaluate", "no.txt", "qrels.txt", "-m", "mrr"], 2, "no file or table 'no.txt'"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-c", "ties"], 2, "NAME=VALUE"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-c", "tie=x"], 2, "mean 'ties'?"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--preset", "trec"], 2, "'trec_eval'?"),

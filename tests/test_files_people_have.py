@@ -428,6 +428,6 @@ def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None
     }
     for line, told in lines.items():
         assert told in sqlmetrics(*line, folder=tmp_path, expect=2).stderr, line
-    near = "there is no file and no table 'rums.csv'; did you mean 'runs.csv'?"
+    near = "there is no file or table 'rums.csv'; did you mean 'runs.csv'?"
     line = ("evaluate", "rums.csv", "labels.csv", "-m", "mrr")
     assert near in sqlmetrics(*line, folder=tmp_path, expect=2).stderr

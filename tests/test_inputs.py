@@ -946,7 +946,7 @@ def test_a_python_variable_is_no_table(everywhere: bool) -> None:
     rankings = data = name = mine  # names that our own functions use
     with duckdb.connect(config={"python_scan_all_frames": str(everywhere)}) as connection:
         for text in ("mine", "rankings", "data", "name", "labels"):
-            with pytest.raises(sm.InputError, match="there is no file and no table"):
+            with pytest.raises(sm.InputError, match="there is no file or table"):
                 sm.evaluate(text, labels, "mrr", connection=connection)
     with pytest.raises(sm.InputError, match="mine does not exist"):
         sm.evaluate("select * from mine", labels, "mrr")

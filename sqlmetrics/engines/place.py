@@ -136,7 +136,8 @@ def nearest_file(path: str) -> str:
     """The question whether a file of a near name is meant; empty if none is near."""
     file = Path(path)
     names = sorted(os.listdir(file.parent)) if os.access(file.parent, os.R_OK) else []
-    near = get_close_matches(file.name, names, n=1)
+    alike = get_close_matches(file.name, names, n=9)
+    near = [one for one in alike if get_close_matches(file.stem, [Path(one).stem], n=1)]
     return f"; did you mean {str(file.with_name(near[0]))!r}?" if near else ""
 
 

@@ -28,7 +28,7 @@ def existing(path: str, role: str) -> str:
         return glob.escape(path)
     found = [path] if file.is_dir() else glob.glob(path, recursive=True)
     if not found:
-        raise InputError(f"{role}: there is no file and no table {path!r}{nearest_file(path)}")
+        raise InputError(f"{role}: there is no file or table {path!r}{nearest_file(path)}")
     if not all(map(os.path.isdir, found)):
         _without_backslash(found, role)
         return path
