@@ -561,7 +561,10 @@ def test_clicks_stand_in_place_of_labels() -> None:
 
 
 def test_judgments_are_of_pooled_labels() -> None:
-    with opened(LOG) as done, pytest.raises(sm.SpecError, match="pool query_item; given pool impr"):
+    with (
+        opened(LOG) as done,
+        pytest.raises(sm.SpecError, match="pool: query_item}}, given pool impr"),
+    ):
         done.judgments()
 
 

@@ -246,7 +246,7 @@ MORE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("metric", [*sliced("combination", 0.5, METRICS), *map(long, MORE)])
+@pytest.mark.parametrize("metric", [*first(1, METRICS), *map(long, MORE)])
 def test_every_combination_gives_what_evaluate_gives(metric: str) -> None:
     rng = random.Random(metric)
     seed = rng.randrange(1000)

@@ -63,8 +63,8 @@ def grouped(setups: dict[str, Any]) -> list[Any]:
     ]
 
 
-SETUPS = dict(draw(seams, Setup, 10))
-LOGS = dict(draw(click_seams, LogSetup, 8))
+SETUPS = dict(draw(seams, Setup, 7))
+LOGS = dict(draw(click_seams, LogSetup, 6))
 
 
 @pytest.fixture

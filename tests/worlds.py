@@ -30,7 +30,7 @@ from sqlmetrics.plan import plan
 from sqlmetrics.reference import Evaluation
 from sqlmetrics.verify import evaluated_by_reference
 
-EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "20"))
 
 settings.register_profile(
     "sqlmetrics",
