@@ -810,7 +810,10 @@ RUNS: Mapping[str, tuple[Callable[[Connection], object], str]] = {
     "frames": (lambda c: sm.evaluate(*SIMPLE, "mrr", connection=c), ""),
     "frame and table": (lambda c: sm.evaluate(SIMPLE[0], "my_labels", "mrr", connection=c), ""),
     "table and frame": (lambda c: sm.evaluate("my_rankings", SIMPLE[1], "mrr", connection=c), ""),
-    "no such table": (lambda c: sm.evaluate(SIMPLE[0], "nope", "mrr", connection=c), "no table"),
+    "no such table": (
+        lambda c: sm.evaluate(SIMPLE[0], "nope", "mrr", connection=c),
+        "no file or table",
+    ),
     "no such column": (
         lambda c: sm.evaluate(*SIMPLE, "mrr", connection=c, query="nope"),
         "unknown column",

@@ -43,7 +43,7 @@ ROBUST_MEASURES = (
 Cells = Mapping[tuple[str, str], float]  # (measure, query or MEAN) -> value
 
 
-@pytest.mark.parametrize("run", map(long, ROBUST_RUNS))
+@pytest.mark.parametrize("run", [*map(long, ROBUST_RUNS)])
 def test_robust03(run: str, shared: Path) -> None:
     folder = shared / "robust03"
     printed = {

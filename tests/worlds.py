@@ -1,7 +1,7 @@
 """Small random worlds: rankings, labels, options and metrics that any user could bring.
 
 Everything that the input checks would refuse is left out where a world is made, so a
-refusal is a failure. The number of examples is `SQLMETRICS_EXAMPLES`, 30 if not set.
+refusal is a failure. The number of examples is `SQLMETRICS_EXAMPLES`, 20 if not set.
 """
 
 from __future__ import annotations
