@@ -154,6 +154,9 @@ def log(chance: random.Random) -> Log:
                         ],
                     }
                 )
+    for day in {request["moment"].date() for request in requests}:  # one without is refused
+        first = next(one for one in requests if one["moment"].date() == day)
+        first["events"].append((first["items"][0], "click", 5))
     return Log(requests)
 
 
@@ -177,15 +180,15 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
                 "position": place + setup.first,
                 "half": place + 0.5,
                 "system": request["system"],
-                "at": _time(setup, request["moment"]),
+                "happened": _time(setup, request["moment"]),
                 **(_flags(request, item) if setup.form == "wide" else {}),
             }
             for request in made.requests
             for place, item in enumerate(request["items"])
         ]
         if has_no_time(setup):
-            shown.append({**shown[0], "request_id": "of no time", "at": "yesterday"})
-        more = {"position": "position", "system": "system", "time": "at"}
+            shown.append({**shown[0], "request_id": "of no time", "happened": "yesterday"})
+        more = {"position": "position", "system": "system", "time": "happened"}
         if setup.form == "wide":
             more |= {"clicked": "is_click", "actions": {"purchase": "is_purchase"}}
         name = "log" if setup.form == "wide" else "impressions"
@@ -197,13 +200,13 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
                 "request_id": request["request_id"],
                 "item_id": item,
                 "action": action,
-                "at": _time(setup, request["moment"] + timedelta(seconds=seconds)),
+                "happened": _time(setup, request["moment"] + timedelta(seconds=seconds)),
             }
             for request in made.requests
             for item, action, seconds in request["events"]
         ]
         clicks["events"] = source(setup, "events", events, folder, url)
-        clicks["events"]["columns"] = {**columns, "action": "action", "time": "at"}
+        clicks["events"]["columns"] = {**columns, "action": "action", "time": "happened"}
     return {**spec, "clicks": clicks}
 
 

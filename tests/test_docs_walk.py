@@ -303,8 +303,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--departures 0 2",
         "reconcile runs.parquet labels.parquet -m mrr --value .98765 --rank score --departures 0 2",
         "reconcile \"select * replace (ds::timestamptz as ds) from 'rankings.parquet' "
-        "where system = 'prod'\" labels.parquet -m mrr --value .98765 --date ds "
-        "--time-zone Europe/Berlin --departures 0 1",
+        "where system = 'prod' and ds = '2026-01-01'\" labels.parquet -m mrr --value .98765 "
+        "--date ds --time-zone Europe/Berlin --departures 0 1",
     ),
     "clicks": (
         "clicks clicks.yml -m ndcg@10 -m ctr@5 --by country -o json --out c.json",
