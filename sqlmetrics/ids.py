@@ -6,6 +6,8 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 
 from sqlmetrics.engines.translated import Database
 from sqlmetrics.plan import Plan
@@ -66,14 +68,18 @@ def broken(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator
 
 def merged(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:
     """Columns whose collation takes different ids for equal; the arguments are as above."""
-    for table, relation in plan.shape.tables.items():
-        for name in _columns(plan, table) if relation.is_sql else ():
-            view = {"column": name, "source": sources[table]}
-            rows = engine.rows(print_template("checks/collation", view))
-            if rows:
-                what = f"the collation of {name} takes different ids for equal"
-                remedy = f'select {name} collate "binary" as {name} instead'
-                yield Problem(table, what, len(rows), ("id", "equals"), rows, remedy)
+    columns = [
+        {"table": table, "column": name, "source": sources[table]}
+        for table, relation in plan.shape.tables.items()
+        if relation.is_sql
+        for name in _columns(plan, table)
+    ]
+    found = engine.rows(print_template("checks/collation", {"columns": columns})) if columns else []
+    for (table, name), rows in groupby(sorted(found), key=itemgetter(0, 1)):
+        examples = [row[2:] for row in rows]
+        what = f"the collation of {name} takes different ids for equal"
+        remedy = f'select {name} collate "binary" as {name} instead'
+        yield Problem(table, what, len(examples), ("id", "equals"), examples, remedy)
 
 
 def _columns(plan: Plan, table: str) -> list[str]:

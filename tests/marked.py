@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from slices import kept
+from slices import keep, kept
 
 NIGHTLY = (pytest.mark.long, pytest.mark.nightly)
 """The marks of what runs by night alone; by `long` it is no default test either."""
@@ -32,6 +32,12 @@ def by_night(test: Any) -> Any:
     for mark in NIGHTLY:
         test = mark(test)
     return test
+
+
+def by_turns(test: Any) -> Any:
+    """Mark a costly test: a third of the runs have it, by their seed, and all long ones."""
+    name = f"{test.__module__}.{test.__name__}"
+    return test if keep(name, 1 / 3) else pytest.mark.long(test)
 
 
 def first(count: int, values: Iterable[Any]) -> list[Any]:

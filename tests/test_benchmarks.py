@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from marked import by_turns
 
 from benchmarks import agreement, contenders, report
 from benchmarks.contenders import CONTENDERS, METRICS
@@ -48,6 +49,7 @@ def test_contenders_agree_on_every_shape(shape: str, tmp_path: Path) -> None:
     assert (tmp_path / f"{shape}_{rows}.md").read_text() == done.stdout
 
 
+@by_turns
 def test_only_some_run() -> None:
     done = run("--rows", "2000", "--runs", "1", "--only", "sqlmetrics-unchecked,bare-join")
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from engines.starting import STARTED
-from marked import engines, first
+from marked import by_turns, engines, first
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
@@ -400,6 +400,7 @@ def test_nothing_is_left_out_unasked() -> None:
     assert steps_of(cleaned({"deduplicate": False}, [twice])) == {("impressions", "repeated"): 1}
 
 
+@by_turns
 def test_the_highest_grade_of_a_request_wins() -> None:
     bought = {"request_id": "r1", "item_id": "b", "action": "purchase"}
     result = cleaned({}, [], [bought], labels={"grades": {"click": 1, "purchase": 3}})
@@ -637,6 +638,7 @@ def test_columns_that_are_not_there_are_told() -> None:
     assert "(wanted as user)" in told
 
 
+@by_turns
 def test_specs_of_logs_are_validated_and_verified(folder: Path) -> None:
     for command, told in (("validate", "fits its tables: 2 metrics"), ("verify", "ndcg@5")):
         done = CliRunner().invoke(cli, [command, str(folder / "log.yml")])

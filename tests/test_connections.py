@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from marked import first
+from marked import by_turns, first
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
@@ -299,6 +299,7 @@ TYPOS = (
 )
 
 
+@by_turns
 def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
     (folder / "profiles.yml").write_text("outputs: {typo: {type: duckdb, path: shpo.duckdb}}")
     (folder / "clicks.yml").write_text(

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from marked import engines
+from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.online import ONLINE
@@ -499,6 +499,7 @@ def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
             clear(engine, *CLICK_TABLES)
 
 
+@by_turns
 def test_pooled_labels_and_rows_without_requests_by_days() -> None:
     """The days from which labels are learned are read too; rows keep their numbers."""
     tables = click_log(3)

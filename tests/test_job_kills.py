@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from marked import by_night, engines
+from marked import by_night, by_turns, engines
 from slices import keep
 from test_job_days import check, clear, days, job, log
 
@@ -150,6 +150,7 @@ def state(url: str) -> tuple[str, ...]:
         return runs[0]
 
 
+@by_turns
 def test_killed_before_any_statement(url: str) -> None:
     """A part of all statements, which the seed chooses; by night all of them."""
     before = state(url)

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from marked import long
+from marked import by_turns, long
 from test_job_days import (
     CLICK_JOB,
     CLICK_TABLES,
@@ -315,6 +315,7 @@ def shop(folder: Path, *specs: sm.Spec) -> str:
     return url
 
 
+@by_turns
 def test_what_is_published_is_as_it_was(tmp_path: Path) -> None:
     """Types, NOT NULL and the order of columns, in a file and in Parquet; also of views."""
     url, file, folder = shop(tmp_path), tmp_path / "bi.duckdb", tmp_path / "bi.v2"
@@ -379,6 +380,7 @@ def run(folder: Path, *arguments: str) -> Any:
     return CliRunner().invoke(cli, [*line, "--backfill", *arguments])
 
 
+@by_turns
 def test_a_bad_place_is_told_before_anything_is_computed(tmp_path: Path) -> None:
     shop(tmp_path)
     (tmp_path / "folder.duckdb").mkdir()

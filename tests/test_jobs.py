@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import duckdb
 import pytest
+from marked import by_turns
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
@@ -129,6 +130,7 @@ def test_bad_input_leaves_the_tables_as_they_were(folder: Path) -> None:
     assert rows(folder, "from metrics order by all") == before
 
 
+@by_turns
 def test_a_run_that_fails_anywhere_changes_nothing(folder: Path) -> None:
     run(folder)
     tables = ("metrics", "per_query", "metrics_runs where outcome = 'replaced'")

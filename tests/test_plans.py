@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from marked import by_turns
 from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, proof_of, worlds
 
 import sqlmetrics as sm
@@ -250,6 +251,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert result["ap"] == pytest.approx(sm.evaluate(rankings, labels, "ap")["ap"], abs=1e-15)
 
 
+@by_turns
 def test_a_checkpoint_is_of_the_same_files(tmp_path: Path) -> None:
     rankings, labels = some_files(tmp_path)
     done = tmp_path / "done"

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 import sqlglot
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics import portable
@@ -45,6 +46,7 @@ def reads_well(asked: sm.Spec, dialect: Dialect, *, per_query: bool) -> None:
     assert "sqlmetrics_yours" not in text
 
 
+@by_turns
 def test_days_and_segments_are_written_in_every_dialect() -> None:
     """A quarter of all metrics in each dialect: others have the other ones."""
     dated = "days, segments of queries"

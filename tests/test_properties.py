@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marked import by_turns
 from worlds import (
     CUTOFFS,
     FEWER,
@@ -99,6 +100,7 @@ def a_mean_is_its_numerator_over_its_denominator(result: sm.Result, rows: list[R
             assert same(row["value"], top / bottom if bottom else None), row
 
 
+@by_turns
 @FEWER
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "average", "best", "worst"]).flatmap(
@@ -119,6 +121,7 @@ def test_the_order_of_the_rows_does_not_matter(
     assert differences(*results) == []
 
 
+@by_turns
 @FEWER
 @given(world=worlds(), k=st.sampled_from(CUTOFFS), rel=st.sampled_from(RELS))
 def test_with_one_relevant_item_hit_rate_is_recall(

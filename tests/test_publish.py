@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 from click.testing import CliRunner
+from marked import by_turns
 from test_job_days import check, clear, days, facts, job, log
 from test_job_files import client
 
@@ -40,6 +41,7 @@ def shop(made: Path, tmp_path: Path) -> str:
     return f"duckdb:///{tmp_path}/shop.duckdb"
 
 
+@by_turns
 def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "new" / "published.duckdb"
     with database(shop) as engine:

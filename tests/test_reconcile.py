@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from marked import first, long, sliced
+from marked import by_turns, first, long, sliced
 from memory import database, evaluate
 from test_cases import _countdown, _rows
 from test_cli import sqlmetrics
@@ -170,6 +170,7 @@ def test_every_preset_s_mean_names_it_first(metric: str, preset: str) -> None:
     assert ("several fit" in str(found)) == (len(exact) > 1 or len(first.presets) > 1)
 
 
+@by_turns
 def test_the_numbers_of_presets_told_to_the_command_itself() -> None:
     for preset in ("sklearn", "lenskit"):
         mean = evaluate(*toy(), "ndcg@3", preset=preset)["ndcg@3"]
@@ -221,6 +222,7 @@ def test_a_number_that_was_cut_off_is_a_departure() -> None:
     assert "trec_eval or ir_measures, but the value is cut off, not rounded" in told
 
 
+@by_turns
 def test_what_is_known_is_not_varied() -> None:
     found = reconcile(*toy(), "ndcg(gain=linear)@3", ".4382", ties="input_order")
     assert found.candidates
@@ -299,6 +301,7 @@ def test_the_truth_is_among_the_candidates(metric: str) -> None:
             assert evaluated(world(seed), one) == pytest.approx(one.value, abs=1e-12)
 
 
+@by_turns
 def test_ranks_days_weights_and_queries() -> None:
     rankings, labels = world(5)
     days = ["2026-03-01"] * rankings.num_rows
@@ -316,6 +319,7 @@ def test_ranks_days_weights_and_queries() -> None:
     assert not any("ties" in one.departures for one in found.candidates)
 
 
+@by_turns
 def test_duplicates_negative_grades_and_joined_labels() -> None:
     rankings, labels = world(6)
     given: dict[str, Any] = {
@@ -335,6 +339,7 @@ def test_duplicates_negative_grades_and_joined_labels() -> None:
     assert "sklearn" in found.candidates[0].presets
 
 
+@by_turns
 def test_a_table_without_an_order_cannot_be_read_in_order() -> None:
     with duckdb.connect() as connection:
         runs, truth = toy()  # noqa: RUF059
@@ -403,6 +408,7 @@ def test_accidents_are_about_as_many_as_expected() -> None:
         assert met * 0.75 < claimed < met * 1.33
 
 
+@by_turns
 def test_few_digits_are_told_to_be_a_coincidence() -> None:
     found = matched(counted(None, "ndcg@3"), "0.4")
     assert found.expected_by_chance is not None
@@ -413,6 +419,7 @@ def test_few_digits_are_told_to_be_a_coincidence() -> None:
 # -- values of queries -------------------------------------------------------------------
 
 
+@by_turns
 def test_per_query_values_name_the_options_that_explain_them_all() -> None:
     seen = {"q1": ".7350", "q2": ".6309", "q3": ".3869", "q4": "0", "q5": "0"}
     found = reconcile(*toy(), "ndcg@3", values=seen, departures=1)
@@ -452,6 +459,7 @@ def test_the_truth_explains_every_value(metric: str) -> None:
         assert best.distance <= 1
 
 
+@by_turns
 def test_values_that_nothing_explains() -> None:
     found = reconcile(*toy(), "ndcg@3", values={"q1": ".7350", "q2": ".1234"}, departures=1)
     assert found.candidates == ()
@@ -509,6 +517,7 @@ def test_values_that_are_refused() -> None:
     refused("unknown column 'query_id'", pa.table({"q": ["q1"], "value": [0.5]}))
 
 
+@by_turns
 def test_several_systems_are_refused() -> None:
     rankings, labels = toy()
     half = rankings.num_rows // 2

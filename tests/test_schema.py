@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import peer
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics import starter
@@ -208,6 +209,7 @@ def example(name: str) -> str:
     return told[told.index("Example") :]
 
 
+@by_turns
 def test_the_page_is_current() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for key, fresh in {

@@ -63,8 +63,8 @@ def grouped(setups: dict[str, Any]) -> list[Any]:
     ]
 
 
-SETUPS = dict(draw(seams, Setup, 7))
-LOGS = dict(draw(click_seams, LogSetup, 6))
+SETUPS = dict(draw(seams, Setup, 5))
+LOGS = dict(draw(click_seams, LogSetup, 5))
 
 
 @pytest.fixture

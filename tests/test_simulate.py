@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.cli.simulate import MODELS as OFFERED
@@ -122,6 +123,7 @@ def test_the_same_seed_has_the_same_bytes_and_another_has_not(tmp_path: Path) ->
         assert first[name] != other[name]
 
 
+@by_turns
 def test_clean_events_are_the_same_whatever_the_dirt(tmp_path: Path) -> None:
     def clean(folder: Path, **dirt: float) -> set[tuple[Any, ...]]:
         ask = opened(simulate(folder, requests=500, **dirt))
@@ -297,6 +299,7 @@ def test_the_cascade_s_dirt_is_what_was_planted(cascade: Query, reason: str) -> 
     assert cascade("select distinct propensity from propensities") == [(None,)]
 
 
+@by_turns
 def test_odd_sizes_work(tmp_path: Path) -> None:
     one = simulate(tmp_path / "a", requests=1, results=1, queries=2, users=2, days=1, systems="one")
     assert one.rows["requests"] == 301
@@ -345,6 +348,7 @@ def test_the_command_offers_what_there_is() -> None:
     assert names == {name: arguments[name].default for name in SHARES}
 
 
+@by_turns
 def test_the_command_tells_what_it_wrote(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sqlmetrics", "simulate", "clicks", "--requests", "200"]
     done = subprocess.run(

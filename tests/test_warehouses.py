@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from engines.starting import REQUIRED, STARTED, Servers
+from marked import by_turns
 from memory import evaluate
 from slices import kept
 
@@ -386,6 +387,7 @@ def test_a_lost_connection_is_told(postgres: str) -> None:
             sm.evaluate("rankings", "labels", "mrr", connection=connection)
 
 
+@by_turns
 @pytest.mark.xdist_group("postgres")
 def test_the_command_line_names_the_file_of_the_sql_that_failed(
     postgres: str, tmp_path: Path

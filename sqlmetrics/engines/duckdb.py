@@ -165,8 +165,9 @@ class DuckDB:
 
     def _leave_out(self, optimizer: str) -> None:
         """Plan without one of the optimizers, if there is one of that name."""
-        known = self.rows(f"from duckdb_optimizers() where name = {literal(optimizer)}")
-        value = str(self.rows("select current_setting('disabled_optimizers')")[0][0])
+        setting = "select current_setting('disabled_optimizers') from duckdb_optimizers()"
+        known = self.rows(f"{setting} where name = {literal(optimizer)}")
+        value = str(known[0][0]) if known else ""
         if known and optimizer not in value:
             both = ",".join(filter(None, (value, optimizer)))
             self.execute(f"set disabled_optimizers = {literal(both)}")
