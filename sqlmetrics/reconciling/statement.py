@@ -185,8 +185,9 @@ class Statement:
         yield Column(_known(column, weight), named(formula, "weight"))
         for way in ways:
             if way == MICRO:
-                yield Column(_known(column, top), named(formula, "numerator"))
-                yield Column(_known(column, bottom), named(formula, "denominator"))
+                counted = f"{column}_numerator"  # also where the query alone has no value
+                yield Column(_known(counted, top), named(formula, "numerator"))
+                yield Column(_known(counted, bottom), named(formula, "denominator"))
             else:
                 factor = f" * {bottom}" if weighs else times
                 total = f"sum({_rounded(column, way)}{factor})"
