@@ -16,7 +16,7 @@ import duckdb
 
 from sqlmetrics import Spec
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.grid import aligned
+from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.jobs.tables import FACTS
 from sqlmetrics.jobs.views import make_views
 

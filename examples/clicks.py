@@ -6,8 +6,8 @@ Run it with `python examples/clicks.py`.
 from tempfile import TemporaryDirectory
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.run import evaluate_clicks
-from sqlmetrics.simulate import simulate
+from sqlmetrics.clicks.evaluate import evaluate_clicks
+from sqlmetrics.clicks.simulation.simulate import simulate
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ Run it with `python examples/jobs.py`.
 import duckdb
 
 import sqlmetrics as sm
-from sqlmetrics.days import Days
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.jobs.missing import open_days
+from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write
+from sqlmetrics.spec.days import Days
 
 TABLES = """
 create table rankings as

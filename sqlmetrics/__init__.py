@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlmetrics.api import compile, evaluate
-    from sqlmetrics.auditing.ties import TieAudit, tie_audit
+    from sqlmetrics.catalog.measure import parse
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
-    from sqlmetrics.measure import parse
-    from sqlmetrics.reconciling.reconcile import reconcile
-    from sqlmetrics.result import Result
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.evaluation.report.result import Result
+    from sqlmetrics.proof.reconcile.reconcile import reconcile
+    from sqlmetrics.proof.ties import TieAudit, tie_audit
+    from sqlmetrics.spec.spec import Spec
 
 __version__ = "0.1.0"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from seams import FIRST, GAIN, ITEMS, Key, Row, source
 
-from sqlmetrics import reference
+from sqlmetrics.proof import reference
 
 METRICS = ("ndcg@3", "mrr", "ctr@2", "abandonment", "first_click_rank", "time_to_first_click")
 GRADES = {"click": 1.0, "purchase": 3.0}

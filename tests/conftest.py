@@ -17,7 +17,7 @@ from marked import engines
 from slices import keep
 from suite import Suite
 
-from sqlmetrics import portable
+from sqlmetrics.sql import transpile
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
@@ -108,7 +108,7 @@ def translated_once() -> Iterator[None]:
 
     That it is the same is tested by the texts themselves, in test_portable.
     """
-    original, kept = portable.translated, dict[tuple[Any, ...], str]()
+    original, kept = transpile.translated, dict[tuple[Any, ...], str]()
 
     def translated(text: str, dialect: Any, about: Mapping[str, str]) -> str:
         key = (text, repr(dialect), tuple(about.items()))
@@ -117,7 +117,7 @@ def translated_once() -> Iterator[None]:
         return kept[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(portable, "translated", translated)
+        patch.setattr(transpile, "translated", translated)
         yield
 
 

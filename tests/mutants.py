@@ -83,7 +83,7 @@ class Trace:
     def __init__(self, folder: Path) -> None:
         from jinja2 import Template
 
-        from sqlmetrics.catalog import Metric
+        from sqlmetrics.catalog.metric import Metric
 
         self.folder, self.test = folder, ""
         self.seen: dict[str, set[str]] = defaultdict(set)

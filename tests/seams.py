@@ -24,7 +24,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlmetrics import reference
+from sqlmetrics.proof import reference
 
 Row = dict[str, Any]
 Key = tuple[date, str, str, str, str, int]

@@ -26,7 +26,7 @@ from pairwise import pairs
 from slices import kept
 
 import sqlmetrics as sm
-from sqlmetrics.catalog import listed
+from sqlmetrics.catalog.metric import listed
 
 FOLDER = Path(__file__).parent / "bad_input"
 WIDTH = 80

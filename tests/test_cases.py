@@ -54,8 +54,8 @@ from worlds import (
 )
 
 import sqlmetrics as sm
-from sqlmetrics.reference import Evaluation
-from sqlmetrics.verify import compare
+from sqlmetrics.proof.reference import Evaluation
+from sqlmetrics.proof.verify import compare
 
 Row = dict[str, str | float | None]
 Tables = Sequence[list[Row]]

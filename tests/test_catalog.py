@@ -13,13 +13,13 @@ from test_properties import RANGES
 from worlds import metric_texts
 
 import sqlmetrics as sm
-from sqlmetrics import reference
-from sqlmetrics.catalog import Metric, catalog, spellings
-from sqlmetrics.conventions import OPTIONS, problems_of, resolve
-from sqlmetrics.measure import parse
-from sqlmetrics.needs import SUMS
-from sqlmetrics.presets import PRESETS
-from sqlmetrics.view import WHOLE_LIST
+from sqlmetrics.catalog.conventions import OPTIONS, problems_of, resolve
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.metric import Metric, catalog, spellings
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.plan.expressions import WHOLE_LIST
+from sqlmetrics.plan.needs import SUMS
+from sqlmetrics.proof import reference
 
 METRICS = list(catalog().values())
 OPTION_CHOICES = [

@@ -190,7 +190,7 @@ def test_compile_prints_sql_that_runs(folder: Path) -> None:
 
 @pytest.mark.parametrize("what", ["metrics", "presets", "options", "dialects"])
 def test_list(folder: Path, what: str) -> None:
-    from sqlmetrics import listing
+    from sqlmetrics.cli import listing
 
     out = sqlmetrics("list", what, folder=folder).stdout
     _, rows = getattr(listing, what)()
@@ -237,7 +237,7 @@ def demo(folder: Path) -> str:
 
 def test_demo_makes_what_it_says(folder: Path) -> None:
     """With fewer queries a day; the plain Python that checks them takes long."""
-    with patch("sqlmetrics.demo.search.A_DAY", 60):
+    with patch("sqlmetrics.cli.demo.search.A_DAY", 60):
         assert "5 days" in demo(folder)
 
 

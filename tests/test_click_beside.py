@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.abreast import SHOWN, Beside
-from sqlmetrics.clicks.beside import beside
-from sqlmetrics.clicks.correlation import ranks, spearman
-from sqlmetrics.clicks.run import evaluate_clicks
+from sqlmetrics.clicks.analysis.offline_online import beside
+from sqlmetrics.clicks.analysis.offline_online_table import SHOWN, Beside
+from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.distributions.correlation import ranks, spearman
 
 START = date(2026, 1, 1)
 

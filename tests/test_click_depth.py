@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlmetrics.clicks.depth import LONGEST, Depth, depth
-from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.run import cleaned
-from sqlmetrics.dialect import dialect
+from sqlmetrics.clicks.analysis.depth import LONGEST, Depth, depth
+from sqlmetrics.clicks.evaluate import cleaned
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError
-from sqlmetrics.translation import Translation
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.translation import Translation
 
 Row = dict[str, Any]
 

@@ -12,11 +12,11 @@ import pytest
 from test_job_days import CLICK_JOB, CLICK_TABLES, KEY, LATER, OWN, click_log
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.depth import depth
-from sqlmetrics.clicks.online import ONLINE
-from sqlmetrics.clicks.run import cleaned, evaluate_clicks
-from sqlmetrics.clicks.soundness import soundness
-from sqlmetrics.engines.translated import database
+from sqlmetrics.catalog.online import ONLINE
+from sqlmetrics.clicks.analysis.depth import depth
+from sqlmetrics.clicks.analysis.experiment import soundness
+from sqlmetrics.clicks.evaluate import cleaned, evaluate_clicks
+from sqlmetrics.engines.database import database
 
 METRICS = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
 POOL = {"pool": "query_item"}

@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
+from sqlmetrics.clicks.evaluate import Cleaned, cleaned, evaluate_clicks
 from sqlmetrics.clicks.labels import POOLED, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
-from sqlmetrics.clicks.log import ClickLabels, Clicks
-from sqlmetrics.clicks.run import Cleaned, cleaned, evaluate_clicks
-from sqlmetrics.dialect import dialect
-from sqlmetrics.engines.translated import database
-from sqlmetrics.portable import translated
+from sqlmetrics.engines.database import database
+from sqlmetrics.spec.click_log import ClickLabels, Clicks
+from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.transpile import translated
 
 MIDNIGHT = datetime(2026, 1, 1)
 """When the logs of this file begin."""

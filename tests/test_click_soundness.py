@@ -15,17 +15,17 @@ from conftest import peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlmetrics import reference
-from sqlmetrics.clicks import chisquare
-from sqlmetrics.clicks import likeness as module
-from sqlmetrics.clicks.likeness import REASONS, Likeness, likeness
-from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.run import Cleaned, cleaned
-from sqlmetrics.clicks.soundness import EXAMPLES, Soundness, mismatch, soundness
-from sqlmetrics.dialect import dialect
+from sqlmetrics.clicks.analysis import shown_vs_ranked as module
+from sqlmetrics.clicks.analysis.experiment import EXAMPLES, Soundness, mismatch, soundness
+from sqlmetrics.clicks.analysis.shown_vs_ranked import REASONS, Likeness, likeness
+from sqlmetrics.clicks.evaluate import Cleaned, cleaned
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.translation import Translation
+from sqlmetrics.evaluation.distributions import chi_square
+from sqlmetrics.proof import reference
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.translation import Translation
 
 PAGE = (Path(__file__).parent.parent / "docs" / "online.md").read_text(encoding="utf-8")
 
@@ -57,20 +57,20 @@ def on(clicks: Clicks, do: Callable[[Cleaned], Any]) -> Any:
     ],
 )
 def test_the_table_of_chi_square(x: float, df: int, p: float) -> None:
-    assert chisquare.tail(x, df) == pytest.approx(p, rel=2e-5)
+    assert chi_square.tail(x, df) == pytest.approx(p, rel=2e-5)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(0, 2000), st.integers(1, 60))
 def test_chi_square_is_scipy_s(x: float, df: int) -> None:
     expected = float(peer("scipy.special").chdtrc(df, x))
-    assert chisquare.tail(x, df) == pytest.approx(expected, rel=1e-10, abs=1e-300)
+    assert chi_square.tail(x, df) == pytest.approx(expected, rel=1e-10, abs=1e-300)
 
 
 @pytest.mark.parametrize(("x", "df"), [(-1.0, 1), (1.0, 0), (math.nan, 1)])
 def test_chi_square_has_a_range(x: float, df: int) -> None:
     with pytest.raises(ValueError, match="0 or more"):
-        chisquare.tail(x, df)
+        chi_square.tail(x, df)
 
 
 # sample ratio mismatch

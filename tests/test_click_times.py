@@ -15,20 +15,20 @@ from click.testing import CliRunner
 from marked import long
 
 import sqlmetrics as sm
-from sqlmetrics.catalog import catalog, listed
+from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.metric import catalog, listed
+from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.cli import cli
-from sqlmetrics.clicks.beside import beside
-from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.online import ONLINE
+from sqlmetrics.clicks.analysis.offline_online import beside
+from sqlmetrics.clicks.evaluate import cleaned, evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
-from sqlmetrics.clicks.run import cleaned, evaluate_clicks
-from sqlmetrics.days import Days
-from sqlmetrics.direction import direction
-from sqlmetrics.engines.translated import database
+from sqlmetrics.engines.database import database
+from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.run import write
-from sqlmetrics.sql import with_stages
-from sqlmetrics.thresholds.verdict import verdicts
-from sqlmetrics.timestamps import READERS
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.days import Days
+from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.sql.timestamps import READERS
 
 Row = dict[str, Any]
 

@@ -19,13 +19,13 @@ from engines.starting import STARTED
 from marked import by_turns, engines, first
 
 import sqlmetrics as sm
+from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.cli import cli
-from sqlmetrics.clicks.online import ONLINE
-from sqlmetrics.clicks.report import REASONS
+from sqlmetrics.clicks.cleaning_report import REASONS
+from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
-from sqlmetrics.clicks.run import evaluate_clicks
-from sqlmetrics.dialect import dialect
-from sqlmetrics.simulate import simulate
+from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.sql.dialect import dialect
 
 Row = Mapping[str, Any]
 

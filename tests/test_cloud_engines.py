@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE
-from sqlmetrics.engines.opening import ENGINES, open_engine
+from sqlmetrics.engines.registry import ENGINES, open_engine
 from sqlmetrics.errors import EngineError
 
 DATA = pa.table({"n": [1, None], "text": ["it's \\ é", None], "day": [date(2024, 2, 29), None]})

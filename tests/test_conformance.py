@@ -11,15 +11,15 @@ from engines.starting import STARTED, Servers
 from marked import engines
 from slices import commit, keep
 
-from sqlmetrics.dialect import DIALECTS
-from sqlmetrics.doctor.cases import cases
-from sqlmetrics.doctor.data import tables
-from sqlmetrics.doctor.doctor import TOLERANCE, examine, executed
+from sqlmetrics.cli.listing import dialects
+from sqlmetrics.engines.database import Database, Translated
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.engines.translated import Database, Translated
-from sqlmetrics.listing import dialects
-from sqlmetrics.trust import keep as record
-from sqlmetrics.trust import trust
+from sqlmetrics.proof.doctor.cases import cases
+from sqlmetrics.proof.doctor.data import tables
+from sqlmetrics.proof.doctor.examine import TOLERANCE, examine, executed
+from sqlmetrics.sql.conformance import keep as record
+from sqlmetrics.sql.conformance import trust
+from sqlmetrics.sql.dialect import DIALECTS
 
 LONGEST = {"googlesql": 40}
 """How long the longest list is, where it is not 1,000: this evaluator is made to be right."""

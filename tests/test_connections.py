@@ -20,14 +20,14 @@ from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.days import Days
-from sqlmetrics.dialect import DIALECTS
-from sqlmetrics.engines.opening import ENGINES, Known, dialect_of, open_engine
-from sqlmetrics.engines.translated import database
-from sqlmetrics.jobs.asked import days_of
-from sqlmetrics.jobs.text import job_text
-from sqlmetrics.translation import Translation
-from sqlmetrics.verify import sampled, verify
+from sqlmetrics.engines.database import database
+from sqlmetrics.engines.registry import ENGINES, Known, dialect_of, open_engine
+from sqlmetrics.jobs.days import days_of
+from sqlmetrics.jobs.job import job_text
+from sqlmetrics.proof.verify import sampled, verify
+from sqlmetrics.spec.days import Days
+from sqlmetrics.sql.dialect import DIALECTS
+from sqlmetrics.sql.translation import Translation
 
 FILES = """\
 rankings: {file: runs.csv}

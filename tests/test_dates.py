@@ -15,7 +15,7 @@ from pairwise import pairs
 from worlds import proof_of
 
 import sqlmetrics as sm
-from sqlmetrics.verify import compare
+from sqlmetrics.proof.verify import compare
 
 DAYS = [date(2026, 1, day) for day in (1, 2, 3)]
 COLUMNS = {"query": "q", "item": "i", "score": "s", "grade": "g", "system": "m", "date": "d"}

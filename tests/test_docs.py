@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import sqlmetrics as sm
-from sqlmetrics import listing
-from sqlmetrics.catalog import listed
-from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.grid import aligned
-from sqlmetrics.presets import PRESETS
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.metric import listed
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.cli import listing
+from sqlmetrics.evaluation.report.table import aligned
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -26,7 +26,7 @@ from test_cli import sqlmetrics
 from test_docs import PAGES, ROOT
 
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.opening import open_engine
+from sqlmetrics.engines.registry import open_engine
 
 VERBS: Mapping[str, click.Command] = cli.commands
 PLACES = {"--db", "--connection", "--target"}

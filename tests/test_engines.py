@@ -303,7 +303,7 @@ def test_a_lost_connection_and_a_missing_privilege_on_postgres(servers):
 
 @pytest.mark.xdist_group("mariadb")
 def test_a_lost_connection_and_a_missing_privilege_on_mariadb(servers):
-    from sqlmetrics.engines.opening import open_engine
+    from sqlmetrics.engines.registry import open_engine
 
     url = servers.connection("mariadb")
     with servers.open("mariadb") as root, root.scratch() as schema:

@@ -14,17 +14,17 @@ from memory import database, evaluate
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
-from sqlmetrics.catalog import Metric, catalog, listed
-from sqlmetrics.conventions import OPTIONS, resolve
+from sqlmetrics.catalog.conventions import OPTIONS, resolve
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.metric import Metric, catalog, listed
+from sqlmetrics.catalog.option import Option
+from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.explaining.choices import Tried, tried
-from sqlmetrics.explaining.example import LIST, NOT_RETRIEVED, items, needed, rankings
-from sqlmetrics.explaining.explain import explain, sql_of
-from sqlmetrics.explaining.toy import Agreeing, agreeing
-from sqlmetrics.explaining.worked import Worked, worked
-from sqlmetrics.measure import parse
-from sqlmetrics.option import Option
-from sqlmetrics.presets import PRESETS
+from sqlmetrics.proof.explain.choices import Tried, tried
+from sqlmetrics.proof.explain.example import LIST, NOT_RETRIEVED, items, needed, rankings
+from sqlmetrics.proof.explain.explain import explain, sql_of
+from sqlmetrics.proof.explain.presets import Agreeing, agreeing
+from sqlmetrics.proof.explain.worked_example import Worked, worked
 
 SETTINGS = [
     "ndcg(gain=linear, ideal=shown_at_k)@3",
@@ -54,9 +54,11 @@ def all_texts() -> list[str]:
 @pytest.fixture(autouse=True)
 def _one_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """Examples are worked out in the database of this process, and choices tried once."""
-    monkeypatch.setattr("sqlmetrics.explaining.worked.DuckDB", lambda: DuckDB(database()))
-    monkeypatch.setattr("sqlmetrics.explaining.choices.evaluate", evaluate)
-    monkeypatch.setattr("sqlmetrics.explaining.explain.tried", tried_once)
+    monkeypatch.setattr(
+        "sqlmetrics.proof.explain.worked_example.DuckDB", lambda: DuckDB(database())
+    )
+    monkeypatch.setattr("sqlmetrics.proof.explain.choices.evaluate", evaluate)
+    monkeypatch.setattr("sqlmetrics.proof.explain.explain.tried", tried_once)
 
 
 @cache

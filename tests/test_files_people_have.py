@@ -16,7 +16,7 @@ from marked import first, long
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
-from sqlmetrics.labelling import labelfile
+from sqlmetrics.annotation import label_file
 
 LABELS = "query_id,item_id,grade\nq,b,1\nr,d,2\n"
 LISTS = [("q", "a", "2.5"), ("q", "b", "1.5"), ("r", "c", "10"), ("r", "d", "9.75")]
@@ -377,7 +377,7 @@ def test_estimate_takes_the_spec_s_names_of_the_labels_columns(tmp_path: Path) -
 def test_labels_of_semicolons_grow_by_rows_of_semicolons(tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_text("query_id;item_id;grade;by\nq;a;1;ann\n")
-    file = labelfile.opened(str(labels), ("query_id", "item_id"), "grade")
+    file = label_file.opened(str(labels), ("query_id", "item_id"), "grade")
     assert file.rows() == [(("q", "a"), "1")]
     file.write(tmp_path / "new.csv", {("q", "b;c"): 2.0})
     assert (tmp_path / "new.csv").read_text().splitlines()[1:] == ["q;a;1;ann", 'q;"b;c";2;']

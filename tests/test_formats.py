@@ -27,7 +27,7 @@ from memory import evaluate
 from slices import keep, kept
 
 import sqlmetrics as sm
-from sqlmetrics.spec import Spec
+from sqlmetrics.spec.spec import Spec
 
 METRICS = ["ndcg@3", "recall@2", "mrr", "num_ret", "num_rel"]
 

@@ -11,7 +11,7 @@ from test_cli import sqlmetrics
 from test_schema import paths
 
 import sqlmetrics as sm
-from sqlmetrics import starter
+from sqlmetrics.cli import starter
 
 EXAMPLE = starter.example()
 OPTIONAL = re.compile(r"^( *)#(?=\S)")

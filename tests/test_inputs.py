@@ -30,9 +30,9 @@ from memory import database, evaluate
 from slices import keep, kept
 
 import sqlmetrics as sm
-from sqlmetrics.inputs.sources import relation_of
-from sqlmetrics.source import Source
-from sqlmetrics.sql import source_text
+from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.spec.source import Source
+from sqlmetrics.sql.relation import source_text
 
 METRICS = ["ndcg@3", "recall@2", "mrr"]
 

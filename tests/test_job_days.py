@@ -15,13 +15,13 @@ import pytest
 from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.online import ONLINE
-from sqlmetrics.clicks.run import evaluate_clicks
-from sqlmetrics.days import Days
-from sqlmetrics.engines.translated import database
-from sqlmetrics.jobs.missing import open_days
+from sqlmetrics.catalog.online import ONLINE
+from sqlmetrics.clicks.evaluate import evaluate_clicks
+from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.engines.database import database
+from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write
-from sqlmetrics.simulate import simulate
+from sqlmetrics.spec.days import Days
 
 FIRST = date(2026, 1, 1)
 METRICS = ["ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"]

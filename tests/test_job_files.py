@@ -41,13 +41,13 @@ from test_job_days import (
 )
 
 import sqlmetrics as sm
-from sqlmetrics.dialect import dialect
-from sqlmetrics.engines.translated import Translated, database
+from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.engines.database import Translated, database
 from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
+from sqlmetrics.jobs.job import job_text
 from sqlmetrics.jobs.run import write
-from sqlmetrics.jobs.text import job_text
-from sqlmetrics.simulate import simulate
-from sqlmetrics.translation import Translation
+from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.translation import Translation
 
 GOT = {
     "duckdb": "pip install '.[test]'",

@@ -24,8 +24,8 @@ from slices import keep
 from test_job_days import check, clear, days, job, log
 
 import sqlmetrics as sm
-from sqlmetrics.engines.opening import open_engine
-from sqlmetrics.engines.translated import Database, database
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.registry import open_engine
 from sqlmetrics.jobs.run import write
 
 RANGE = days(1, 4)

@@ -19,19 +19,19 @@ import pytest
 from marked import long
 
 import sqlmetrics as sm
-from sqlmetrics import sql
-from sqlmetrics.clicks.run import evaluate_clicks
-from sqlmetrics.days import Days
+from sqlmetrics.clicks.evaluate import evaluate_clicks
+from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.engines.database import Database, database
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.engines.translated import Database, database
-from sqlmetrics.inputs.opened import opened
+from sqlmetrics.evaluation.buckets import SHARE, parts
+from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.files import CLIENTS, compile_job
-from sqlmetrics.jobs.missing import open_days
+from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write
-from sqlmetrics.memory import SHARE, parts
-from sqlmetrics.plan import Plan, plan
-from sqlmetrics.simulate import simulate
-from sqlmetrics.verify import evaluated_by_reference, verify
+from sqlmetrics.plan import script
+from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.proof.verify import evaluated_by_reference, verify
+from sqlmetrics.spec.days import Days
 
 FIRST = date(2026, 1, 1)
 LENGTH = 6
@@ -242,7 +242,7 @@ def test_a_pause_is_missing_where_that_is_asked_for(engine: Database) -> None:
 
 
 def per_query(the_plan: Plan, engine: Database) -> list[tuple[Any, ...]]:
-    rows = engine.rows(sql.query(the_plan, per_query=True))
+    rows = engine.rows(script.query(the_plan, per_query=True))
     return sorted(map(tuple, rows), key=str)
 
 

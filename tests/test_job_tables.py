@@ -29,14 +29,14 @@ from test_job_days import (
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.translated import database
+from sqlmetrics.engines.database import database
+from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.destination import check_destination, destination
 from sqlmetrics.jobs.files import CLIENTS, compile_job
-from sqlmetrics.jobs.missing import open_days
+from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.views import own_name
-from sqlmetrics.thresholds.verdict import verdicts
 
 OTHER = ["ap", "mrr"]
 FAST = ("duckdb", "sqlite", "postgres")

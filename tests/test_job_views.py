@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 
-from sqlmetrics.engines.translated import database
+from sqlmetrics.engines.database import database
 from sqlmetrics.jobs.run import write
 
 __all__ = ["engine"]  # the fixture

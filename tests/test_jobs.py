@@ -15,8 +15,8 @@ from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.engines.duckdb import DuckDB, open_database
+from sqlmetrics.jobs.replacement import Replacement
 from sqlmetrics.jobs.run import write
-from sqlmetrics.jobs.script import Replacement
 
 SPEC = """\
 name: {name}
@@ -207,7 +207,7 @@ def test_verify_fails_where_the_numbers_differ(folder: Path) -> None:
 
 
 def test_a_sample_is_of_whole_queries_and_always_the_same(folder: Path) -> None:
-    from sqlmetrics.verify import sampled
+    from sqlmetrics.proof.verify import sampled
 
     with duckdb.connect() as connection:
         connection.execute(

@@ -19,10 +19,10 @@ from memory import evaluate
 from test_job_files import client
 
 import sqlmetrics as sm
-from sqlmetrics.catalog import Metric
+from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.macros import VALUES, Macro, install, macros, text
+from sqlmetrics.jobs.macros import VALUES, Macro, install, macros, text
 
 CUTOFFS: dict[str, list[int | None]] = {
     "none": [None],

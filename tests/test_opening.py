@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from sqlmetrics.engines.opening import ENGINES, open_engine
-from sqlmetrics.engines.place import place
+from sqlmetrics.engines.registry import ENGINES, open_engine
+from sqlmetrics.engines.url import place
 from sqlmetrics.errors import EngineError, SpecError
 
 DRIVERS = ["psycopg", "pymysql", "chdb", "pyspark", "clickhouse_connect", "google.cloud", "trino"]

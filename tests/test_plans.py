@@ -16,11 +16,14 @@ from marked import by_turns
 from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, proof_of, worlds
 
 import sqlmetrics as sm
-from sqlmetrics import api, checks, listed, memory, physical, screen
-from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.physical import COUNTS, LISTS, RANKS, WINDOW, Offer
-from sqlmetrics.plan import plan as planned
-from sqlmetrics.stage import Column
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.evaluation import buckets
+from sqlmetrics.evaluation import run as api
+from sqlmetrics.evaluation.checks import checks, prescan
+from sqlmetrics.plan import ranking_by_lists, strategy
+from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, Offer
+from sqlmetrics.sql.stage import Column
 
 NOWHERE: Any = {"rankings": {"file": "r.parquet"}, "labels": {"file": "l.parquet"}}
 
@@ -49,7 +52,7 @@ def test_buckets_of_queries_give_the_same(
     whole = world.having(plan=LISTS).evaluated(database)
     with (
         patch.object(api, "offered", lambda *_: Offer(longest)),
-        patch.object(memory, "ceil", lambda _: number),
+        patch.object(buckets, "ceil", lambda _: number),
     ):
         result = world.having(plan=LISTS).evaluated(database)
     assert result.sql.count("insert into ") == number - 1
@@ -92,7 +95,7 @@ def test_all_plans_give_the_reference(
         plan = COUNTS
     with (
         patch.object(api, "offered", lambda *_: Offer(longest, most=most)),
-        patch.object(physical, "SHORTEST", 1),
+        patch.object(strategy, "SHORTEST", 1),
     ):
         result = world.having(plan=plan).evaluated(database)
     assert f"-- plan: {plan} (" in result.sql
@@ -117,7 +120,7 @@ def test_files_are_cut_into_ranges_of_queries(tmp_path: Path, kind: str) -> None
         )
     asked = ("ndcg@3", "ap", "recall@5")
     whole = sm.evaluate(rankings, labels, asked)
-    with patch.object(memory, "ceil", lambda _: 4):
+    with patch.object(buckets, "ceil", lambda _: 4):
         cut = sm.evaluate(rankings, labels, asked)
     assert cut.sql.count("insert into ") == 4  # one for queries without an id
     assert "query_id >= " in cut.sql
@@ -196,7 +199,7 @@ def test_where_the_window_is_taken_after_all_nothing_is_missed(tmp_path: Path) -
 def _told(rankings: Path, labels: Path, number: int, **given: Any) -> str:
     """What is told of the input, in so many buckets."""
     try:
-        with patch.object(memory, "ceil", lambda _: number):
+        with patch.object(buckets, "ceil", lambda _: number):
             sm.evaluate(rankings, labels, ("ndcg@3", "ap"), **given)
     except sm.InputError as error:
         return str(error)
@@ -215,8 +218,8 @@ def test_what_is_suspected_may_be_right(tmp_path: Path) -> None:
 
     files = some_files(tmp_path)
     with (
-        patch.object(listed, "clues", alike),
-        patch.object(screen, "clues", alike),
+        patch.object(ranking_by_lists, "screening", alike),
+        patch.object(prescan, "screening", alike),
         patch.object(checks, "check", wraps=checks.check) as looks,
     ):
         result = sm.evaluate(*files, "ap")
@@ -232,7 +235,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
         told.append(progress)
         raise KeyboardInterrupt
 
-    with patch.object(memory, "ceil", lambda _: 3):
+    with patch.object(buckets, "ceil", lambda _: 3):
         with pytest.raises(KeyboardInterrupt):
             sm.evaluate(rankings, labels, "ap", checkpoint=done, progress=stop)
         assert [progress[:2] for progress in told] == [(1, 4)]
@@ -259,7 +262,7 @@ def test_a_checkpoint_is_of_the_same_files(tmp_path: Path) -> None:
     def stop(*_: int) -> None:
         raise KeyboardInterrupt
 
-    with patch.object(memory, "ceil", lambda _: 3):
+    with patch.object(buckets, "ceil", lambda _: 3):
         with pytest.raises(KeyboardInterrupt):
             sm.evaluate(rankings, labels, "mrr", checkpoint=done, progress=stop)
         with duckdb.connect() as connection:

@@ -14,11 +14,11 @@ import sqlglot
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics import portable
-from sqlmetrics.dialect import DIALECTS, Dialect
-from sqlmetrics.doctor.cases import cases
-from sqlmetrics.portable import is_condition, translated
-from sqlmetrics.trust import trust
+from sqlmetrics.proof.doctor.cases import cases
+from sqlmetrics.sql import transpile
+from sqlmetrics.sql.conformance import trust
+from sqlmetrics.sql.dialect import DIALECTS, Dialect
+from sqlmetrics.sql.transpile import is_condition, translated
 
 OTHERS = [one for one in DIALECTS.values() if one.name != "duckdb"]
 GOLDEN = Path(__file__).parent / "golden"
@@ -69,7 +69,7 @@ def test_the_same_spec_gives_the_same_bytes(dialect: Dialect) -> None:
     """Twice from the DuckDB text on: `sm.compile` here would remember it."""
     asked = spec(metrics=["ndcg@10", "ap"])
     texts = {sm.compile(asked, dialect.name)}
-    with patch.object(portable, "translated", translated):
+    with patch.object(transpile, "translated", translated):
         texts.add(sm.compile(asked, dialect.name))
     assert len(texts) == 1
     assert texts.pop().count("source <> 'bot'") == 1

@@ -26,7 +26,7 @@ from slices import kept
 from test_peers import MEAN, TOY, Data
 from tools import Labels, Lists, Tool
 
-from sqlmetrics.presets import PRESETS
+from sqlmetrics.catalog.presets import PRESETS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
 

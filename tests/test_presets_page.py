@@ -29,7 +29,7 @@ from test_presets import (
     told,
 )
 
-from sqlmetrics.presets import PRESETS
+from sqlmetrics.catalog.presets import PRESETS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
 

@@ -28,9 +28,9 @@ from worlds import (
 )
 
 import sqlmetrics as sm
-from sqlmetrics.measure import Measure
-from sqlmetrics.spec import Spec
-from sqlmetrics.verify import compare
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.proof.verify import compare
+from sqlmetrics.spec.spec import Spec
 
 ALMOST = 1e-12
 

@@ -16,7 +16,7 @@ from test_job_files import client
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.translated import database
+from sqlmetrics.engines.database import database
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
 

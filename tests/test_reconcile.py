@@ -24,18 +24,18 @@ from test_cases import _countdown, _rows
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
-from sqlmetrics.api import asked
-from sqlmetrics.catalog import listed
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.metric import listed
+from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import cli
-from sqlmetrics.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.presets import PRESETS
-from sqlmetrics.reconciling import chance, target, words
-from sqlmetrics.reconciling.found import Candidate, Reconciliation
-from sqlmetrics.reconciling.matching import Matched
-from sqlmetrics.reconciling.reconcile import _counted
-from sqlmetrics.reconciling.space import HELD, SPEC_WIDE, Point
-from sqlmetrics.reconciling.tally import Tally
+from sqlmetrics.evaluation.evaluate import question
+from sqlmetrics.proof.reconcile import chance, target, words
+from sqlmetrics.proof.reconcile.matching import Matched
+from sqlmetrics.proof.reconcile.reconcile import _counted
+from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
+from sqlmetrics.proof.reconcile.space import HELD, SPEC_WIDE, Point
+from sqlmetrics.proof.reconcile.tally import Tally
 
 CASES = Path(__file__).parent / "cases" / "presets.toml"
 DATA = tomllib.loads(CASES.read_text(encoding="utf-8"))["data"]
@@ -98,7 +98,7 @@ def counted(seed: int | None, metric: str, departures: int = 2) -> Counted:
     """The statement's rows for a world, or for the toy data: they fit any number."""
     tables = toy() if seed is None else world(seed)
     with DuckDB(database()) as engine:
-        spec, places = asked(engine, *tables, metric)
+        spec, places = question(engine, *tables, metric)
         return _counted(spec, places, target.read("0.5"), departures, engine)
 
 

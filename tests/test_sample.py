@@ -21,11 +21,12 @@ from conftest import peer
 from marked import first
 
 import sqlmetrics as sm
+from sqlmetrics.annotation import estimate, estimator
+from sqlmetrics.annotation.draw import allocate, draw
+from sqlmetrics.annotation.estimator import Estimate, Stratum
+from sqlmetrics.annotation.sample import Sample
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.sampling import checkup, student, survey
-from sqlmetrics.sampling.draw import allocate, draw
-from sqlmetrics.sampling.sample import Sample
-from sqlmetrics.sampling.survey import Estimate, Stratum
+from sqlmetrics.evaluation.distributions import student
 
 COUNTRIES = {"de": 0.5, "fr": 0.3, "us": 0.2}
 
@@ -200,7 +201,7 @@ def test_days_are_a_part_of_the_query() -> None:
     )
     with DuckDB() as engine:
         sample = draw(spec, engine, 3)
-        found = checkup.estimate(spec, engine, Sample.read(_file(sample)))
+        found = estimate.estimate(spec, engine, Sample.read(_file(sample)))
     assert sample.of(("metric_date", "query_id")) == [
         (date(2026, 1, 1), "q"),
         (date(2026, 1, 1), "r"),
@@ -225,7 +226,7 @@ def test_a_sample_of_hostile_ids_reads_back(tmp_path: Path) -> None:
         sample = draw(spec_of(queries), engine, 8, by=["country"])
         back = Sample.read(_file(sample))
         assert (back.names, back.rows) == (sample.names, sample.rows)
-        found = checkup.estimate(spec_of(queries), engine, back, by=["country"])
+        found = estimate.estimate(spec_of(queries), engine, back, by=["country"])
     assert set(back.column("query_id")) == set(ids)
     values = dict(
         zip(*(found.table[n].to_pylist() for n in ("segment_value", "n_graded")), strict=True)
@@ -282,7 +283,7 @@ def test_the_stratified_mean_by_hand() -> None:
     # variance = (6 * 3 / 3 * 1 + 4 * 2 / 2 * 2) / 100 = (6 + 8) / 100 = 0.14
     # df = 14^2 / (6^2 / 2 + 8^2 / 1) = 196 / 82
     strata = [Stratum(6, [1.0, 2.0, 3.0]), Stratum(4, [4.0, 6.0])]
-    found = survey.mean(strata)
+    found = estimator.mean(strata)
     assert found.value == pytest.approx(3.2, rel=1e-15)
     assert found.standard_error == pytest.approx(math.sqrt(0.14), rel=1e-15)
     assert found.df == pytest.approx(196 / 82, rel=1e-15)
@@ -298,29 +299,29 @@ def test_the_ratio_by_hand() -> None:
     # One stratum of N = 4, n = 2, (value, weight) = (1, 3), (0, 1): R = 3 / 4
     # residuals 3 (1 - R) = 0.75 and 1 (0 - R) = -0.75, s^2 = 1.125
     # variance = 4 * 2 / 2 * 1.125 / (2 * 4)^2 = 4.5 / 64
-    found = survey.mean([Stratum(4, [1.0, 0.0], [3.0, 1.0])])
+    found = estimator.mean([Stratum(4, [1.0, 0.0], [3.0, 1.0])])
     assert found.value == pytest.approx(0.75, rel=1e-15)
     assert found.standard_error == pytest.approx(math.sqrt(4.5 / 64), rel=1e-15)
 
 
 def test_queries_without_a_value_are_no_zeros() -> None:
-    found = survey.mean([Stratum(3, [1.0, None, 0.5])])
+    found = estimator.mean([Stratum(3, [1.0, None, 0.5])])
     assert found.value == pytest.approx(0.75, rel=1e-15)
     assert (found.counted, found.drawn) == (2, 3)
-    nothing = survey.mean([Stratum(3, [None, None])])
+    nothing = estimator.mean([Stratum(3, [None, None])])
     assert nothing.value is None
     assert nothing.low is None
 
 
 def test_equal_values_and_whole_strata_have_no_error() -> None:
-    assert survey.mean([Stratum(9, [1.0, 1.0])]).standard_error == 0
-    whole = survey.mean([Stratum(1, [0.25]), Stratum(3, [0.0, 0.5, 1.0])])
+    assert estimator.mean([Stratum(9, [1.0, 1.0])]).standard_error == 0
+    whole = estimator.mean([Stratum(1, [0.25]), Stratum(3, [0.0, 0.5, 1.0])])
     assert (whole.value, whole.low, whole.high) == (0.4375, 0.4375, 0.4375)
 
 
 def test_a_lonely_query_is_refused() -> None:
     with pytest.raises(sm.InputError, match="de, head: 1 of 40 queries are graded"):
-        survey.mean([Stratum(40, [1.0], None, "de, head")])
+        estimator.mean([Stratum(40, [1.0], None, "de, head")])
 
 
 def test_quantiles_of_t_are_scipy_s() -> None:
@@ -397,7 +398,7 @@ def _unbiased(estimates: Sequence[Estimate], truth: float) -> None:
 def test_unbiased_over_500_seeds() -> None:
     """The mean of 500 estimates is the truth, within two of its standard errors."""
     seeded = list(_seeded(500))
-    _unbiased([survey.mean(strata) for _, strata, _ in seeded], seeded[0][2])
+    _unbiased([estimator.mean(strata) for _, strata, _ in seeded], seeded[0][2])
 
 
 @pytest.mark.long
@@ -413,8 +414,8 @@ def test_unbiased_over_500_seeds_drawn_by_the_sql() -> None:
             for *stratum, query in sample.of((*sample.strata_names, "stratum_size", "query_id")):
                 grouped.setdefault(tuple(stratum), []).append(query)
             strata = [Stratum(s[-1], [value[q] for q in ids]) for s, ids in grouped.items()]
-            estimates.append(survey.mean(strata))
-            assert estimates[-1].value == pytest.approx(survey.mean(expected).value, rel=1e-12)
+            estimates.append(estimator.mean(strata))
+            assert estimates[-1].value == pytest.approx(estimator.mean(expected).value, rel=1e-12)
             truth = mean
     _unbiased(estimates, truth)
 
@@ -441,7 +442,7 @@ def test_intervals_cover_93_to_97_percent(drawn: tuple[int, int]) -> None:
     members = {s: [i for i, one in enumerate(strata) if one == s] for s in names}
     for _ in range(2000):
         picked = [i for s in names for i in chance.sample(members[s], sizes[s])]
-        found = survey.mean(_strata(rows, strata, picked, weighted=weighted))
+        found = estimator.mean(_strata(rows, strata, picked, weighted=weighted))
         hits += found.low <= truth <= found.high
         estimates.append(found.value)
     bias, error = fmean(estimates) - truth, stdev(estimates) / 2000**0.5

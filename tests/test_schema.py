@@ -15,16 +15,16 @@ from conftest import peer
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics import starter
-from sqlmetrics.catalog import listed
-from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.explaining.explain import explain
-from sqlmetrics.measure import parse
-from sqlmetrics.presets import PRESETS
-from sqlmetrics.schema import METRIC, schema, schema_text
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.metric import listed
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.cli import starter
+from sqlmetrics.proof.explain.explain import explain
+from sqlmetrics.spec.schema import METRIC, schema, schema_text
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE = ROOT / "sqlmetrics" / "spec.schema.json"
+FILE = ROOT / "sqlmetrics" / "spec" / "spec.schema.json"
 PAGE = ROOT / "docs" / "spec.md"
 UPDATE = os.environ.get("UPDATE_GOLDEN") == "1"
 

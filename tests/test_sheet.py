@@ -16,10 +16,10 @@ import pytest
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
+from sqlmetrics.annotation import csv_file, graded_sheet, sheet
+from sqlmetrics.annotation.draw import draw
+from sqlmetrics.annotation.import_grades import Added, add
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.labelling import csvfile, graded, sheet
-from sqlmetrics.labelling.adding import Added, add
-from sqlmetrics.sampling.draw import draw
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = {"query": "query_id", "item": "item_id", "grade": "grade"}
@@ -245,7 +245,7 @@ def test_hostile_ids_come_back_exactly(hostile: Path, labels: str) -> None:
     )
     # what the evaluation reads is what was graded: only what was left empty is asked again
     sqlmetrics("sheet", spec, "-k", "50", "--out", "again.csv", folder=hostile)
-    again = csvfile.read(hostile / "again.csv")
+    again = csv_file.read(hostile / "again.csv")
     asked = {row[:2] for row in again.rows}
     assert asked == {key for key, text in given.items() if not text}
     names = ("query_id", "item_id", "grade")
@@ -261,7 +261,7 @@ def test_hostile_ids_come_back_exactly(hostile: Path, labels: str) -> None:
 
 def test_a_sheet_as_excel_saves_it(tmp_path: Path) -> None:
     (tmp_path / "sheet.csv").write_bytes("\ufeffquery_id;item_id;grade\r\nq;ä;2\r\n;;\r\n".encode())
-    found = graded.read(tmp_path / "sheet.csv")
+    found = graded_sheet.read(tmp_path / "sheet.csv")
     assert (found.grades, found.n_ungraded) == ({("q", "ä"): 2.0}, 0)
 
 
@@ -293,19 +293,19 @@ def test_a_wrong_sheet_is_refused(tmp_path: Path, text: str, said: str) -> None:
 def test_not_utf8_and_not_there(tmp_path: Path) -> None:
     (tmp_path / "sheet.csv").write_bytes("query_id,item_id,grade\nä,b,1\n".encode("cp1252"))
     with pytest.raises(sm.InputError, match=r"is not UTF-8 .byte 23.; save it as 'CSV UTF-8'"):
-        graded.read(tmp_path / "sheet.csv")
+        graded_sheet.read(tmp_path / "sheet.csv")
     with pytest.raises(sm.InputError, match=r"cannot read .*No such file"):
-        graded.read(tmp_path / "nowhere.csv")
+        graded_sheet.read(tmp_path / "nowhere.csv")
 
 
 def test_ids_that_a_spreadsheet_changed_are_found(tmp_path: Path) -> None:
     path = tmp_path / "sheet.csv"
-    key = csvfile.fingerprint("q", "007")
+    key = csv_file.fingerprint("q", "007")
     path.write_text(f"query_id,item_id,grade,row_key\nq,007,1,{key}\n")
-    assert graded.read(path).grades == {("q", "007"): 1.0}
+    assert graded_sheet.read(path).grades == {("q", "007"): 1.0}
     path.write_text(f"query_id,item_id,grade,row_key\nq,7,1,{key}\n")
     with pytest.raises(sm.InputError, match="ids were changed since the export: 1 of 1 rows"):
-        graded.read(path)
+        graded_sheet.read(path)
 
 
 # adding

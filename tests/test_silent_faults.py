@@ -17,10 +17,10 @@ from marked import by_turns, long
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
+from sqlmetrics.annotation import estimate
+from sqlmetrics.annotation.draw import draw
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.sampling import checkup
-from sqlmetrics.sampling.draw import draw
-from sqlmetrics.spec import Spec
+from sqlmetrics.spec.spec import Spec
 
 OTHERS = [
     "sqlite",
@@ -218,7 +218,7 @@ def sampled(*metrics: str, **options: Any) -> Any:
     rankings = {"data": pa.table(lists), "columns": {"score": "score"}}
     spec = Spec(rankings=rankings, labels={"data": pa.table(graded)}, metrics=metrics)
     with DuckDB() as engine:
-        return checkup.estimate(spec, engine, draw(spec, engine, 2), **options)
+        return estimate.estimate(spec, engine, draw(spec, engine, 2), **options)
 
 
 def test_what_needs_labels_of_items_not_shown_is_not_estimated() -> None:

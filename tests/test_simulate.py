@@ -16,9 +16,9 @@ from marked import by_turns
 import sqlmetrics as sm
 from sqlmetrics.cli.simulate import MODELS as OFFERED
 from sqlmetrics.cli.simulate import SHARES as OFFERED_SHARES
-from sqlmetrics.simulate import REASONS, Simulated, simulate
-from sqlmetrics.simulating.model import MODELS
-from sqlmetrics.simulating.world import SHARES
+from sqlmetrics.clicks.simulation.model import MODELS
+from sqlmetrics.clicks.simulation.settings import SHARES
+from sqlmetrics.clicks.simulation.simulate import REASONS, Simulated, simulate
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import sqlmetrics as sm
-from sqlmetrics.conventions import OPTIONS
-from sqlmetrics.dialect import DIALECTS
-from sqlmetrics.measure import Measure
-from sqlmetrics.presets import PRESETS
-from sqlmetrics.result import Result
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.sql.dialect import DIALECTS
 
 SMALL: dict[str, Any] = {
     "rankings": {"relation": "rankings"},
@@ -476,9 +476,9 @@ def test_compiled_sql_gives_the_numbers_of_evaluate(case: str) -> None:
 
 def evaluated(one: sm.Spec, connection: duckdb.DuckDBPyConnection) -> Result:
     """What `evaluate` gives for the question of a spec."""
-    from sqlmetrics.api import run
     from sqlmetrics.engines.duckdb import DuckDB
-    from sqlmetrics.inputs.opened import opened
+    from sqlmetrics.evaluation.inputs.open import opened
+    from sqlmetrics.evaluation.run import run
 
     with DuckDB(connection) as engine:
         return run(one, opened(one, engine), engine)

@@ -19,9 +19,9 @@ from test_job_days import FIRST, MORE, days, engine, job, log, numbers_of
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.translated import database
+from sqlmetrics.engines.database import database
+from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.run import write
-from sqlmetrics.thresholds.verdict import Verdict, verdicts
 
 __all__ = ["engine"]  # the fixture
 LAST = FIRST + timedelta(5)

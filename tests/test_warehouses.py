@@ -18,11 +18,11 @@ from memory import evaluate
 from slices import kept
 
 import sqlmetrics as sm
-from sqlmetrics.api import run
-from sqlmetrics.doctor.doctor import examine
-from sqlmetrics.engines.translated import Translated, database
+from sqlmetrics.engines.database import Translated, database
 from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
-from sqlmetrics.inputs.opened import opened
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.proof.doctor.examine import examine
 
 ENGINES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in STARTED]
 LOADED = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")

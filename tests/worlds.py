@@ -21,14 +21,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
-from sqlmetrics.catalog import Metric, catalog
-from sqlmetrics.conventions import OPTIONS
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import Metric, catalog
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.inputs.opened import opened
-from sqlmetrics.measure import Measure
-from sqlmetrics.plan import plan
-from sqlmetrics.reference import Evaluation
-from sqlmetrics.verify import evaluated_by_reference
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.proof.reference import Evaluation
+from sqlmetrics.proof.verify import evaluated_by_reference
 
 EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "20"))
 

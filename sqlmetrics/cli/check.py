@@ -37,9 +37,9 @@ def check(
     \b
     sqlmetrics check search.yml --db shop.duckdb --junit checks.xml
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.spec import Spec
-    from sqlmetrics.thresholds import report
-    from sqlmetrics.thresholds.verdict import verdicts
+    from sqlmetrics.jobs.checks import report
+    from sqlmetrics.jobs.checks.verdict import verdicts
+    from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     found = verdicts(the_spec, location.reading(needed=True), _day(day))

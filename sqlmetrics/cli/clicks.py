@@ -11,18 +11,11 @@ import click
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import (
-    FORMATS,
-    emit,
-    emit_result,
-    format_of,
-    output_options,
-    write,
-)
+from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options, write
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.spec.spec import Spec
 
 USUAL = (
     "ndcg@10",
@@ -113,7 +106,7 @@ def _asked(
     spec: str | None, ubi: tuple[str, str] | None, metrics: tuple[str, ...], by: tuple[str, ...]
 ) -> Spec:
     """The spec that is meant."""
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.spec.spec import Spec
 
     if (spec is None) == (ubi is None):
         raise SpecError("give a spec, or the two files of --ubi")
@@ -133,7 +126,7 @@ def _asked(
 
 def _evaluated(asked: Spec, engine: Any, per_query: bool) -> Any:
     """The whole report, or what its per-query table is taken from."""
-    from sqlmetrics.clicks.run import evaluate_clicks
+    from sqlmetrics.clicks.evaluate import evaluate_clicks
 
     with progress_bar("steps of the log") as told:
         result = evaluate_clicks(asked, engine, per_query=per_query, progress=told)
@@ -146,11 +139,11 @@ def _evaluated(asked: Spec, engine: Any, per_query: bool) -> Any:
 
 def _shown(asked: Spec, engine: Any, show: str) -> Any:
     """One of SHOWN."""
-    from sqlmetrics.clicks.beside import beside
-    from sqlmetrics.clicks.depth import depth
-    from sqlmetrics.clicks.run import cleaned, evaluate_clicks
-    from sqlmetrics.clicks.soundness import soundness
-    from sqlmetrics.engines.translated import database
+    from sqlmetrics.clicks.analysis.depth import depth
+    from sqlmetrics.clicks.analysis.experiment import soundness
+    from sqlmetrics.clicks.analysis.offline_online import beside
+    from sqlmetrics.clicks.evaluate import cleaned, evaluate_clicks
+    from sqlmetrics.engines.database import database
 
     if asked.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
@@ -175,13 +168,13 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
 
 
 def _csv(rows: Any) -> str:
-    from sqlmetrics import report
+    from sqlmetrics.evaluation.report import text
 
-    return report.csv(rows).rstrip("\n")
+    return text.csv(rows).rstrip("\n")
 
 
 def _markdown(rows: Any) -> str:
-    from sqlmetrics import report
+    from sqlmetrics.evaluation.report import text
 
     cells = [["" if one is None else str(one) for one in row.values()] for row in rows.to_pylist()]
-    return report.piped(rows.column_names, cells, len(rows.column_names))
+    return text.piped(rows.column_names, cells, len(rows.column_names))

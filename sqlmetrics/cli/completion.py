@@ -27,7 +27,7 @@ def _items(names: Iterable[str], begun: str) -> list[CompletionItem]:
 
 def metrics(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Metrics, those with a cutoff at 10 as the commonest."""
-    from sqlmetrics.catalog import listed
+    from sqlmetrics.catalog.metric import listed
 
     ends = {"required": ("@10",), "optional": ("@10", ""), "none": ("",)}
     names = [metric.name + end for metric in listed() for end in ends[metric.cutoff]]
@@ -38,14 +38,14 @@ def click_metrics(
     context: click.Context, option: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     """Metrics of lists, and those of a click log itself."""
-    from sqlmetrics.clicks.online import ONLINE
+    from sqlmetrics.catalog.online import ONLINE
 
     return [*_items(ONLINE, begun), *metrics(context, option, begun)]
 
 
 def presets(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Presets, with what they reproduce."""
-    from sqlmetrics.presets import PRESETS
+    from sqlmetrics.catalog.presets import PRESETS
 
     return [
         CompletionItem(one.value, help=PRESETS[one.value].note) for one in _items(PRESETS, begun)
@@ -54,7 +54,7 @@ def presets(_: click.Context, __: click.Parameter, begun: str) -> list[Completio
 
 def conventions(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """OPTION=VALUE, the values once the option is there."""
-    from sqlmetrics.conventions import OPTIONS
+    from sqlmetrics.catalog.conventions import OPTIONS
 
     name, equal, _value = begun.partition("=")
     if not equal or name not in OPTIONS:
@@ -64,13 +64,13 @@ def conventions(_: click.Context, __: click.Parameter, begun: str) -> list[Compl
 
 def dialects(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Dialects."""
-    from sqlmetrics.dialect import DIALECTS
+    from sqlmetrics.sql.dialect import DIALECTS
 
     return _items(DIALECTS, begun)
 
 
 def explained(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
     """What can be explained: metrics and options."""
-    from sqlmetrics.conventions import OPTIONS
+    from sqlmetrics.catalog.conventions import OPTIONS
 
     return [*metrics(context, option, begun), *_items(OPTIONS, begun)]

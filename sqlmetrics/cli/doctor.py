@@ -30,8 +30,8 @@ def doctor(location: Location, words: tuple[str, ...], *, list_cases: bool) -> N
     \b
     sqlmetrics doctor --connection postgresql://ann@db/sales --case "preset trec_eval"
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.doctor.cases import chosen, names
-    from sqlmetrics.doctor.doctor import examine
+    from sqlmetrics.proof.doctor.cases import chosen, names
+    from sqlmetrics.proof.doctor.examine import examine
 
     if list_cases:
         click.echo("\n".join(chosen(words) if words else names()))

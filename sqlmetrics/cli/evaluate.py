@@ -134,7 +134,7 @@ def evaluate(
     sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10 -m recall@100 -m mrr
     sqlmetrics evaluate run.txt qrels.txt -m map -m ndcg_cut_10 --preset trec_eval
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.api import evaluate as run
+    from sqlmetrics.evaluation.evaluate import evaluate as run
 
     form = format_of(output, out, FORMATS)
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
@@ -155,7 +155,7 @@ def evaluate(
             **given,
         )
         if tie_audit:
-            from sqlmetrics.auditing import ties
+            from sqlmetrics.proof import ties
 
             audit = ties.tie_audit(result.spec, engine)
             emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)

@@ -24,7 +24,7 @@ def install(file: str | None, *, location: Location, printed: bool) -> None:
     sqlmetrics install metrics.duckdb
     duckdb metrics.duckdb "from ndcg('rankings', 'labels', 10)"
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics import macros
+    from sqlmetrics.jobs import macros
 
     if printed:
         click.echo(macros.text(), nl=False)

@@ -15,8 +15,8 @@ from sqlmetrics.cli.common import error_options
 @error_options
 def list_names(what: str) -> None:
     """List the metrics, those of click logs (online), presets, options or dialects there are."""
-    from sqlmetrics import listing
-    from sqlmetrics.grid import aligned
+    from sqlmetrics.cli import listing
+    from sqlmetrics.evaluation.report.table import aligned
 
     click.echo(aligned(*getattr(listing, what)()))
 
@@ -38,7 +38,7 @@ def explain(name: str, preset: str | None) -> None:
     sqlmetrics explain "recall(rel=2)@50" --preset trec_eval
     sqlmetrics explain ties
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.explaining.explain import explain as explained
+    from sqlmetrics.proof.explain.explain import explain as explained
 
     click.echo(explained(name, preset))
 
@@ -51,7 +51,7 @@ def explain(name: str, preset: str | None) -> None:
 @error_options
 def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
     """Write an example spec to FILE, with every key explained."""
-    from sqlmetrics import starter
+    from sqlmetrics.cli import starter
 
     if schema:
         click.echo(starter.schema(), nl=False)
@@ -65,6 +65,6 @@ def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
 @error_options
 def demo(out: str, *, overwrite: bool) -> None:
     """Make a search log, evaluate two rankers on it, and show what to try next."""
-    from sqlmetrics.demo import show
+    from sqlmetrics.cli.demo import show
 
     show(Path(out), click.echo, overwrite=overwrite)

@@ -12,11 +12,11 @@ import click
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
+    from sqlmetrics.engines.database import Database
     from sqlmetrics.engines.duckdb import DuckDB
-    from sqlmetrics.engines.place import Place
     from sqlmetrics.engines.profiles import Profiles
-    from sqlmetrics.engines.translated import Database
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.engines.url import Place
+    from sqlmetrics.spec.spec import Spec
 
 SAY_WHERE = "say where: --db FILE, --connection URL, or --target of a profiles.yml"
 
@@ -70,7 +70,7 @@ class Location:
         Raises:
             SpecError: If it is needed and nothing says where, or its file is not there.
         """
-        from sqlmetrics.engines.translated import database
+        from sqlmetrics.engines.database import database
 
         place = self._place(needed or _reads_tables(spec))
         return database(place and _read_only(place))
@@ -85,8 +85,8 @@ class Location:
         return self._duckdb(verb, place and _read_only(place))
 
     def _duckdb(self, verb: str, place: Place | None, *, create: bool = False) -> DuckDB:
+        from sqlmetrics.engines.database import database
         from sqlmetrics.engines.duckdb import DuckDB
-        from sqlmetrics.engines.translated import database
 
         if place and place.scheme != "duckdb":
             raise SpecError(f"{verb} works in DuckDB alone, given {place}")
@@ -98,7 +98,7 @@ class Location:
 
     def using(self) -> Database:
         """The database in which something is made for a while, or a new DuckDB in memory."""
-        from sqlmetrics.engines.translated import database
+        from sqlmetrics.engines.database import database
 
         return database(self._place(needed=False))
 
@@ -112,8 +112,8 @@ class Location:
         Raises:
             SpecError: If nothing says where, or what is written would be lost.
         """
-        from sqlmetrics.engines.place import NEW_FILE, NEW_SCHEMA, Place
-        from sqlmetrics.engines.translated import database
+        from sqlmetrics.engines.database import database
+        from sqlmetrics.engines.url import NEW_FILE, NEW_SCHEMA, Place
 
         place = cast(Place, self._place(needed=True))
         if place.in_memory and not passing:
@@ -137,7 +137,7 @@ class Location:
         Raises:
             SpecError: If an output is not known.
         """
-        from sqlmetrics.engines.opening import dialect_of, scheme_of
+        from sqlmetrics.engines.registry import dialect_of, scheme_of
 
         if self.db:
             return "duckdb"
@@ -154,9 +154,9 @@ class Location:
 
     def _place(self, needed: bool) -> Place | None:
         """The place; None if nothing says where and none is needed."""
-        from sqlmetrics.engines.opening import place_of
-        from sqlmetrics.engines.place import Place
         from sqlmetrics.engines.profiles import FILE, LOOKED
+        from sqlmetrics.engines.registry import place_of
+        from sqlmetrics.engines.url import Place
 
         if self.db:
             return Place("duckdb", path=self.db)
@@ -215,7 +215,7 @@ _OPTIONS = (
 
 
 def _reads_tables(spec: Spec | None) -> bool:
-    from sqlmetrics.inputs.sources import tables_read
+    from sqlmetrics.evaluation.inputs.sources import tables_read
 
     return spec is not None and any(tables_read(spec))
 

@@ -13,7 +13,7 @@ from sqlmetrics.errors import SpecError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlmetrics.result import Result
+    from sqlmetrics.evaluation.report.result import Result
 
 FORMATS = ("table", "json", "csv", "markdown", "parquet")
 
@@ -101,7 +101,7 @@ def emit(
         output: The format, as `format_of` says it.
         out: A file, None for stdout.
     """
-    from sqlmetrics import report
+    from sqlmetrics.evaluation.report import text as report
 
     if output == "parquet":
         import pyarrow.parquet as pq
@@ -118,7 +118,7 @@ def emit(
 
 def emit_result(result: Result, per_query: bool, output: str, out: str | None) -> None:
     """Write a result: its summary, or its per-query table."""
-    from sqlmetrics import report
+    from sqlmetrics.evaluation.report import text as report
 
     for note in result.notes if output not in ("table", "markdown") else ():
         click.echo(f"note: {note}", err=True)

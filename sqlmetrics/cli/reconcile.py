@@ -85,7 +85,7 @@ def reconcile(
     """  # noqa: D301  # click wants the \b itself
     import json
 
-    from sqlmetrics.reconciling.reconcile import reconcile as run
+    from sqlmetrics.proof.reconcile.reconcile import reconcile as run
 
     given: dict[str, Any] = {key: one for key, one in named.items() if one is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}

@@ -12,11 +12,11 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
-    from sqlmetrics.days import Days
-    from sqlmetrics.engines.translated import Database
+    from sqlmetrics.engines.database import Database
     from sqlmetrics.jobs.destination import Destination
     from sqlmetrics.jobs.run import Written
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.spec.days import Days
+    from sqlmetrics.spec.spec import Spec
 
 
 @click.command()
@@ -70,7 +70,7 @@ def run(
     from sqlmetrics.jobs.publish import publish as published
     from sqlmetrics.jobs.run import write
     from sqlmetrics.jobs.tables import targets
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     targets(the_spec)
@@ -123,7 +123,7 @@ def _destination(place: str | None, version: str | None) -> Destination | None:
 def _days(start: str | None, end: str | None) -> Days | None:
     from pydantic import ValidationError
 
-    from sqlmetrics.days import Days
+    from sqlmetrics.spec.days import Days
 
     if not (start or end):
         return None
@@ -143,7 +143,7 @@ def _parts(
     spec: Spec, engine: Database, days: Days | None, *, backfill: bool, lookback: int
 ) -> Sequence[Days | None]:
     """The ranges of days, each of which is replaced for itself."""
-    from sqlmetrics.jobs.missing import open_days
+    from sqlmetrics.jobs.missing_days import open_days
 
     if not (backfill or lookback):
         return [days]
@@ -155,10 +155,10 @@ def _parts(
 
 def _print(spec: Spec, days: Days | None, dialect: str) -> None:
     """The statements of the run that was not made."""
-    from sqlmetrics.dialect import dialect as named
-    from sqlmetrics.jobs.asked import days_of
-    from sqlmetrics.jobs.text import job_text
-    from sqlmetrics.translation import Translation
+    from sqlmetrics.jobs.days import days_of
+    from sqlmetrics.jobs.job import job_text
+    from sqlmetrics.sql.dialect import dialect as named
+    from sqlmetrics.sql.translation import Translation
 
     at = Translation(named(dialect))
     now = at.expression(at.dialect.times.now, "0")

@@ -11,9 +11,9 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 
 if TYPE_CHECKING:
-    from sqlmetrics.engines.translated import Database
-    from sqlmetrics.sampling.checkup import Checkup
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.annotation.estimate import Checkup
+    from sqlmetrics.engines.database import Database
+    from sqlmetrics.spec.spec import Spec
 
 SHARES = ("queries", "traffic")
 UNGRADED = ("error", "drop")
@@ -51,8 +51,8 @@ def sample(
     \b
     sqlmetrics sample search.yml --size 300 --by country --traffic --out sample.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.sampling.draw import draw
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.annotation.draw import draw
+    from sqlmetrics.spec.spec import Spec
 
     format_of(None, out, ("csv",))
     asked = Spec.read(spec)
@@ -105,9 +105,9 @@ def estimate(
     \b
     sqlmetrics estimate search.yml sample.csv --labels checkup.csv -m dcg@10
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.sampling import checkup
-    from sqlmetrics.sampling.sample import Sample
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.annotation import estimate as checkup
+    from sqlmetrics.annotation.sample import Sample
+    from sqlmetrics.spec.spec import Spec
 
     form = format_of(output, out, FORMATS)
     asked, drawn = Spec.read(spec), Sample.read(sample)
@@ -132,9 +132,9 @@ def _with_labels(spec: Spec, labels: str | None, engine: Database) -> Spec:
     """The spec with other labels: its names for their columns, else those of sheet-import."""
     if labels is None:
         return spec
-    from sqlmetrics.inputs.sources import relation_of, source_of
-    from sqlmetrics.source import LabelColumns, Labels
-    from sqlmetrics.sql import source_text
+    from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
+    from sqlmetrics.spec.source import LabelColumns, Labels
+    from sqlmetrics.sql.relation import source_text
 
     place = Labels(**source_of(labels, "labels", engine.find))
     there = {name.casefold() for name in engine.columns(source_text(relation_of(place, "labels")))}
@@ -148,16 +148,16 @@ def _with_labels(spec: Spec, labels: str | None, engine: Database) -> Spec:
 
 
 def _text(found: Checkup, output: str) -> str:
-    from sqlmetrics import report
+    from sqlmetrics.evaluation.report import text
 
     if output in ("json", "jsonl"):
-        as_json = report.json_lines if output == "json" else report.jsonl
+        as_json = text.json_lines if output == "json" else text.jsonl
         return as_json(found.table)
-    return report.csv(found.table).rstrip("\n") if output == "csv" else _table(found)
+    return text.csv(found.table).rstrip("\n") if output == "csv" else _table(found)
 
 
 def _table(found: Checkup) -> str:
-    from sqlmetrics.grid import aligned, printable
+    from sqlmetrics.evaluation.report.table import aligned, printable
 
     names = ["system", "segment", "metric", "mean over", "value", "interval", "graded", "of"]
     rows = []

@@ -11,7 +11,7 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, write
 
 if TYPE_CHECKING:
-    from sqlmetrics.labelling.sheet import Sheet
+    from sqlmetrics.annotation.sheet import Sheet
 
 CONFLICTS = ("error", "keep")
 
@@ -56,10 +56,10 @@ def sheet(
     sqlmetrics sheet search.yml -k 10 --limit 500 --out sheet.csv
     sqlmetrics sheet search.yml -k 10 --sample sample.csv --out sheet.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.labelling import sheet as sheets
-    from sqlmetrics.labelling.csvfile import MARK
-    from sqlmetrics.sampling.sample import Sample
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.annotation import sheet as sheets
+    from sqlmetrics.annotation.csv_file import MARK
+    from sqlmetrics.annotation.sample import Sample
+    from sqlmetrics.spec.spec import Spec
 
     format_of(None, out, ("csv",))
     asked = Spec.read(spec)
@@ -94,7 +94,7 @@ def sheet_import(
     \b
     sqlmetrics sheet-import sheet.csv --labels labels.parquet
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.labelling.adding import add
+    from sqlmetrics.annotation.import_grades import add
 
     named = columns | ({"date": date} if date else {})
     done = add(sheet, labels, named, conflicts=conflicts, new=new)

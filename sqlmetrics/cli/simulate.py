@@ -61,6 +61,6 @@ def simulate(folder: str, **settings: Any) -> None:
     \b
     sqlmetrics simulate clicks --requests 1000000 --model cascade
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.simulate import simulate as simulated
+    from sqlmetrics.clicks.simulation.simulate import simulate as simulated
 
     click.echo(simulated(folder, **settings))

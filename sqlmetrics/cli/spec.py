@@ -49,7 +49,7 @@ def compile_spec(
     would take, why, and what was measured.
     """
     from sqlmetrics.api import FASTEST, compile
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     dialect = dialect or location.dialect() or "duckdb"
@@ -70,11 +70,11 @@ def compile_spec(
 @error_options
 def validate(spec: str, location: Location) -> None:
     """Tell whether SPEC fits its tables: relations, columns, types. Nothing is computed."""
-    from sqlmetrics.checks import validate as check_spec
-    from sqlmetrics.clicks.run import ready
-    from sqlmetrics.inputs.opened import opened
-    from sqlmetrics.plan import plan
-    from sqlmetrics.spec import Spec
+    from sqlmetrics.clicks.evaluate import ready
+    from sqlmetrics.evaluation.checks.checks import validate as check_spec
+    from sqlmetrics.evaluation.inputs.open import opened
+    from sqlmetrics.plan.plan import plan
+    from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     with (
@@ -102,11 +102,11 @@ def verify(
     All queries up to 10,000, else a sample of 10,000 that is always the same. The exit
     code is 1 if any number differs by more than the tolerance.
     """
-    from sqlmetrics.clicks.run import ready
-    from sqlmetrics.grid import aligned
-    from sqlmetrics.spec import Spec
-    from sqlmetrics.verify import sampled
-    from sqlmetrics.verify import verify as compare
+    from sqlmetrics.clicks.evaluate import ready
+    from sqlmetrics.evaluation.report.table import aligned
+    from sqlmetrics.proof.verify import sampled
+    from sqlmetrics.proof.verify import verify as compare
+    from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     with location.reading(the_spec) as engine, ready(the_spec, engine):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlmetrics.clicks.actions import found, told
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps
 from sqlmetrics.clicks.labels import standing
-from sqlmetrics.clicks.report import IMPRESSIONS, steps
-from sqlmetrics.clicks.tables import ClickTables
-from sqlmetrics.engines.translated import Database
-from sqlmetrics.problem import Problem
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.checks.problem import Problem
 
 Counts = Mapping[tuple[str, str | None], int]
 """`impressions` or an action, why it was left out or None -> rows."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from sqlmetrics.clicks.tables import ClickTables
-from sqlmetrics.engines.translated import Database
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.grid import printable
-from sqlmetrics.problem import Problem
+from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.evaluation.report.table import printable
 
 SHOWN = 8
 """As many actions are told."""

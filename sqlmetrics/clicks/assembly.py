@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlmetrics.clicks import flags, ubi
-from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.names import NUMBER, Names
-from sqlmetrics.clicks.source import CLICK, Events, Impressions, Log
-from sqlmetrics.clicks.tables import NUMBERED, ClickTables
+from sqlmetrics.clicks.cleaning import NUMBERED, ClickTables
+from sqlmetrics.clicks.columns import NUMBER, Names
 from sqlmetrics.clicks.times import TEXTS, reading
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.errors import SpecError
-from sqlmetrics.inputs.relation import Relation
-from sqlmetrics.source import Model
-from sqlmetrics.template import identifier, parts
-from sqlmetrics.translation import Translation
+from sqlmetrics.spec.click_columns import CLICK, Events, Impressions, Log
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.source import Model
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.template import identifier, parts
+from sqlmetrics.sql.translation import Translation
 
 
 def tables_of(

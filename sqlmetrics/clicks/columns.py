@@ -1,77 +1,161 @@
-"""Whether the tables of a click log have the columns that are wanted of them."""
+"""What the columns of a log are called, and how they are read, whichever form it has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.source import Log
-from sqlmetrics.clicks.ubi import COLUMNS
-from sqlmetrics.engines.translated import Database
-from sqlmetrics.errors import InputError, unknown
-from sqlmetrics.inputs.absent import absent
-from sqlmetrics.inputs.condition import wrong_condition
-from sqlmetrics.inputs.relation import Relation
-from sqlmetrics.problem import Problem
-from sqlmetrics.source import Source
-from sqlmetrics.sql import source_text
+from sqlmetrics.clicks.times import LOGGED, MICROS, day
+from sqlmetrics.spec.click_columns import FirstPosition
+from sqlmetrics.sql.stage import Column
+from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.translation import Translation
+
+NUMBER = "sqlmetrics_request"
+"""The request of a wide table that has none: the number of the row."""
+
+TEXTS = {
+    "query": "query_text",
+    "system": "system",
+    "user": "user_id",
+}
+"""Roles that are texts -> their columns."""
 
 
-def check(
-    clicks: Clicks, relations: Mapping[str, Relation], engine: Database
-) -> dict[str, dict[str, str]]:
-    """The types of the columns of each table, by their names in small letters.
+EVENT = ("request_id", "item_id", "user_id", "dwell", "happened_at", "action")
+"""The columns of an event."""
 
-    Args:
-        clicks: What was said of the log.
-        relations: Where each of its sources is.
-        engine: Their database.
 
-    Raises:
-        InputError: If a table cannot be read, or lacks a column.
+@dataclass(frozen=True)
+class Names:
+    """Role -> SQL of its column, for impressions, events and requests.
+
+    Attributes:
+        impressions: Of the impressions.
+        events: Of the events: `action` and what else is known; in a wide table without action.
+        done: Of a wide table: action -> what a row meets on which it was done.
+        requests: Of the requests.
+        segments: Columns of impressions (and requests) that are segments, as SQL.
+        first_position: The position of the first item, or `each`.
+        where: Table -> what its rows meet, of `impressions`, `events` and `requests`.
+        has_texts: Whether positions are texts.
+        read: Of which of these three the times are texts or numbers; they are read already.
+        at: The dialect of the database.
     """
-    kinds: dict[str, dict[str, str]] = {}
-    problems: list[Problem] = []
-    for table, source in clicks.sources.items():
-        there = _columns(table, source, relations[table], engine)
-        kinds[table] = folded = {name.casefold(): kind for name, kind in there.items()}
-        for role, name in _wanted(clicks, table, source):
-            if name.casefold() not in folded:
-                what = f"{unknown('column', name, there)} (wanted as {role})"
-                problems.append(Problem(table, what, 1))
-    problems += _conditions(clicks, relations, engine)
-    if problems:
-        raise InputError(problems)
-    return kinds
 
+    impressions: Mapping[str, str]
+    events: Mapping[str, str]
+    done: Mapping[str, str] = field(default_factory=dict)
+    requests: Mapping[str, str] = field(default_factory=dict)
+    segments: tuple[str, ...] = ()
+    first_position: FirstPosition = 1
+    where: Mapping[str, str] = field(default_factory=dict)
+    has_texts: bool = False
+    read: frozenset[str] = frozenset()
+    at: Translation = field(default_factory=Translation)
 
-def _conditions(
-    clicks: Clicks, relations: Mapping[str, Relation], engine: Database
-) -> Iterator[Problem]:
-    """The conditions that cannot be read."""
-    given = [(table, "where", source.where) for table, source in clicks.sources.items()]
-    shown = next(name for name in ("log", "impressions", "events") if name in relations)
-    for table, key, text in (*given, (shown, "cleaning.test", clicks.cleaning.test)):
-        if wrong := wrong_condition(text, relations[table], engine):
-            yield Problem(table, f"{key} {text!r}: {wrong}", 1)
+    @property
+    def position(self) -> str:
+        """The position as logged; it is a whole number, also where it is a text."""
+        position = self.impressions["position"]
+        number = f"cast({position} as double)" if self.has_texts else position
+        return f"cast({number} as bigint)"
 
+    @property
+    def has_times(self) -> bool:
+        """Whether it is known when items were shown and when something was done."""
+        return "time" in self.impressions and "time" in self.events
 
-def _columns(table: str, source: Source, relation: Relation, engine: Database) -> Mapping[str, str]:
-    try:
-        return engine.columns(source_text(relation))
-    except InputError as error:
-        what = absent(source, engine) or f"{relation.place!r} {error}"
-        raise InputError(f"{table}: {what}") from None
+    @property
+    def first_time(self) -> str:
+        """When the first row of a request was logged, in microseconds."""
+        return f"min({self.moment('requests')})"
 
+    def request(self, table: str) -> str:
+        """The request of a row of `impressions`, `events` or `requests`."""
+        return f"cast({self._roles(table)['request']} as varchar)"
 
-def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, str]]:
-    """Roles and the columns that have them."""
-    if clicks.format == "ubi":
-        yield from ((name, name) for name in COLUMNS[table])
-        return
-    columns = source.columns.model_dump(exclude={"clicked", "actions"})
-    segments = columns.pop("segments", ())
-    yield from ((role, name) for role, name in columns.items() if name is not None)
-    yield from ((f"segment {name}", name) for name in segments)
-    if isinstance(source, Log):
-        yield from source.columns.done.items()
+    def moment(self, table: str) -> str:
+        """When such a row was logged, in microseconds."""
+        given = self._roles(table)
+        if "time" not in given:
+            return "cast(null as bigint)"
+        if table in self.read:
+            return MICROS
+        return self.at.expression(self.at.dialect.times.micros, given["time"])
+
+    def time(self, table: str) -> str:
+        """The column of a table that says when something was logged."""
+        return self._roles(table)["time"]
+
+    def unread(self, table: str) -> list[Column]:
+        """Whether the time of such a row is there and cannot be read, where that can be."""
+        if table not in self.read:
+            return []
+        is_unread = f"case when {LOGGED} is not null and {MICROS} is null then 1 else 0 end"
+        return [Column(is_unread, "is_unread")]
+
+    @property
+    def logged(self) -> list[str]:
+        """The names of the columns of an impression beside its position."""
+        return [column.name for column in self.impression_columns()]
+
+    def impression_columns(self) -> Iterator[Column]:
+        """An impression's columns, under their own names, beside its position."""
+        yield Column(self.request("impressions"), "request_id")
+        yield Column(f"cast({self.impressions['item']} as varchar)", "item_id")
+        yield from self._texts(self.impressions)
+        yield Column(self.moment("impressions"), "shown_at")
+        yield Column(self._day("impressions"), "metric_date")
+        for name in self.segments:
+            yield Column(f"cast({name} as varchar)", name)
+
+    def request_columns(self) -> Iterator[Column]:
+        """A request's columns, of the first of its rows."""
+        yield Column(self.request("requests"), "request_id")
+        for column in self._texts(self.requests):
+            yield Column(f"min({column.sql})", column.name)
+        yield Column(f"min({self._day('requests')})", "day")
+        results = self.requests.get("results", "0")
+        yield Column(f"max(cast({results} as bigint))", "n_results")
+        for name in self.segments:
+            yield Column(f"min(cast({name} as varchar))", name)
+
+    def event_columns(self, actions: tuple[str, ...]) -> Mapping[str, tuple[list[Column], str]]:
+        """Action, or all of them -> the columns of its events, and what its rows meet."""
+        given = self.events
+        user = f"cast({given['user']} as varchar)" if "user" in given else "cast(null as varchar)"
+        dwell = f"cast({given['dwell']} as double)" if "dwell" in given else "cast(null as double)"
+        columns = [
+            Column(self.request("events"), "request_id"),
+            Column(f"cast({given['item']} as varchar)", "item_id"),
+            Column(user, "user_id"),
+            Column(dwell, "dwell"),
+            Column(self.moment("events"), "happened_at"),
+            *self.unread("events"),
+        ]
+        if not self.done:
+            known = ", ".join(map(literal, actions))
+            action = Column(f"cast({given['action']} as varchar)", "action")
+            return {"": ([*columns, action], f"{given['action']} in ({known})")}
+        return {
+            action: ([*columns, Column(literal(action), "action")], condition)
+            for action, condition in self.done.items()
+        }
+
+    def _texts(self, given: Mapping[str, str]) -> Iterator[Column]:
+        for role, name in TEXTS.items():
+            text = given.get(role, "null")
+            yield Column(f"cast({text} as varchar)", name)
+
+    def _roles(self, table: str) -> Mapping[str, str]:
+        roles: Mapping[str, str] = getattr(self, table)
+        return roles
+
+    def _day(self, table: str) -> str:
+        given = self._roles(table)
+        if "time" not in given:
+            return "cast(null as date)"
+        if table in self.read:
+            return day(self.at, MICROS, self.at.dialect.times.day)
+        return self.at.expression(self.at.dialect.times.day, given["time"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlmetrics.clicks.times import TEXTS
-from sqlmetrics.template import literal
+from sqlmetrics.sql.template import literal
 
 DONE = ("1", "1.0", "true", "True", "TRUE", "t", "yes", "Yes", "YES", "y")
 NOT_DONE = ("0", "0.0", "false", "False", "FALSE", "f", "no", "No", "NO", "n", "")

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlmetrics.clicks.log import ClickLabels
-from sqlmetrics.clicks.tables import JUDGED, ClickTables
-from sqlmetrics.days import Days
+from sqlmetrics.clicks.cleaning import JUDGED, ClickTables
 from sqlmetrics.errors import SpecError
-from sqlmetrics.sql import print_template, with_stages
-from sqlmetrics.stage import Column, Stage
-from sqlmetrics.template import double, literal, number
+from sqlmetrics.spec.click_log import ClickLabels
+from sqlmetrics.spec.days import Days
+from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
+from sqlmetrics.sql.template import double, literal, number
 
 POOLED = "sqlmetrics_pooled_labels"
 """The table of pooled labels that is kept while a log is evaluated."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics.clicks.online import Online
-from sqlmetrics.clicks.report import Step, text
-from sqlmetrics.result import Result
-from sqlmetrics.spec import Spec
+from sqlmetrics.catalog.online import Online
+from sqlmetrics.clicks.cleaning_report import Step, text
+from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.spec.spec import Spec
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import indent
 
-from sqlmetrics.clicks.source import TimeUnit
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.inputs.relation import Relation
-from sqlmetrics.sql import print_template
-from sqlmetrics.template import identifier
-from sqlmetrics.timestamps import READERS, Reader
-from sqlmetrics.translation import Translation
+from sqlmetrics.spec.click_columns import TimeUnit
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import identifier
+from sqlmetrics.sql.timestamps import READERS, Reader
+from sqlmetrics.sql.translation import Translation
 
 MICROS, LOGGED = "sqlmetrics_micros", "sqlmetrics_time"
 """The columns that a table gains: its times, and the texts from which they are read."""

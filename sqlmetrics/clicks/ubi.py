@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.names import Names
-from sqlmetrics.engines.translated import Database
+from sqlmetrics.clicks.columns import Names
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.inputs.relation import Relation
-from sqlmetrics.sql import print_template, source_text
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.sql.relation import Relation, source_text
+from sqlmetrics.sql.stage import print_template
 
 OBJECT = "(event_attributes ->> '$.object.object_id')"
 POSITION = "(event_attributes ->> '$.position.ordinal')"

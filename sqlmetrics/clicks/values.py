@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlmetrics.clicks import flags
-from sqlmetrics.clicks.log import Clicks
-from sqlmetrics.clicks.source import Log
-from sqlmetrics.clicks.tables import ClickTables
+from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.times import LOGGED, MICROS, TEXTS, WHOLE
 from sqlmetrics.clicks.ubi import POSITION, Kinds
-from sqlmetrics.engines.translated import Database
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.problem import Problem
-from sqlmetrics.rules import RowCheck
-from sqlmetrics.source import is_separated
-from sqlmetrics.template import identifier
+from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.evaluation.checks.rules import RowCheck
+from sqlmetrics.spec.click_columns import Log
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.source import is_separated
+from sqlmetrics.sql.template import identifier
 
 EXAMPLES = 3
 NO_NUMBER = "make it a number, or leave it NULL"

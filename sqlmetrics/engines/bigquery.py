@@ -12,9 +12,9 @@ from google.api_core.exceptions import GoogleAPIError
 from google.cloud import bigquery
 
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
-from sqlmetrics.engines.kind import decimal
-from sqlmetrics.engines.place import Place
 from sqlmetrics.engines.session import Session
+from sqlmetrics.engines.types import decimal
+from sqlmetrics.engines.url import Place
 
 _KINDS = {
     "BOOL": "BOOLEAN",

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
-from sqlmetrics.engines.kind import decimal
-from sqlmetrics.engines.place import Place
 from sqlmetrics.engines.session import Session
+from sqlmetrics.engines.types import decimal
+from sqlmetrics.engines.url import Place
 
 SETTINGS = {
     "join_use_nulls": "1",

@@ -12,7 +12,7 @@ from databricks.sql import exc
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import LOST
-from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.url import Place
 
 _KINDS = {
     "array": "VARCHAR[]",

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from sqlglot import exp
 
-from sqlmetrics.engines.kind import column, plain
 from sqlmetrics.engines.session import Session
-from sqlmetrics.template import finished
+from sqlmetrics.engines.types import column, plain
+from sqlmetrics.sql.template import finished
 
 
 class DbApi(Session):

@@ -15,12 +15,12 @@ import duckdb
 import pyarrow as pa
 
 from sqlmetrics.engines.failure import one_line
-from sqlmetrics.engines.kind import arrow_data, differ_in_case, plain, settled, unreadable
-from sqlmetrics.engines.place import Place, check_there, is_file, is_sqlite
 from sqlmetrics.engines.setup import Setup
+from sqlmetrics.engines.types import arrow_data, differ_in_case, plain, settled, unreadable
+from sqlmetrics.engines.url import Place, check_there, is_file, is_sqlite
 from sqlmetrics.errors import EngineError, InputError, SpecError
-from sqlmetrics.template import finished, literal, parts, relation
-from sqlmetrics.translation import Translation
+from sqlmetrics.sql.template import finished, literal, parts, relation
+from sqlmetrics.sql.translation import Translation
 
 _TABLES = "select table_name from duckdb_tables() union select view_name from duckdb_views()"
 

@@ -14,12 +14,12 @@ import pymysql
 from pymysql.constants import FIELD_TYPE, SERVER_STATUS
 from pymysql.cursors import Cursor
 
-from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
-from sqlmetrics.engines.kind import decimal, kind_of
-from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.types import decimal, kind_of
+from sqlmetrics.engines.url import Place
 from sqlmetrics.errors import EngineError
+from sqlmetrics.sql.dialect import dialect as named
 
 _KINDS = {
     FIELD_TYPE.DATE: "DATE",

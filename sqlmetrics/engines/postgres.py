@@ -14,8 +14,8 @@ from pyarrow import csv
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import LOST, first_line
-from sqlmetrics.engines.kind import decimal
-from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.types import decimal
+from sqlmetrics.engines.url import Place
 
 _KINDS = {
     "bool": "BOOLEAN",

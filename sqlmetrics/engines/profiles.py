@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from sqlmetrics.engines.place import FILES, SCHEMA, Place, is_file, place
+from sqlmetrics.engines.url import FILES, SCHEMA, Place, is_file, place
 from sqlmetrics.errors import SpecError, unknown
 
 FILE = "profiles.yml"

@@ -10,7 +10,7 @@ import redshift_connector
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import LOST, first_line
-from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.url import Place
 
 _KINDS = {  # by PostgreSQL's object ids
     16: "BOOLEAN",

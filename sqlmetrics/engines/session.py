@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from sqlmetrics.dialect import dialect as named
 from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
-from sqlmetrics.engines.kind import ARROW, kind_of, plain, settled, tabular
+from sqlmetrics.engines.types import ARROW, kind_of, plain, settled, tabular
 from sqlmetrics.errors import EngineError, InputError
-from sqlmetrics.template import finished, identifier, parts
+from sqlmetrics.sql.dialect import dialect as named
+from sqlmetrics.sql.template import finished, identifier, parts
 
 TRANSACTION = ("begin", "commit", "rollback")
 SAVEPOINT = (

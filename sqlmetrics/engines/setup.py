@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlmetrics.engines.place import NEW_SCHEMA, SCHEMA, Place, check_there
+from sqlmetrics.engines.url import NEW_SCHEMA, SCHEMA, Place, check_there
 from sqlmetrics.errors import EngineError, InputError, SpecError
-from sqlmetrics.template import literal
+from sqlmetrics.sql.template import literal
 
 
 class Session(Protocol):

@@ -11,9 +11,9 @@ from snowflake.connector.pandas_tools import write_pandas
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import first_line
-from sqlmetrics.engines.kind import decimal, plain
-from sqlmetrics.engines.place import Place
-from sqlmetrics.template import finished, identifier, parts
+from sqlmetrics.engines.types import decimal, plain
+from sqlmetrics.engines.url import Place
+from sqlmetrics.sql.template import finished, identifier, parts
 
 _KINDS = (  # by the connector's type codes
     "",

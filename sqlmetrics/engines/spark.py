@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sqlmetrics.engines.failure import LOST
-from sqlmetrics.engines.kind import decimal
-from sqlmetrics.engines.place import Place
 from sqlmetrics.engines.session import Session
+from sqlmetrics.engines.types import decimal
+from sqlmetrics.engines.url import Place
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, TYPE
-from sqlmetrics.engines.kind import column, decimal
-from sqlmetrics.engines.place import SCHEMA, Place
+from sqlmetrics.engines.types import column, decimal
+from sqlmetrics.engines.url import SCHEMA, Place
 from sqlmetrics.errors import SpecError
 
 _AFFINITY = (

@@ -10,8 +10,8 @@ import trino
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
-from sqlmetrics.engines.kind import decimal
-from sqlmetrics.engines.place import Place
+from sqlmetrics.engines.types import decimal
+from sqlmetrics.engines.url import Place
 
 _KINDS = {
     "bigint": "BIGINT",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlmetrics.clicks.online import online
+from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.result import definition_hash
-from sqlmetrics.days import Ends
-from sqlmetrics.engines.translated import Database
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.tables import targets
-from sqlmetrics.spec import Spec
-from sqlmetrics.template import literal, relation
+from sqlmetrics.spec.days import Ends
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import literal, relation
 
 
 def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import duckdb
 
-from sqlmetrics.days import Days
-from sqlmetrics.engines.opening import place_of
-from sqlmetrics.engines.translated import Database, database
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.registry import place_of
 from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.tables import check_own, targets
-from sqlmetrics.spec import Spec
-from sqlmetrics.template import literal, parts
+from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import literal, parts
 
 FILES = (".duckdb", ".ddb", ".db")
 """How the name of a DuckDB file ends."""

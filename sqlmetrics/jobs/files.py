@@ -10,17 +10,17 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import sqlmetrics
-from sqlmetrics.clicks.keeping import dropped, made
-from sqlmetrics.days import Days
-from sqlmetrics.dialect import Dialect, dialect
+from sqlmetrics.engines.temporary import dropped, made
 from sqlmetrics.errors import EngineError, SpecError
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.text import job_text, text, together
+from sqlmetrics.jobs.job import job_text, text, together
 from sqlmetrics.jobs.views import compiled_views
-from sqlmetrics.spec import Spec
-from sqlmetrics.template import literal
-from sqlmetrics.translation import Translation
-from sqlmetrics.trust import trust
+from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.conformance import trust
+from sqlmetrics.sql.dialect import Dialect, dialect
+from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.translation import Translation
 
 START, END = date(9998, 7, 5), date(9998, 7, 7)
 """Days that no data has, after those from which labels are learned: the text is made for them,

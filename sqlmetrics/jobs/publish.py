@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sqlmetrics.days import Days, Ends
+from sqlmetrics.engines.database import Database, database
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.engines.translated import Database, database
 from sqlmetrics.errors import EngineError, InputError
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.destination import (
@@ -25,13 +24,14 @@ from sqlmetrics.jobs.destination import (
     destination,
     unknown_version,
 )
-from sqlmetrics.jobs.script import ALL_DAYS
+from sqlmetrics.jobs.macros import install
+from sqlmetrics.jobs.replacement import ALL_DAYS
 from sqlmetrics.jobs.tables import check_own, columns, create, prepared, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
-from sqlmetrics.macros import install
-from sqlmetrics.source import Output
-from sqlmetrics.spec import Spec
-from sqlmetrics.template import literal, parts, relation
+from sqlmetrics.spec.days import Days, Ends
+from sqlmetrics.spec.source import Output
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import literal, parts, relation
 
 ARROW = {
     "integer": pa.int32(),

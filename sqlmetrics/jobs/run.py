@@ -11,29 +11,29 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
 import sqlmetrics
-from sqlmetrics.api import carried_out
-from sqlmetrics.clicks.keeping import table
-from sqlmetrics.clicks.online import online
-from sqlmetrics.clicks.run import cleaned
-from sqlmetrics.clicks.sums import sums
-from sqlmetrics.days import Days, as_sql
-from sqlmetrics.dialect import dialect
-from sqlmetrics.engines.translated import Database
+from sqlmetrics.catalog.online import online
+from sqlmetrics.clicks.evaluate import cleaned
+from sqlmetrics.clicks.online_sums import sums
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.temporary import table
 from sqlmetrics.errors import SpecError, SqlmetricsError
-from sqlmetrics.execution import USUALLY, Execution
-from sqlmetrics.inputs.opened import opened
-from sqlmetrics.jobs.asked import days_of, on_days
-from sqlmetrics.jobs.by_day import replace_by_day
+from sqlmetrics.evaluation.execution import USUALLY, Execution
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.report.notes import notes
+from sqlmetrics.evaluation.run import carried_out
+from sqlmetrics.jobs.days import days_of, on_days
 from sqlmetrics.jobs.definitions import check_definitions
-from sqlmetrics.jobs.missing import day_of
-from sqlmetrics.jobs.script import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
+from sqlmetrics.jobs.missing_days import day_of
+from sqlmetrics.jobs.partitions import replace_by_day
+from sqlmetrics.jobs.replacement import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import check_own, prepared, targets
 from sqlmetrics.jobs.views import make_views, view_statements
-from sqlmetrics.notes import notes
-from sqlmetrics.plan import plan as planned
-from sqlmetrics.rollup import NO_DATE
-from sqlmetrics.spec import Spec
-from sqlmetrics.template import literal, relation
+from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.summary import NO_DATE
+from sqlmetrics.spec.days import Days, as_sql
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.template import literal, relation
 
 WRITERS = ("duckdb", "postgres", "sqlite", "mariadb", "mysql", "clickhouse", "spark")
 """Dialects whose databases a run can write to; the last two have no transactions."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from sqlmetrics.engines.translated import Database
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError, SqlmetricsError
-from sqlmetrics.spec import Spec
-from sqlmetrics.template import parts, relation
-from sqlmetrics.translation import Translation
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import parts, relation
+from sqlmetrics.sql.translation import Translation
 
 FACTS: Mapping[str, str] = {
     "spec": "varchar not null",

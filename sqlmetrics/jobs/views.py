@@ -7,17 +7,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlmetrics.clicks.online import is_online, online
-from sqlmetrics.engines.translated import Database
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.online import is_online, online
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import targets
-from sqlmetrics.measure import parse
-from sqlmetrics.spec import Spec
-from sqlmetrics.sql import print_template
-from sqlmetrics.stage import Column
-from sqlmetrics.template import finished, literal, relation
-from sqlmetrics.translation import Translation
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, print_template
+from sqlmetrics.sql.template import finished, literal, relation
+from sqlmetrics.sql.translation import Translation
 
 NAMES = ("wide", "latest", "daily_change", "rollup")
 KEYS = 5
@@ -167,7 +166,7 @@ def _selects(
 ) -> dict[str, str]:
     """View -> its query in the dialect."""
     view = {"facts": targets(spec)["facts"], "columns": columns, "spec": only}
-    texts = {name: finished(print_template(f"views/{name}", view)) for name in NAMES}
+    texts = {name: finished(print_template(f"jobs/{name}", view)) for name in NAMES}
     return {name: at.text(text).rstrip() for name, text in texts.items()}
 
 
@@ -186,7 +185,7 @@ def _growing(spec: Spec, at: Translation, name: str) -> str:
         "spec": spec.title,
         "metrics": metrics_of(spec),
     }
-    body = finished(print_template("views/grown", view))
+    body = finished(print_template("jobs/grown", view))
     tag = "$wide$"
     while tag in body:  # a spec may be called anything
         tag = tag.replace("e", "ee")

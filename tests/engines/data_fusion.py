@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from sqlmetrics.engines.failure import ABSENT, TYPE, first_line
-from sqlmetrics.engines.kind import ARROW, kind_of
 from sqlmetrics.engines.session import Session
+from sqlmetrics.engines.types import ARROW, kind_of
 
 _REASONS = (
     ("not found", ABSENT),

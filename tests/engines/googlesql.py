@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from sqlmetrics.engines.failure import ABSENT, TYPE, first_line
-from sqlmetrics.engines.kind import column, kind_of
 from sqlmetrics.engines.session import Session
-from sqlmetrics.template import parts
+from sqlmetrics.engines.types import column, kind_of
+from sqlmetrics.sql.template import parts
 
 EPOCH = date(1970, 1, 1)
 KINDS = {

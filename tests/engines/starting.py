@@ -19,7 +19,7 @@ import pytest
 
 from engines.data_fusion import DataFusion
 from engines.googlesql import GoogleSQL
-from sqlmetrics.engines.opening import open_engine
+from sqlmetrics.engines.registry import open_engine
 
 SMALL = {
     "spark.ui.enabled": "false",

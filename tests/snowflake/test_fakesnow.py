@@ -19,11 +19,11 @@ import pytest
 from slices import commit
 from test_job_days import FIRST, check, check_clicks, click_job, click_log, facts, job, log
 
-from sqlmetrics.doctor.doctor import examine, executed
-from sqlmetrics.engines.translated import Translated
+from sqlmetrics.engines.database import Translated
 from sqlmetrics.jobs.files import compile_job
-from sqlmetrics.spec import Spec
-from sqlmetrics.trust import keep
+from sqlmetrics.proof.doctor.examine import examine, executed
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.conformance import keep
 
 fakesnow = pytest.importorskip("fakesnow", reason="pip install fakesnow, in its own environment")
 

@@ -1,0 +1,254 @@
+"""Drawing a stratified random sample of the queries, the same on every engine.
+
+Strata are the values of segments and, with traffic, head, torso and tail. Within a stratum
+every set of n of its N queries is as likely as any other (simple random sampling without
+replacement; Cochran, Sampling Techniques, 3rd ed. 1977, ch. 2 and 5): each query draws the
+lot md5(seed | day | query id), and the n lowest lots are taken.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.annotation.pool import rankings_alone
+from sqlmetrics.annotation.sample import DESIGN, TRAFFIC, WEIGHT, Sample
+from sqlmetrics.annotation.texts import Facts, check_rankings, facts
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.shape import segment
+from sqlmetrics.plan.summary import UNKNOWN
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages
+from sqlmetrics.sql.template import literal
+
+LEAST = 2
+"""Queries drawn from a stratum at least, else its variance cannot be estimated."""
+
+SHARES = ("queries", "traffic")
+"""What the sample is shared out by."""
+
+
+def allocate(populations: Sequence[int], size: int, shares: Sequence[float]) -> list[int]:
+    """How many queries to draw from each stratum: in proportion to the shares, two at least.
+
+    Every stratum gets min(2, its population). Then one query after the other goes to the
+    stratum with the largest share / (2 n + 1) that has queries left (Sainte-Laguë's
+    method, which rounds proportional numbers so that they add up); among equals to the
+    first. Small strata are so taken whole.
+
+    Args:
+        populations: Queries of each stratum (N), 1 or more.
+        size: Queries to draw in all; as many as there are if it is more.
+        shares: What each stratum's part is proportional to, 0 or more.
+
+    Raises:
+        SpecError: If the size does not suffice for two queries a stratum.
+
+    >>> allocate([600, 300, 100, 1], 20, [600, 300, 100, 1])
+    [11, 6, 2, 1]
+    """
+    drawn = [min(LEAST, population) for population in populations]
+    if size < sum(drawn):
+        raise SpecError(
+            f"a sample of {size:,} is too small for {len(drawn):,} strata: two queries of each "
+            f"make {sum(drawn):,}; give a larger size or fewer strata"
+        )
+    waiting = [(-share / (2 * n + 1), i) for i, (share, n) in enumerate(_pairs(shares, drawn))]
+    heapq.heapify(waiting)
+    for _ in range(min(size, sum(populations)) - sum(drawn)):
+        while drawn[waiting[0][1]] == populations[waiting[0][1]]:
+            heapq.heappop(waiting)
+        i = waiting[0][1]
+        drawn[i] += 1
+        heapq.heapreplace(waiting, (-shares[i] / (2 * drawn[i] + 1), i))
+    return drawn
+
+
+def draw(
+    spec: Spec,
+    engine: Database,
+    size: int,
+    *,
+    by: Sequence[str] = (),
+    traffic: bool = False,
+    seed: int = 1,
+    share: str = "queries",
+) -> Sample:
+    """A stratified sample of the queries that the rankings have; with days, of (day, query).
+
+    A query's traffic class is where its traffic begins when all queries stand by falling
+    weight, equal ones by day and id: head before the first third of all traffic, torso
+    before the second, tail after it. A query without a segment is `(unknown)`.
+
+    Args:
+        spec: The evaluation; its labels are not looked at.
+        engine: Where the tables are.
+        size: Queries to draw; all of them if there are fewer.
+        by: Segments whose values make strata.
+        traffic: Whether head, torso and tail make strata.
+        seed: Another seed draws another sample.
+        share: Allocate in proportion to `queries` or to `traffic`.
+
+    Raises:
+        SpecError: If the size is too small, or traffic is asked for without weights.
+        InputError: If there is no query, or an id or a weight is missing or negative.
+    """
+    the_plan = plan(spec.having(by=tuple(by)), opened(spec, engine))
+    check_rankings(the_plan, engine)
+    known = facts(the_plan.shape, the_plan.shape.names["rankings"])
+    if (traffic or share == "traffic") and not known.weight:
+        raise SpecError(
+            "head, torso and tail need traffic: name a weight among the columns of the rankings "
+            "or the queries"
+        )
+    frame = _Frame(the_plan, known, traffic, seed)
+    count = frame.count()
+    strata = engine.rows(count)
+    _check(strata, known)
+    populations = [row[-3] for row in strata]
+    shares = populations if share == "queries" else [row[-2] for row in strata]
+    drawn = allocate(populations, size, shares)
+    rows = [(*row[:-2], n) for row, n in zip(strata, drawn, strict=True)]
+    names, select = frame.select(rows)
+    return Sample(names, tuple(engine.rows(select)), f"{count};\n\n{select};\n")
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """The population and its strata as SQL."""
+
+    plan: Plan
+    known: Facts
+    traffic: bool
+    seed: int
+
+    @property
+    def strata(self) -> list[str]:
+        """The columns that make the strata."""
+        return [*map(segment, self.plan.spec.by), *([TRAFFIC] if self.traffic else [])]
+
+    @property
+    def carried(self) -> list[str]:
+        return [WEIGHT] if self.known.weight else []
+
+    def count(self) -> str:
+        """One row a stratum: its columns, queries, traffic and bad queries."""
+        columns = [
+            Column("count(*)", "n_queries"),
+            Column(f"sum({WEIGHT if self.known.weight else '1e0'})", "weight"),
+            Column(_BAD_WEIGHT if self.known.weight else _BAD_QUERY, "n_bad"),
+        ]
+        order = [f"{name} asc" for name in self.strata]
+        view = {"strata": self.strata, "columns": columns, "order": order}
+        return with_stages(self._stages(), print_template("annotation/strata", view))
+
+    def select(self, strata: Sequence[Sequence[Any]]) -> tuple[tuple[str, ...], str]:
+        """The names of a sample and the query for its rows."""
+        keys = list(self.plan.shape.query_keys)
+        names = [*keys, *self.strata, *self.carried]
+        select = [
+            *names,
+            *DESIGN[:2],
+            Column("1e0 * sample_size / stratum_size", DESIGN[2]),
+            Column("1e0 * stratum_size / sample_size", DESIGN[3]),
+        ]
+        order = [f"{name} asc" for name in (*self.strata, *keys)]
+        stages = [*self._stages(), self._allocation(strata), self._drawn(names)]
+        last = print_template("annotation/sample", {"columns": select, "order": order})
+        return (*names, *DESIGN), with_stages(stages, last)
+
+    def _stages(self) -> list[Stage]:
+        shape = self.plan.shape
+        rankings = shape.names["rankings"]
+        view = {
+            "keys": [f"{rankings}.{key}" for key in shape.query_keys],
+            "columns": [Column(f"min({sql})", n) for n, sql in self.known.columns.items()],
+            "rankings": rankings,
+            "joins": self.known.joins,
+        }
+        stages = [*rankings_alone(self.plan), Stage("population", "annotation/population", view)]
+        return [*stages, *([self._traffic()] if self.traffic else []), self._units()]
+
+    def _traffic(self) -> Stage:
+        keys = ", ".join(f"{key} asc" for key in self.plan.shape.query_keys)
+        above = (
+            "coalesce(\n    sum(weight) over (\n"
+            f"        order by weight desc, {keys}\n"
+            "        rows between unbounded preceding and 1 preceding\n    ),\n    0e0\n)"
+        )
+        columns = ["population.*", Column(above, "above"), Column("sum(weight) over ()", "total")]
+        return Stage("ordered", "annotation/traffic", {"columns": columns})
+
+    def _units(self) -> Stage:
+        keys = self.plan.shape.query_keys
+        columns: list[object] = list(keys)
+        for name in map(segment, self.plan.spec.by):
+            columns.append(Column(f"coalesce({name}, {literal(UNKNOWN)})", name))
+        if self.traffic:
+            columns.append(Column(_CLASS, TRAFFIC))
+        day = "cast(metric_date as varchar) || '|' || " if "metric_date" in keys else ""
+        lot = Column(self._hashed(f"{day}query_id"), "lot")
+        view = {
+            "columns": [*columns, *self.carried, lot],
+            "from": "ordered" if self.traffic else "population",
+        }
+        return Stage("units", "annotation/units", view)
+
+    def _hashed(self, drawn: str) -> str:
+        """The lot of a query; the same on every engine."""
+        at = self.plan.shape.at.translation
+        return at.expression(at.dialect.hashed, f"{literal(f'{self.seed}|')} || {drawn}")
+
+    def _allocation(self, strata: Sequence[Sequence[Any]]) -> Stage:
+        names = [*self.strata, *DESIGN[:2]]
+        rows = [
+            [Column(literal(v) if isinstance(v, str) else str(v), n) for v, n in _pairs(row, names)]
+            for row in strata
+        ]
+        return Stage("allocation", "annotation/allocation", {"rows": rows})
+
+    def _drawn(self, names: Sequence[str]) -> Stage:
+        parts = ", ".join(f"units.{name}" for name in self.strata) or "1"
+        keys = ", ".join(f"units.{key} asc" for key in self.plan.shape.query_keys)
+        over = f"    partition by {parts}\n    order by units.lot asc, {keys}"
+        columns = [
+            *(Column(f"units.{name}", name) for name in names),
+            *(Column(f"allocation.{name}", name) for name in DESIGN[:2]),
+            Column(f"row_number() over (\n{over}\n)", "place"),
+        ]
+        on = equal("allocation", "units", tuple(self.strata)) or ["1 = 1"]
+        return Stage("drawn", "annotation/drawn", {"columns": columns, "on": on})
+
+
+_CLASS = """case
+    when above * 3e0 < total then 'head'
+    when above * 3e0 < total * 2e0 then 'torso'
+    else 'tail'
+end"""
+
+_BAD_QUERY = "sum(case when query_id is null then 1 else 0 end)"
+_BAD_WEIGHT = """sum(
+    case
+        when query_id is null or weight is null then 1
+        when not (weight between 0e0 and 1.7976931348623157e308) then 1
+        else 0
+    end
+)"""
+
+
+def _check(strata: Sequence[Sequence[Any]], known: Facts) -> None:
+    if not sum(row[-3] for row in strata):
+        raise InputError("rankings: there is no row in it, and so no query to sample")
+    bad = sum(row[-1] for row in strata)
+    if bad:
+        what = "no id, or a weight that is missing or negative" if known.weight else "no id"
+        raise InputError(f"rankings: queries with {what}: {bad:,}; mend them or leave them out")
+
+
+def _pairs(left: Sequence[Any], right: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return list(zip(left, right, strict=True))

@@ -1,0 +1,140 @@
+"""Means of a population from a stratified sample, with intervals that know its weights.
+
+Sources: W. G. Cochran, Sampling Techniques, 3rd ed. 1977: stratified means 5.3 to 5.4,
+effective degrees of freedom (5.16), ratios 6.11; S. K. Thompson, Sampling, 3rd ed. 2012,
+ch. 7 and 11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.distributions import student
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """One stratum: its population, and what was measured on the queries drawn from it.
+
+    Attributes:
+        population: How many queries it has (N).
+        values: One a drawn query; None where the metric is undefined or left out.
+        weights: What a query counts in the mean, 0 or more; None for 1 each.
+        name: For messages.
+    """
+
+    population: int
+    values: Sequence[float | None]
+    weights: Sequence[float] | None = None
+    name: str = "the sample"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean of the population, as far as the sample knows it.
+
+    Attributes:
+        value: The mean, in the metric's unit; None if no drawn query has a value.
+        standard_error: Its standard error; 0 if all queries were drawn, or all agree.
+        df: Effective degrees of freedom (Satterthwaite).
+        low: Lower end of the confidence interval; it is not cut at 0.
+        high: Upper end; it is not cut at the metric's largest value.
+        counted: Drawn queries that have a value.
+        drawn: Drawn queries.
+        population: All queries.
+    """
+
+    value: float | None
+    standard_error: float | None
+    df: float | None
+    low: float | None
+    high: float | None
+    counted: int
+    drawn: int
+    population: int
+
+
+def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
+    """The weighted mean of all queries that have a value, from a stratified sample.
+
+    It is the combined ratio estimator: sum of (N / n) w y over sum of (N / n) w, where
+    queries without a value have w = 0. If all have one and all w are 1, it is the
+    stratified mean, which is unbiased; else its bias is of the order 1 / n. The variance
+    is sum N (N - n) / n s^2 over the squared denominator, with s^2 the variance of the
+    residuals w (y - mean) within a stratum: a stratum drawn whole adds none (finite
+    population correction). The interval is value -+ t standard errors.
+
+    Args:
+        strata: All strata of the population.
+        level: The interval's coverage, above 0 and below 1.
+
+    Raises:
+        InputError: If a stratum has no drawn query, or one alone of several.
+
+    >>> halves = [Stratum(4, [1.0, 0.0]), Stratum(2, [1.0, 1.0])]
+    >>> estimate = mean(halves)
+    >>> round(estimate.value, 6), round(estimate.standard_error, 6), estimate.df
+    (0.666667, 0.235702, 1.0)
+    """
+    for stratum in strata:
+        _refuse_lonely(stratum)
+    drawn, population = sum(len(s.values) for s in strata), sum(s.population for s in strata)
+    counted = sum(value is not None for s in strata for value in s.values)
+    pairs = [_weighted(stratum) for stratum in strata]
+    top, bottom = (
+        sum(s.population * fmean(p[i] for p in pair) for s, pair in zip(strata, pairs, strict=True))
+        for i in (0, 1)
+    )
+    if not bottom:
+        return Estimate(None, None, None, None, None, counted, drawn, population)
+    value = top / bottom
+    parts = [
+        (_variance(s, pair, value), len(pair) - 1) for s, pair in zip(strata, pairs, strict=True)
+    ]
+    variance = sum(part for part, _ in parts)
+    df = _effective(parts)
+    error = variance**0.5 / bottom
+    reach = student.critical(level, df) * error if error else 0.0
+    return Estimate(value, error, df, value - reach, value + reach, counted, drawn, population)
+
+
+def _refuse_lonely(stratum: Stratum) -> None:
+    """Refuse a stratum whose variance cannot be estimated."""
+    n = len(stratum.values)
+    if n == 0 or (n == 1 and stratum.population > 1):
+        raise InputError(
+            f"{stratum.name}: {n} of {stratum.population:,} queries are graded; an interval "
+            "needs two of every stratum"
+        )
+
+
+def _weighted(stratum: Stratum) -> list[tuple[float, float]]:
+    """(weight x value, weight) of every drawn query; (0, 0) without a value."""
+    weights = stratum.weights or [1.0] * len(stratum.values)
+    return [
+        (0.0, 0.0) if value is None else (weight * value, weight)
+        for value, weight in zip(stratum.values, weights, strict=True)
+    ]
+
+
+def _variance(stratum: Stratum, pairs: Sequence[tuple[float, float]], value: float) -> float:
+    """The variance of the stratum's part of the total of the residuals."""
+    n, population = len(pairs), stratum.population
+    if n >= population:
+        return 0.0
+    residuals = [top - value * bottom for top, bottom in pairs]
+    centre = fmean(residuals)
+    spread = sum((one - centre) ** 2 for one in residuals) / (n - 1)
+    return population * (population - n) / n * spread
+
+
+def _effective(parts: Sequence[tuple[float, int]]) -> float:
+    """Satterthwaite's degrees of freedom; all there are if nothing varies."""
+    variance = sum(part for part, _ in parts)
+    if not variance:
+        return float(sum(freedom for _, freedom in parts))
+    shares = [(part / variance, freedom) for part, freedom in parts if part]
+    return 1 / sum(share * share / freedom for share, freedom in shares)

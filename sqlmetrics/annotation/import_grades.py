@@ -1,0 +1,102 @@
+"""Grades of a sheet into a file of labels: what is new, what was known, what disagrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlmetrics.annotation import graded_sheet, label_file
+from sqlmetrics.annotation.graded_sheet import Graded, Key
+from sqlmetrics.catalog.option import plain
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.checks.problem import Problem
+
+CONFLICTS = ("error", "keep")
+"""What to do if a sheet and the labels disagree: refuse it, or keep the old grades."""
+
+NAMES = {"metric_date": "date", "query_id": "query", "item_id": "item"}
+"""The columns of a sheet, by the roles that the labels' columns have."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """What an import did.
+
+    Attributes:
+        n_before: Rows that the labels had.
+        n_added: Labels that are new.
+        n_known: Rows of the sheet that the labels had already, with the same grade.
+        n_kept: Rows whose grade the labels have otherwise, and keep.
+        n_ungraded: Rows without a grade.
+    """
+
+    n_before: int
+    n_added: int
+    n_known: int
+    n_kept: int
+    n_ungraded: int
+
+
+def add(
+    sheet: str,
+    labels: str,
+    columns: Mapping[str, str],
+    *,
+    conflicts: str = "error",
+    new: bool = False,
+) -> Added:
+    """Add the grades of a sheet to a file of labels, all of them or none.
+
+    Args:
+        sheet: The graded sheet.
+        labels: The file of labels, CSV or Parquet.
+        columns: The labels' columns for `query`, `item`, `grade` and, if the sheet has
+            days, `date`.
+        conflicts: One of CONFLICTS.
+        new: Whether the file of labels is to be made.
+
+    Raises:
+        InputError: If the sheet is wrong, or disagrees with the labels.
+        SpecError: If the file of labels cannot be read or written.
+    """
+    found = graded_sheet.read(sheet)
+    if "metric_date" in found.ids and "date" not in columns:
+        raise SpecError("the sheet has days: name the labels' column of days with --date")
+    names = [columns[NAMES[name]] for name in found.ids]
+    file = label_file.opened(labels, names, columns["grade"], new=new)
+    rows = [] if new else file.rows()
+    there: dict[Key, set[float | str]] = {}
+    for key, grade in rows:
+        there.setdefault(key, set()).add(_number(grade))
+    differing = [key for key, g in found.grades.items() if there.get(key, {g}) != {g}]
+    if differing and conflicts == "error":
+        raise InputError(_disagreeing(labels, found, there, differing))
+    fresh = {key: grade for key, grade in found.grades.items() if key not in there}
+    if fresh or new:
+        file.grow(fresh)
+    known = len(found.grades) - len(fresh) - len(differing)
+    return Added(len(rows), len(fresh), known, len(differing), found.n_ungraded)
+
+
+def _disagreeing(
+    labels: str, found: Graded, there: Mapping[Key, set[float | str]], keys: list[Key]
+) -> Problem:
+    rows = [
+        (*key, " and ".join(sorted(_shown(old) for old in there[key])), plain(found.grades[key]))
+        for key in keys[:3]
+    ]
+    names = (*found.ids, "in the labels", "in the sheet")
+    what = f"grades that the sheet has otherwise: {len(keys):,}"
+    remedy = "settle which is right; --conflicts keep leaves the labels as they are"
+    return Problem(repr(labels), what, len(keys), names, rows, remedy)
+
+
+def _shown(grade: float | str) -> str:
+    return grade if isinstance(grade, str) else plain(grade)
+
+
+def _number(grade: str) -> float | str:
+    try:
+        return float(grade)
+    except ValueError:
+        return grade

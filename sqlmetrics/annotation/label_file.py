@@ -1,0 +1,231 @@
+"""A file of labels that grows: CSV or Parquet, replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sqlmetrics.annotation import csv_file
+from sqlmetrics.annotation.graded_sheet import Key
+from sqlmetrics.catalog.option import plain
+from sqlmetrics.errors import InputError, SpecError, unknown
+
+Grades = Mapping[Key, float]
+
+
+class LabelFile(ABC):
+    """Labels in a file.
+
+    Attributes:
+        path: Where it is.
+        ids: The file's columns that identify a label, in the order of a key.
+        grade: The file's column of grades.
+        is_new: Whether it is not there yet.
+    """
+
+    def __init__(self, path: Path, ids: Sequence[str], grade: str, is_new: bool) -> None:
+        self.path, self.ids, self.grade, self.is_new = path, tuple(ids), grade, is_new
+        self.stamp = None if is_new else _stamp(path)
+
+    @abstractmethod
+    def rows(self) -> list[tuple[Key, str]]:
+        """The key and the grade of every row, as texts."""
+
+    @abstractmethod
+    def write(self, path: Path, grades: Grades) -> None:
+        """Write all old rows as they are, and the new ones behind them, to another path."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a label needs."""
+        return (*self.ids, self.grade)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse a file that lacks one of the columns."""
+        for name in self.columns:
+            if name not in names:
+                raise InputError(f"{str(self.path)!r}: {unknown('column', name, names)}")
+
+    def grow(self, grades: Grades) -> None:
+        """Add labels: all of them or none, and no old row is ever lost.
+
+        Old and new rows are written to a file beside it, read again and counted; only
+        then does it take the place of the old one, in one step (`os.replace`).
+
+        Raises:
+            InputError: If a new label does not fit the columns, or somebody changed the
+                file in the meantime; it is then as it was.
+            SpecError: If it cannot be written; likewise.
+        """
+        before = [] if self.is_new else self.rows()
+        target = self.path.resolve()
+        temporary = None
+        try:
+            handle, name = tempfile.mkstemp(target.suffix, f".{target.stem}.", target.parent)
+            os.close(handle)
+            temporary = Path(name)
+            self.write(temporary, grades)
+            self._settle(temporary, [*before, *_texts(grades)])
+            _keep_mode(target, temporary)
+            os.replace(temporary, target)
+        except OSError as error:
+            raise SpecError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+        finally:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
+
+    def _settle(self, written: Path, expected: Sequence[tuple[Key, str]]) -> None:
+        """See that what was written can be read again and that nothing moved under it."""
+        with written.open("rb+") as file:
+            os.fsync(file.fileno())
+        there = type(self)(written, self.ids, self.grade, is_new=False).rows()
+        if [(key, _same(grade)) for key, grade in there] != [(k, _same(g)) for k, g in expected]:
+            raise InputError(f"{str(self.path)!r}: its rows and the new ones do not read back")
+        if not self.is_new and _stamp(self.path) != self.stamp:
+            raise InputError(f"{str(self.path)!r} was changed meanwhile; import again")
+        if self.is_new and self.path.exists():
+            raise InputError(f"{str(self.path)!r} was made meanwhile; import again")
+
+
+class CsvLabels(LabelFile):
+    """Labels in a CSV file; the bytes of its old rows stay as they are."""
+
+    def rows(self) -> list[tuple[Key, str]]:
+        """The key and the grade of every row, as texts."""
+        found = csv_file.read(self.path)
+        self.check(found.names)
+        places = [found.names.index(name) for name in self.columns]
+        cells = ([row[place] for place in places] for row in found.rows)
+        return [(tuple(key), grade) for *key, grade in cells]
+
+    def write(self, path: Path, grades: Grades) -> None:
+        """Write all old rows as they are, and the new ones behind them, to another path."""
+        old = b"" if self.is_new else self.path.read_bytes()
+        names = self.columns if self.is_new else csv_file.read(self.path).names
+        mark = "," if self.is_new else csv_file.delimiter_of(self.path)
+        heading = old.split(b"\n", 1)[0]
+        end = "\r\n" if heading.endswith(b"\r") else "\n"
+        lines = [csv_file.line(names, mark)] if self.is_new else []
+        for key, grade in _texts(grades):
+            cells = dict(zip(self.columns, (*key, grade), strict=True))
+            lines.append(csv_file.line([cells.get(name, "") for name in names], mark))
+        joint = end.encode() if old and not old.endswith(b"\n") else b""
+        path.write_bytes(old + joint + "".join(line + end for line in lines).encode())
+
+
+class ParquetLabels(LabelFile):
+    """Labels in a Parquet file; its columns keep their types."""
+
+    def rows(self) -> list[tuple[Key, str]]:
+        """The key and the grade of every row, as texts."""
+        table = self._table()
+        *ids, grades = ([_text(v) for v in table[name].to_pylist()] for name in self.columns)
+        return list(zip(zip(*ids, strict=True), grades, strict=True))
+
+    def write(self, path: Path, grades: Grades) -> None:
+        """Write all old rows as they are, and the new ones behind them, to another path."""
+        old = self._table()
+        rows = [(*key, grade) for key, grade in _texts(grades)]
+        texts = dict(zip(self.columns, zip(*rows, strict=True), strict=True)) if rows else {}
+        columns = [
+            self._column(field, texts.get(field.name, [None] * len(rows))) for field in old.schema
+        ]
+        new = pa.Table.from_arrays(columns, schema=old.schema)
+        pq.write_table(pa.concat_tables([old, new]), path)
+
+    def _table(self) -> pa.Table:
+        if self.is_new:
+            types = [pa.string() for _ in self.ids] + [pa.float64()]
+            return pa.schema(list(zip(self.columns, types, strict=True))).empty_table()
+        try:
+            table = pq.ParquetFile(self.path).read()
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"cannot read {str(self.path)!r} as Parquet: {error}") from None
+        self.check(table.column_names)
+        return table
+
+    def _column(self, field: pa.Field, texts: Sequence[str | None]) -> pa.Array:
+        """Texts in a column's own type, if they are the same when read back."""
+        try:
+            array = pa.array(texts, pa.string()).cast(field.type)
+        except (pa.ArrowException, NotImplementedError):
+            array = None
+        back: list[str | None] = [None] * len(texts)
+        if array is not None:
+            back = [_text(value) for value in array.to_pylist()]
+        for text, again in zip(texts, back, strict=True):
+            same = again == text or (field.name == self.grade and _same(again) == _same(text))
+            if text is not None and not same:
+                raise InputError(
+                    f"{str(self.path)!r}: {text!r} does not fit the column {field.name}, "
+                    f"which is {field.type}"
+                )
+        return array if array is not None else pa.nulls(len(texts), field.type)
+
+
+FORMATS: Mapping[str, type[LabelFile]] = {
+    ".csv": CsvLabels,
+    ".parquet": ParquetLabels,
+    ".pq": ParquetLabels,
+}
+
+
+def opened(path: str, ids: Sequence[str], grade: str, *, new: bool = False) -> LabelFile:
+    """The labels of a file; nothing is written yet.
+
+    Args:
+        path: A file of one of FORMATS.
+        ids: Its columns that identify a label.
+        grade: Its column of grades.
+        new: Whether it is to be made.
+
+    Raises:
+        SpecError: If its format is unknown, or it is there and must not be, or is not
+            and must be.
+    """
+    kind = FORMATS.get(Path(path).suffix.casefold())
+    if kind is None:
+        raise SpecError(f"labels can be added to {', '.join(FORMATS)}, given {path!r}")
+    if new and Path(path).exists():
+        raise SpecError(f"{path!r} is there already; without --new the grades are added to it")
+    if not new and not Path(path).is_file():
+        raise SpecError(f"there is no file {path!r}; --new makes it")
+    return kind(Path(path), ids, grade, is_new=new)
+
+
+def _texts(grades: Grades) -> list[tuple[Key, str]]:
+    return [(key, plain(grade)) for key, grade in grades.items()]
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _same(grade: str | None) -> object:
+    """A grade to compare: a number where it is one."""
+    try:
+        return float(grade or "")
+    except ValueError:
+        return grade
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size
+
+
+def _keep_mode(old: Path, new: Path) -> None:
+    """The permissions that the old file has, or that a new one would get."""
+    if old.exists():
+        shutil.copymode(old, new)
+        return
+    mask = os.umask(0)
+    os.umask(mask)
+    new.chmod(0o666 & ~mask)

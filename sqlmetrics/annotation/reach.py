@@ -1,0 +1,71 @@
+"""Which labels a metric looks at: those of the items shown, or all that a query has.
+
+A sheet asks for the grades of what is shown. An ideal list, or R, is made of all labels of a
+query: from a sheet alone NDCG and recall come out too high, and no interval says by how much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from sqlmetrics.catalog.measure import Measure, parse
+from sqlmetrics.catalog.metric import listed
+from sqlmetrics.errors import SpecError
+from sqlmetrics.plan.needs import Needs, Sums
+from sqlmetrics.spec.spec import Spec
+
+OF_QUERY = ("labels", "ideal", "ideal_returned")
+"""Relations of all labels of a query, wherever their items stand."""
+
+UNLABELLED = ("described", "compared")
+"""Relations of items, whatever their labels are."""
+
+
+def needs_all_labels(spec: Spec, measure: Measure) -> bool:
+    """Whether a metric, or the choice of its queries, looks at labels of items not shown."""
+    return any(one.over in OF_QUERY for one in _sums(spec, measure))
+
+
+def last_rank(spec: Spec, measure: Measure) -> int | None:
+    """The deepest rank whose label a metric looks at; None for the end of the list."""
+    depth = spec.options["depth"]
+    end = depth if isinstance(depth, int) else math.inf
+    sums = [one for one in _sums(spec, measure) if one.over not in (*OF_QUERY, *UNLABELLED)]
+    # an ideal order of the shown items takes them from the whole list
+    ranks = [(one.over == "ranked" and one.deepest) or math.inf for one in sums]
+    last = min(end, max(ranks, default=0))
+    return None if last == math.inf else int(last)
+
+
+def refuse(spec: Spec) -> None:
+    """Raise SpecError if a metric cannot be estimated from labels of shown items.
+
+    Raises:
+        SpecError: With the metrics that cannot, and those that can.
+    """
+    beyond = [str(one) for one in spec.measures if needs_all_labels(spec, one)]
+    if beyond:
+        raise SpecError(
+            f"{', '.join(beyond)}: made of all labels of a query, also of items that are not "
+            "shown, and a sheet asks for those that are; estimate others "
+            f"({', '.join(_instead(spec))}), or say that the labels are complete: "
+            "--complete-labels"
+        )
+
+
+def _instead(spec: Spec) -> Iterator[str]:
+    """Names of metrics that labels of shown items suffice for."""
+    for metric in listed():
+        if metric.needs or metric.count or metric.pooled or metric.over == "pairs":
+            continue
+        one = parse(metric.name + "@10" * (metric.cutoff != "none"))
+        is_mean = not spec.unfit(one) and spec.is_mean(one)
+        if is_mean and last_rank(spec, one) != 0 and not needs_all_labels(spec, one):
+            yield str(one)
+
+
+def _sums(spec: Spec, measure: Measure) -> list[Sums]:
+    """The sums that a metric is made of."""
+    alone = Needs(spec.having(metrics=(str(measure),), online=()))
+    return [one for one in alone.sums.values() if one.columns]

@@ -1,0 +1,149 @@
+"""A stratified sample of queries: its rows, its strata, and its file."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.annotation import csv_file
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.sql.stage import Column, Stage
+
+KEYS = ("metric_date", "query_id")
+TRAFFIC, WEIGHT = "traffic", "weight"
+DESIGN = ("stratum_size", "sample_size", "probability", "sampling_weight")
+
+_NUMBERS = {WEIGHT: float, DESIGN[0]: int, DESIGN[1]: int, DESIGN[2]: float, DESIGN[3]: float}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sampled queries, each with its stratum.
+
+    Attributes:
+        names: The columns: `metric_date` if the rankings have days, `query_id`, the strata
+            (`by_<segment>`, `traffic`), `weight` if there is one, then DESIGN: how many
+            queries the stratum has (N) and how many were drawn (n), the inclusion
+            probability n / N and the sampling weight N / n.
+        rows: One row a sampled query.
+        sql: The statements that drew it, empty if it was read from a file.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    sql: str = ""
+
+    @classmethod
+    def read(cls, path: str | Path) -> Sample:
+        """The sample of a file that `str(sample)` was written to.
+
+        Raises:
+            InputError: If a column is missing or unknown, a number is none, a query
+                stands twice, or rows are missing: the estimates need all of them.
+        """
+        found = csv_file.read(path)
+        problems = list(_column_problems(found.names))
+        if problems:
+            raise InputError([f"{str(path)!r}: {problem}" for problem in problems])
+        pairs = zip(found.rows, found.lines, strict=True)
+        rows = tuple(_values(found.names, row, f"{str(path)!r} line {n}") for row, n in pairs)
+        sample = cls(found.names, rows)
+        problems = list(sample._problems())
+        if problems:
+            raise InputError([f"{str(path)!r}: {problem}" for problem in problems])
+        return sample
+
+    def __str__(self) -> str:
+        """The sample as CSV; `read` gives back the same."""
+        rows = ([v.isoformat() if isinstance(v, date) else v for v in row] for row in self.rows)
+        return csv_file.written(self.names, rows)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that a query is identified by."""
+        return tuple(name for name in KEYS if name in self.names)
+
+    @cached_property
+    def strata_names(self) -> tuple[str, ...]:
+        """The columns that make the strata."""
+        return tuple(name for name in self.names if _is_stratum(name))
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column, in the order of the rows."""
+        return [row[self.names.index(name)] for row in self.rows]
+
+    def of(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """The values of several columns, a tuple a row."""
+        places = [self.names.index(name) for name in names]
+        return [tuple(row[place] for place in places) for row in self.rows]
+
+    def stage(self, plan: Plan, engine: Database) -> Stage:
+        """The stage `sampled`, one row a sampled query, with the data behind it.
+
+        Raises:
+            SpecError: If the sample has days and the spec has none, or the other way round.
+        """
+        if self.keys != plan.shape.query_keys:
+            has = "has no days" if "metric_date" in plan.shape.query_keys else "has days"
+            raise SpecError(f"the sample {has}, the spec's rankings do not agree: draw it again")
+        texts = {key: pa.array(map(str, self.column(key)), pa.string()) for key in self.keys}
+        table = engine.register("sqlmetrics_sample", pa.table(texts))
+        types = {"metric_date": "date", "query_id": "varchar"}
+        columns = [Column(f"cast({key} as {types[key]})", key) for key in self.keys]
+        return Stage("sampled", "annotation/sampled", {"columns": columns, "table": table})
+
+    def _problems(self) -> Iterator[str]:
+        queries = Counter(self.of(self.keys))
+        if len(queries) < len(self.rows):
+            yield f"the query {queries.most_common(1)[0][0]} stands twice"
+        strata = Counter(self.of(self.strata_names))
+        designs = Counter(self.of((*self.strata_names, *DESIGN[:2])))
+        for (*stratum, size, drawn), n in designs.items():
+            told = ", ".join(stratum) or "the sample"
+            if strata[tuple(stratum)] != n:
+                yield f"{told}: its rows differ in stratum_size or sample_size"
+            elif n != drawn:
+                yield f"{told}: {drawn} queries were drawn, {n} rows are there; leave none out"
+            elif not 1 <= drawn <= size:
+                yield f"{told}: {drawn} of {size} queries cannot have been drawn"
+
+
+def _is_stratum(name: str) -> bool:
+    return name == TRAFFIC or name.startswith("by_")
+
+
+def _column_problems(names: Sequence[str]) -> Iterator[str]:
+    known = (*KEYS, TRAFFIC, WEIGHT, *DESIGN, "by_<segment>")
+    for name in names:
+        if name not in known and not _is_stratum(name):
+            yield unknown("column", name, known)
+    for name in ("query_id", *DESIGN[:2]):
+        if name not in names:
+            yield f"the column {name} is missing; there are {', '.join(names)}"
+
+
+def _values(names: Sequence[str], row: Sequence[str], where: str) -> tuple[Any, ...]:
+    return tuple(_value(name, text, where) for name, text in zip(names, row, strict=True))
+
+
+def _value(name: str, text: str, where: str) -> Any:
+    if name == "metric_date":
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            raise InputError(f"{where}: {name} is no day like 2026-01-31: {text!r}") from None
+    if name not in _NUMBERS:
+        return text
+    if not re.fullmatch(r"\d+" if _NUMBERS[name] is int else r"\d+(\.\d*)?(e[+-]?\d+)?", text):
+        raise InputError(f"{where}: {name} is no number: {text!r}")
+    return _NUMBERS[name](text)

@@ -1,0 +1,216 @@
+"""Labelling sheets: which items people should grade, with what they need to see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from sqlmetrics.annotation import csv_file, pool
+from sqlmetrics.annotation.sample import Sample
+from sqlmetrics.annotation.texts import check_rankings, facts, texts
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.checks import checks
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages
+
+IDS = ("metric_date", "query_id", "item_id")
+TEXTS = ("query_text", "item_title")
+WORTH = ("best_rank", "n_lists", "value")
+GRADE, KEY = "grade", "row_key"
+COLUMNS = (*IDS, *TEXTS, *WORTH, GRADE, KEY)
+"""All columns that a sheet can have, in their order."""
+
+ROUNDING = 1e9
+"""Values are rounded to 1 / ROUNDING, so that the order of a sum decides no place."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Rows to be graded.
+
+    Attributes:
+        names: The columns, among COLUMNS.
+        rows: One row a query and item (and day, where labels have one).
+        sql: The query that found them.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    sql: str
+
+    @property
+    def n_formulas(self) -> int:
+        """How many rows have an id that a spreadsheet would take for a formula."""
+        places = [self.names.index(name) for name in IDS[1:]]
+        return sum(any(csv_file.is_formula(row[place]) for place in places) for row in self.rows)
+
+    def __str__(self) -> str:
+        """The sheet as CSV: ids exactly as they are, an empty grade, and a key of the ids."""
+        ids = [name for name in self.names if name in IDS]
+        rows = []
+        for row in self.rows:
+            values = {name: _cell(name, v) for name, v in zip(self.names, row, strict=True)}
+            key = csv_file.fingerprint(*(str(values[name]) for name in ids))
+            rows.append([*values.values(), None, key])
+        return csv_file.written([*self.names, GRADE, KEY], rows)
+
+
+def unjudged(
+    spec: Spec,
+    engine: Database,
+    k: int,
+    *,
+    limit: int | None = None,
+    labelled_queries: bool = False,
+    check: bool = True,
+) -> Sheet:
+    """The items without a label in the top k of any list, the most valuable first.
+
+    The value of a query's item is the sum, over the lists (systems and days) that show it
+    in their top k, of discount(rank) x weight of the query: what the sum of DCG@k over all
+    lists would gain if the item were worth a gain of 1. The discount is the spec's. Without
+    weights every query weighs 1; a query whose weight is not known weighs 0. Values are
+    rounded to 9 decimals; equal ones are ordered by query and item id.
+
+    Args:
+        spec: The evaluation.
+        engine: Where the tables are.
+        k: How many items of each list are looked at, 1 or more.
+        limit: How many rows at most; None for all.
+        labelled_queries: Whether to leave out queries that have no label at all, which
+            no mean over labelled queries counts.
+        check: Whether to look for bad input first.
+
+    Raises:
+        SpecError: If k or limit is not 1 or more.
+        InputError: If the data would give wrong numbers.
+    """
+    _at_least_one("k", k)
+    _at_least_one("limit", 1 if limit is None else limit)
+    the_plan = plan(spec, opened(spec, engine))
+    if check:
+        checks.check(the_plan, engine)
+    rows = _unjudged_stage(the_plan, k, labelled_queries)
+    return _sheet(the_plan, engine, [*pool.stages(the_plan), rows], WORTH, limit)
+
+
+def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
+    """All items that any system shows in its top k for the sampled queries.
+
+    Labels are not looked at, and need not be there: a sample is graded afresh. Ranks,
+    values and how many systems show an item are left out and the items come in the order
+    of their ids, so that nothing hints at a grade.
+
+    Args:
+        spec: The evaluation.
+        engine: Where the tables are.
+        k: How many items of each list are looked at, 1 or more.
+        sample: The sampled queries.
+
+    Raises:
+        SpecError: If k is not 1 or more, or the sample has days and the spec has none, or
+            the other way round.
+    """
+    _at_least_one("k", k)
+    the_plan = plan(spec, opened(spec, engine))
+    check_rankings(the_plan, engine)
+    sampled = sample.stage(the_plan, engine)
+    view = {
+        "about": f"one row a sampled query and item in the top {k} of a list",
+        "keys": _keys(the_plan, "ranked"),
+        "columns": [],
+        "joins": {"inner join sampled": equal("sampled", "ranked", the_plan.shape.query_keys)},
+        "where": [f"rnk <= {k}"],
+    }
+    stages = [*pool.stages(the_plan, with_labels=False), sampled]
+    rows = Stage("shown", "annotation/shown", view)
+    return _sheet(the_plan, engine, [*stages, rows])
+
+
+def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool) -> Stage:
+    known = facts(the_plan.shape, "ranked")
+    discount = OPTIONS["discount"].choice(the_plan.spec.options["discount"])
+    worth = discount.sql.format(rank="rnk")
+    if known.weight:
+        worth = f"{worth} * coalesce({known.weight}, 0e0)"
+    where = [f"rnk <= {k}", "is_labelled = 0"]
+    if labelled_queries:
+        labels = the_plan.shape.names["labels"]
+        on = "\n            and ".join(equal(labels, "ranked", the_plan.shape.label_keys))
+        where.append(
+            f"exists (\n        select 1\n        from {labels}\n        where {on}\n    )"
+        )
+    joins = known.joins if known.weight and not known.weight.startswith("ranked.") else {}
+    view = {
+        "about": f"one row a query and item without a label in the top {k} of a list",
+        "keys": _keys(the_plan, "ranked"),
+        "columns": [
+            Column("min(rnk)", "best_rank"),
+            Column("count(*)", "n_lists"),
+            Column(f"sum({worth})", "value"),
+        ],
+        "joins": {f"left join {name}": on for name, on in joins.items()},
+        "where": where,
+    }
+    return Stage("shown", "annotation/shown", view)
+
+
+def _sheet(
+    the_plan: Plan,
+    engine: Database,
+    stages: list[Stage],
+    worth: tuple[str, ...] = (),
+    limit: int | None = None,
+) -> Sheet:
+    """The rows of the stage `shown`, with texts."""
+    lookups = texts(the_plan, engine)
+    keys = [name for name in IDS if name in (*the_plan.shape.label_keys, "item_id")]
+    stages = [*lookups.values(), *stages]
+    columns = [Column(f"shown.{key}", key) for key in keys]
+    columns += [_text_column(name, lookups) for name in TEXTS]
+    columns += [Column(_rounded(name), name) for name in worth]
+    view = {
+        "columns": columns,
+        "joins": _text_joins(lookups),
+        "order": [*(["value desc"] if worth else []), *(f"shown.{key} asc" for key in keys)],
+        "limit": limit,
+    }
+    sql = with_stages(stages, print_template("annotation/sheet", view))
+    rows = tuple(engine.rows(sql))
+    return Sheet(tuple(column.name for column in columns), rows, sql)
+
+
+def _keys(the_plan: Plan, stage: str) -> list[str]:
+    return [f"{stage}.{key}" for key in (*the_plan.shape.label_keys, "item_id")]
+
+
+def _rounded(name: str) -> str:
+    if name != "value":
+        return f"shown.{name}"
+    return f"floor(pool.value * {ROUNDING:.0e} + 0.5e0) / {ROUNDING:.0e}".replace("e+0", "e")
+
+
+def _text_column(name: str, lookups: Mapping[str, Stage]) -> Column:
+    return Column(f"{lookups[name].name}.{name}" if name in lookups else "''", name)
+
+
+def _text_joins(lookups: Mapping[str, Stage]) -> dict[str, list[str]]:
+    keys = {"query_text": "query_id", "item_title": "item_id"}
+    return {stage.name: equal(stage.name, "shown", (keys[n],)) for n, stage in lookups.items()}
+
+
+def _cell(name: str, value: Any) -> object:
+    if name in TEXTS:
+        return csv_file.shown(value)
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _at_least_one(name: str, value: int) -> None:
+    if value < 1:
+        raise SpecError(f"{name} must be 1 or more, given {value}")

@@ -1,0 +1,140 @@
+"""What a spec says of queries and items beside their ids: texts, titles, weights, segments.
+
+This is the one place that knows where they stand: in the rankings, in the table `queries`
+or in the table `items`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.evaluation.checks import checks
+from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.shape import Shape
+from sqlmetrics.sql.relation import Relation, source_text
+from sqlmetrics.sql.stage import Stage, equal
+
+ROLES = {"query_text": "queries", "item_title": "items"}
+"""What a column of texts comes from."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Where the segments and the weight of a query stand.
+
+    Attributes:
+        columns: Fact -> the column that has it, with its table.
+        joins: The tables that must be joined for them, with their conditions.
+    """
+
+    columns: Mapping[str, str]
+    joins: Mapping[str, list[str]]
+
+    @property
+    def weight(self) -> str:
+        """The column of the weights, empty without weights."""
+        return self.columns.get("weight", "")
+
+
+def facts(shape: Shape, rankings: str) -> Facts:
+    """The facts of the queries, for a select from a stage that has the rankings' own.
+
+    Args:
+        shape: What the tables hold.
+        rankings: The stage that is selected from.
+    """
+    known = shape.known_facts
+    listed = {name: f"{rankings}.{name}" for name in shape.facts if name not in known}
+    if not known:
+        return Facts(listed, {})
+    queries = shape.names["queries"]
+    columns = listed | {name: f"{queries}.{name}" for name in known}
+    ordered = {name: columns[name] for name in shape.facts}
+    return Facts(ordered, {queries: equal(queries, rankings, shape.known_keys)})
+
+
+def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
+    """The stages with the texts that people read, for those that the spec has.
+
+    Returns:
+        `query_text` and `item_title`, each with the stage of the columns (`query_id`,
+        `query_text`) or (`item_id`, `item_title`), one row an id. If an id has several
+        texts it is the first in the order of the alphabet.
+
+    Raises:
+        InputError: If a table cannot be read or has not the columns.
+    """
+    wanted = {
+        "query_text": (plan.spec.queries, "query", "text", "a query"),
+        "item_title": (plan.spec.items, "item", "title", "an item"),
+    }
+    stages: dict[str, Stage] = {}
+    for column, (source, role, text, about) in wanted.items():
+        if source is not None and getattr(source.columns, text):
+            relation = _relation(source, column, engine)
+            named = {key: getattr(source.columns, key) for key in (role, text)}
+            check_columns(ROLES[column], relation, named, engine)
+            view = {
+                "about": f"{about}: its {text}",
+                "key": getattr(source.columns, role),
+                "id": f"{role}_id",
+                "text": getattr(source.columns, text),
+                "id_text": column,
+                "source": source_text(relation),
+                "where": source.where or "",
+            }
+            stages[column] = Stage(_free(f"{column}s", plan, relation), "annotation/lookup", view)
+    return stages
+
+
+def check_columns(
+    table: str, relation: Relation, wanted: Mapping[str, str], engine: Database
+) -> None:
+    """Refuse a table that lacks columns.
+
+    Args:
+        table: Its name, for messages.
+        relation: Where it is.
+        wanted: Role -> column.
+        engine: What reads it.
+
+    Raises:
+        InputError: If it cannot be read or a column is not there; the nearest is told.
+    """
+    there = engine.columns(source_text(relation))
+    folded = {name.casefold() for name in there}
+    missing = [(role, name) for role, name in wanted.items() if name.casefold() not in folded]
+    if missing:
+        told = [f"{table}: {unknown('column', n, there)} (wanted as {r})" for r, n in missing]
+        raise InputError(told)
+
+
+def check_rankings(plan: Plan, engine: Database) -> None:
+    """Refuse tables, the labels apart, that lack columns.
+
+    Raises:
+        InputError: As `check_columns` does.
+    """
+    checks.check_columns(plan, engine, apart=("labels",))
+
+
+def _relation(source: Any, role: str, engine: Database) -> Relation:
+    if source.data is not None:
+        return Relation("table", engine.register(f"sqlmetrics_{role}s", source.data), True)
+    return relation_of(source, ROLES[role])
+
+
+def _free(name: str, plan: Plan, own: Relation) -> str:
+    """A name for a stage that no source mentions, so that it hides no table."""
+    relations = [*plan.shape.tables.values(), own]
+    places = " ".join(one.place for one in relations if one.is_sql)
+    mentions = re.compile(r"\w+").findall(places.casefold())
+    names = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(free for free in names if free not in mentions)

@@ -1,1 +1,0 @@
-"""How much a number depends on what the data leaves open."""

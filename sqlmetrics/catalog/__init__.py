@@ -1,0 +1,1 @@
+"""What can be asked: metrics, options, presets, online metrics."""

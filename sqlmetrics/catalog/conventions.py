@@ -1,0 +1,547 @@
+"""The choices in which tools disagree, as data: one row an option, one row a choice.
+
+A choice whose effect is a
+piece of SQL carries that piece: `plan.py` puts the columns in, no template decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sqlmetrics.catalog.option import Choice, Option, Table, Value, is_number
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.sql.template import double
+
+ALIKE = 1e-9
+"""Values this near below a border of rounding count as on it: sums differ in their last bits."""
+
+
+def _rounded(value: str, units: int, up: float) -> str:
+    """SQL that rounds a value to a whole number of units of 1."""
+    return f"floor({value} * {units}e0 + {double(round(up + ALIKE * units, 12))}) / {units}e0"
+
+
+def _to_hundredths(value: float) -> float:
+    """A number, rounded down likewise."""
+    return math.floor((value + ALIKE) * 100) / 100
+
+
+_IF_ANY = "case when {count} > 0e0 then {value} end"
+
+OPTIONS: Mapping[str, Option] = MappingProxyType(
+    {
+        option.name: option
+        for option in (
+            Option(
+                "gain",
+                "metric",
+                "what a grade is worth in DCG",
+                (
+                    Choice("exp", "2^grade - 1", "(power(2e0, {grade}) - 1e0)"),
+                    Choice("linear", "the grade itself", "{grade}"),
+                    Choice(
+                        "binary",
+                        "1 if relevant (grade >= rel), else 0",
+                        "case when {relevant} then 1e0 else 0e0 end",
+                    ),
+                    Choice("table", "grade -> gain, written {1: 1, 2: 3}"),
+                ),
+            ),
+            Option(
+                "discount",
+                "metric",
+                "what a rank is worth in DCG",
+                (
+                    Choice(
+                        "log2",
+                        "1 / log2(rank + 1)",
+                        "ln(2e0) / ln({rank} + 1e0)",
+                        weight=lambda rank: math.log(2) / math.log(rank + 1),
+                    ),
+                    Choice(
+                        "log2_max2",
+                        "1 / log2(max(rank, 2)): ranks 1 and 2 weigh the same",
+                        "ln(2e0) / ln(case when {rank} > 2 then {rank} * 1e0 else 2e0 end)",
+                        weight=lambda rank: math.log(2) / math.log(max(rank, 2)),
+                    ),
+                    Choice(
+                        "ln",
+                        "1 / ln(rank + 1)",
+                        "1e0 / ln({rank} + 1e0)",
+                        weight=lambda rank: 1 / math.log(rank + 1),
+                    ),
+                ),
+            ),
+            Option(
+                "ideal",
+                "metric",
+                "the list that IDCG is taken from",
+                (
+                    Choice("labels_at_k", "all labels, best first, cut at k", "{best}"),
+                    Choice("labels", "all labels, best first, not cut", "{whole}"),
+                    Choice(
+                        "shown_at_k",
+                        "the items of the ranking alone, best first, cut at k",
+                        "{shown}",
+                        needs=("no depth with ties=average",),
+                    ),
+                    Choice(
+                        "all_k",
+                        "all k ranks are relevant, also if there are fewer relevant labels",
+                        "{every_rank}",
+                        needs=("a cutoff", "a cutoff of at most 1,000,000", "gain=binary"),
+                    ),
+                    Choice(
+                        "min_k_r",
+                        "the first min(k, R) ranks are relevant: labels_at_k of binary gains",
+                        "{best}",
+                        needs=("gain=binary",),
+                    ),
+                    Choice(
+                        "hits",
+                        "as many relevant ranks as the top k has: only their order counts",
+                        "{hits_first}",
+                        needs=("gain=binary", "one order of ties"),
+                    ),
+                    Choice(
+                        "returned",
+                        "all labels, best first, cut at the number of items returned in the top k",
+                        "{as_long}",
+                    ),
+                ),
+            ),
+            Option(
+                "recall_denominator",
+                "metric",
+                "what recall divides the relevant items of the top k by",
+                (
+                    Choice("r", "R, the number of relevant labels", "{num_rel}"),
+                    Choice(
+                        "min_k_r",
+                        "min(k, R): 1 can be reached at every k",
+                        "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
+                    ),
+                    Choice(
+                        "shown",
+                        "the relevant items of the whole list",
+                        "{found}",
+                        needs=("no depth with ties=average",),
+                    ),
+                ),
+            ),
+            Option(
+                "precision_denominator",
+                "metric",
+                "what precision divides the relevant items of the top k by",
+                (
+                    Choice("k", "k, also if the list is shorter", "{k}e0"),
+                    Choice("returned", "the items returned in the top k", "{returned}"),
+                    Choice(
+                        "min_k_r",
+                        "min(k, R)",
+                        "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
+                    ),
+                ),
+            ),
+            Option(
+                "ap_denominator",
+                "metric",
+                "what average precision divides the sum of precisions by",
+                (
+                    Choice("r", "R, the number of relevant labels", "{num_rel}"),
+                    Choice(
+                        "min_k_r",
+                        "min(k, R); R without a cutoff",
+                        "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
+                        uncut="{num_rel}",
+                    ),
+                    Choice("k", "k", "{k}e0", needs=("a cutoff",)),
+                    Choice(
+                        "min_r_returned",
+                        "min(R, items returned in the top k)",
+                        "case when {num_rel} >= {returned} then {returned} else {num_rel} end",
+                    ),
+                    Choice(
+                        "hits",
+                        "the relevant items of the top k",
+                        "{hits}",
+                        needs=("one order of ties",),
+                    ),
+                    Choice(
+                        "shown",
+                        "the relevant items of the whole list",
+                        "{found}",
+                        needs=("no depth with ties=average",),
+                    ),
+                ),
+            ),
+            Option(
+                "rr_of",
+                "metric",
+                "the relevant items that reciprocal rank looks at",
+                (
+                    Choice("first", "the first: 1 / its rank", "{first}"),
+                    Choice(
+                        "all",
+                        "all: the sum of 1 / rank over them, / those of the whole list",
+                        "{every} / nullif({found}, 0e0)",
+                        needs=("no depth with ties=average",),
+                    ),
+                    Choice(
+                        "highest_grade",
+                        "the first of those with the highest grade in the top k",
+                        "{highest}",
+                        needs=("one order of ties",),
+                    ),
+                ),
+            ),
+            Option(
+                "similarity",
+                "metric",
+                "how alike two items are",
+                (
+                    Choice(
+                        "category",
+                        "1 if they are of the same category, else 0",
+                        "same_category_above",
+                        data=("items.category",),
+                    ),
+                    Choice(
+                        "vector",
+                        "the cosine of their vectors",
+                        "cosine_above",
+                        data=("items.vector",),
+                    ),
+                ),
+            ),
+            Option(
+                "ties",
+                "spec",
+                "the order of items with equal scores; ids compare as UTF-8 bytes",
+                (
+                    Choice("id_asc", "lower item id first", "item_id asc"),
+                    Choice("id_desc", "higher item id first", "item_id desc"),
+                    Choice("input_order", "as they come in", "input_order asc"),
+                    Choice(
+                        "average",
+                        "the mean over all orders of the equal ones, exactly",
+                        "item_id asc",
+                        all_orders=True,
+                    ),
+                    Choice("best", "higher grade first", "grade desc, item_id asc"),
+                    Choice("worst", "lower grade first", "grade asc, item_id asc"),
+                    Choice("error", "equal scores are refused", "item_id asc"),
+                ),
+            ),
+            Option(
+                "score_precision",
+                "spec",
+                "scores that differ less than this are equal",
+                (
+                    Choice("double", "64-bit", "cast({score} as double)"),
+                    Choice("float32", "32-bit", "cast({score} as real)"),
+                    Choice(
+                        "decimal6",
+                        "6 decimals, rounded half up",
+                        "floor(cast({score} as double) * 1000000e0 + 0.5e0) / 1000000e0",
+                    ),
+                ),
+            ),
+            Option(
+                "depth",
+                "spec",
+                "how far a list is looked at",
+                (
+                    Choice("none", "to its end"),
+                    Choice("number", "to this rank; the rows below do not count"),
+                ),
+            ),
+            Option(
+                "duplicate_rankings",
+                "spec",
+                "an item that a ranking holds twice",
+                (
+                    Choice("error", "is refused"),
+                    Choice("best_score", "counts once, at its best score or rank"),
+                ),
+            ),
+            Option(
+                "duplicate_labels",
+                "spec",
+                "an item that a query's labels hold twice",
+                (
+                    Choice("error", "is refused"),
+                    Choice("max_grade", "counts once, with its highest grade"),
+                ),
+            ),
+            Option(
+                "unjudged",
+                "spec",
+                "a ranked item without a label",
+                (
+                    Choice("nonrelevant", "counts as grade 0"),
+                    Choice("condensed", "is left out before ranking"),
+                    Choice("error", "is refused, in the list of a labelled query"),
+                ),
+            ),
+            Option(
+                "negative_grades",
+                "spec",
+                "a label with a grade below 0",
+                (
+                    Choice("error", "is refused", "{grade}"),
+                    Choice(
+                        "unjudged",
+                        "counts as no label of the item; its query stays labelled",
+                        "case when {grade} >= 0 then {grade} end",
+                    ),
+                    Choice(
+                        "zero",
+                        "counts as grade 0",
+                        "case when {grade} < 0 then 0e0 else {grade} end",
+                    ),
+                ),
+            ),
+            Option(
+                "missing",
+                "spec",
+                "a labelled query without a ranking",
+                (
+                    Choice("zero", "counts as an empty list"),
+                    Choice("drop", "is left out"),
+                    Choice("error", "is refused"),
+                ),
+            ),
+            Option(
+                "absent_systems",
+                "spec",
+                "a system on a day, of rankings with days, on which it has no row",
+                (
+                    Choice("skip", "has no numbers of that day"),
+                    Choice(
+                        "missing",
+                        "misses all queries of the day, if it has rows before and after it",
+                    ),
+                ),
+                of_days=True,
+                later=True,
+            ),
+            Option(
+                "no_relevant",
+                "metric",
+                "a query for which the metric is undefined",
+                (
+                    Choice("skip", "is left out", "{value}"),
+                    Choice("zero", "counts 0", "coalesce({value}, 0e0)"),
+                    Choice(
+                        "nan",
+                        "makes the mean NaN",
+                        "coalesce({value}, cast('NaN' as double))",
+                    ),
+                    Choice("one", "counts 1", "coalesce({value}, 1e0)"),
+                ),
+            ),
+            Option(
+                "average",
+                "metric",
+                "the summary of a metric",
+                (
+                    Choice("macro", "mean of the per-query values"),
+                    Choice("micro", "sum of numerators / sum of denominators"),
+                ),
+            ),
+            Option(
+                "average_over",
+                "metric",
+                "the queries that the mean runs over",
+                (
+                    Choice("labels", "queries with a label", only=("is_labelled",)),
+                    Choice("rankings", "queries with a ranking", only=("is_ranked",)),
+                    Choice(
+                        "common",
+                        "queries with both",
+                        only=("is_labelled", "is_ranked"),
+                    ),
+                    Choice("either", "queries with a label, a ranking or both"),
+                    Choice(
+                        "relevant",
+                        "queries with a relevant label",
+                        _IF_ANY,
+                        part="num_rel",
+                        only=("is_labelled",),
+                    ),
+                    Choice(
+                        "common_relevant",
+                        "queries with a relevant label and a ranking",
+                        _IF_ANY,
+                        part="num_rel",
+                        only=("is_labelled", "is_ranked"),
+                    ),
+                    Choice(
+                        "hits",
+                        "queries with a relevant item in the top k",
+                        _IF_ANY,
+                        part="num_rel_ret",
+                        only=("is_labelled",),
+                        needs=("one order of ties",),
+                    ),
+                    Choice(
+                        "relevant_shown",
+                        "queries with a relevant item anywhere in their list",
+                        _IF_ANY,
+                        part="num_rel_ret@list",
+                        only=("is_labelled",),
+                        needs=("no depth with ties=average",),
+                    ),
+                ),
+            ),
+            Option(
+                "rounding",
+                "metric",
+                "decimals of a query's value, before the mean is taken",
+                (
+                    Choice("none", "all there are", "{value}"),
+                    Choice("2", "2, rounded half up", _rounded("{value}", 100, 0.5)),
+                    Choice("4", "4, rounded half up", _rounded("{value}", 10_000, 0.5)),
+                    Choice(
+                        "floor2",
+                        "2, rounded down, and so is each term of DCG",
+                        _rounded("{value}", 100, 0),
+                        term=_rounded("{value}", 100, 0),
+                        cut=_to_hundredths,
+                        needs=("one order of ties for terms of DCG",),
+                    ),
+                ),
+            ),
+            Option(
+                "gauc_weight",
+                "metric",
+                "what the AUC of a query weighs in the mean",
+                (
+                    Choice("none", "1: every query weighs the same"),
+                    Choice(
+                        "impressions",
+                        "the number of its scored and labelled items",
+                        adds={"weight": "({positives} + {negatives})"},
+                    ),
+                    Choice(
+                        "positives",
+                        "the number of those that are relevant",
+                        adds={"weight": "{positives}"},
+                    ),
+                ),
+            ),
+            Option(
+                "tied_scores",
+                "metric",
+                "a pair of items with different grades and equal scores",
+                (
+                    Choice("exclude", "does not count"),
+                    Choice(
+                        "half",
+                        "counts half as concordant, half as discordant",
+                        adds={"concordant": "5e-1 * {tied}", "discordant": "5e-1 * {tied}"},
+                    ),
+                    Choice("concordant", "counts as concordant", adds={"concordant": "{tied}"}),
+                    Choice("discordant", "counts as discordant", adds={"discordant": "{tied}"}),
+                ),
+            ),
+            Option(
+                "equal_labels",
+                "metric",
+                "a pair of items with equal grades, whatever their scores",
+                (
+                    Choice("exclude", "does not count"),
+                    Choice("concordant", "counts as concordant", adds={"concordant": "{equal}"}),
+                ),
+            ),
+            Option(
+                "pnr_form",
+                "metric",
+                "what the concordant pairs are divided by",
+                (
+                    Choice(
+                        "share",
+                        "concordant and discordant pairs: pos / (pos + neg)",
+                        adds={"compared": "{concordant}\n    + {discordant}"},
+                    ),
+                    Choice(
+                        "ratio",
+                        "discordant pairs: pos / neg",
+                        adds={"compared": "{discordant}"},
+                    ),
+                ),
+            ),
+        )
+    }
+)
+
+
+def resolve(preset: str, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Every option with its value: the house's, the preset's, then the given ones.
+
+    Args:
+        preset: A name of `PRESETS`.
+        given: Options that override the preset's.
+
+    Raises:
+        SpecError: If the preset, an option or a value is unknown; all are told.
+    """
+    problems = [] if preset in PRESETS else [unknown("preset", preset, PRESETS)]
+    for name, value in given.items():
+        problems += problems_of(name, value)
+    if problems:
+        raise SpecError(problems)
+    defaults = {name: option.choices[0].name for name, option in OPTIONS.items()}
+    return {**defaults, **PRESETS[preset].options, **given}
+
+
+def read(name: str, value: object) -> Value:
+    """A value as it was written, in the form that is compared and kept.
+
+    Raises:
+        SpecError: If it is a gain table with anything but numbers in it.
+    """
+    if isinstance(value, str):
+        text = value.strip().casefold()
+        return int(text) if text.isdecimal() else text
+    if not isinstance(value, Mapping):
+        return value  # type: ignore[return-value]  # a parameter, or told by problems_of
+    bad = [(g, v) for g, v in value.items() if not is_number(g) or not _is_gain(v)]
+    if bad:
+        raise SpecError(f"{name}: a table maps grades to gains, both numbers; given {bad}")
+    return Table(sorted((float(grade), float(gain)) for grade, gain in value.items()))
+
+
+def problems_of(name: str, value: object) -> list[str]:
+    """What is wrong with one option and its value; an empty list if nothing is."""
+    if name not in OPTIONS:
+        return [unknown("option", name, OPTIONS)]
+    try:
+        choice = OPTIONS[name].choice(value)
+    except SpecError as error:
+        return list(error.problems)
+    if choice.name == "number" and value < 1:  # type: ignore[operator]
+        return [f"{name} must be a whole number, 1 or more, given {value!r}"]
+    return _table_problems(name, value) if choice.name == "table" else []
+
+
+def _table_problems(name: str, value: object) -> list[str]:
+    if not isinstance(value, Table) or not value:
+        return [f"{name}=table needs the table itself, like {name}={{1: 1, 2: 3}}"]
+    if value.get(0, 0) != 0:
+        return [f"{name}: grade 0 must gain 0, since items without a label count as grade 0"]
+    bad = {grade: gain for grade, gain in value.items() if not 0 <= gain <= 1e100}
+    return (
+        [f"{name}: gains must be 0 or more and finite, at most 1e100, given {Table(bad)}"]
+        if bad
+        else []
+    )
+
+
+def _is_gain(value: object) -> bool:
+    """An infinite gain is a number too; what it is not is told with its value."""
+    return isinstance(value, float) or is_number(value)

@@ -1,0 +1,23 @@
+"""Whether more of a metric is better."""
+
+from __future__ import annotations
+
+import re
+
+from sqlmetrics.catalog.metric import spellings
+from sqlmetrics.catalog.online import ONLINE
+
+SIGNS = {"higher": 1, "lower": -1, "none": 0}
+
+
+def direction(metric: str) -> int:
+    """1 where higher is better, -1 where lower is, 0 where neither; 1 for names of others.
+
+    >>> direction("ndcg@10"), direction("abandonment"), direction("num_ret"), direction("sales")
+    (1, -1, 0, 1)
+    """
+    name = re.split(r"[(@]", metric)[0].strip().casefold()
+    if name in ONLINE:
+        return SIGNS[ONLINE[name].better]
+    known = spellings().get(name)
+    return SIGNS[known[0].better] if known else 1

@@ -1,0 +1,269 @@
+"""A metric as it is asked for: the texts that name it, its settings, cutoff and column."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
+from sqlmetrics.catalog.metric import Metric, Parameter, listed, spellings
+from sqlmetrics.catalog.online import ONLINE
+from sqlmetrics.catalog.option import Value, is_number, plain
+from sqlmetrics.errors import SpecError, unknown
+
+Setting = Parameter | Value
+
+GROUPS = {
+    "candidates": (
+        "ndcg(ideal=labels_at_k)",
+        "ndcg(ideal=shown_at_k)",
+        "dcg",
+        "recall(recall_denominator=r)",
+    ),
+}
+"""Names for several metrics that say more side by side."""
+
+LONGEST = 1_000
+LARGEST_CUTOFF = 2**31 - 1
+"""What fits the fact table's column k."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as it was asked for: its cutoff and the settings that were spelled out.
+
+    >>> str(parse("nDCG(dcg='exp-log2')@10"))
+    'ndcg(gain=exp)@10'
+    >>> parse("recall(rel=2)@50").column
+    'recall_rel2_at_50'
+    """
+
+    metric: Metric
+    settings: tuple[tuple[str, Setting], ...] = ()
+    k: int | None = None
+
+    def __str__(self) -> str:
+        return self.name + (f"@{self.k}" if self.k else "")
+
+    @property
+    def name(self) -> str:
+        """The canonical text without the cutoff: `ndcg`, `recall(rel=2)`."""
+        inside = ", ".join(f"{key}={plain_text(value)}" for key, value in self.settings)
+        return self.metric.name + (f"({inside})" if inside else "")
+
+    @property
+    def column(self) -> str:
+        """The name of its column: `ndcg_at_10`, `recall_rel2_at_50`, `rbp_p0p8`."""
+        words = [self.metric.name]
+        for key, value in self.settings:
+            words.append(f"{key}{word(value)}" if is_number(value) else f"{key}_{word(value)}")
+        return "_".join(words) + (f"_at_{self.k}" if self.k else "")
+
+    def setting(self, name: str) -> Setting | None:
+        """The value of one setting, None if its text does not set it."""
+        return dict(self.settings).get(name)
+
+    def without(self, defaults: Mapping[str, Value]) -> Measure:
+        """The same without the settings that say what holds anyway."""
+        kept = [(key, value) for key, value in self.settings if defaults.get(key) != value]
+        return replace(self, settings=tuple(kept))
+
+    def having(self, name: str, value: Value) -> Measure:
+        """The same with one setting more, in the metric's own order."""
+        given = dict(self.settings) | {name: value}
+        return replace(self, settings=_ordered(self.metric, given))
+
+    def uncut(self) -> Measure:
+        """The same over the whole list."""
+        return replace(self, k=None)
+
+    @property
+    def formula(self) -> Measure:
+        """The same without a cutoff, and without the settings that touch its mean alone."""
+        return self.part(self.metric).uncut()
+
+    def part(self, metric: Metric) -> Measure:
+        """Another metric with as much of this one's settings and cutoff as it takes."""
+        formula = {*metric.parameters, *metric.options, "ties"}
+        inherited = {key: value for key, value in self.settings if key in formula}
+        k = self.k if metric.cutoff != "none" else None
+        return Measure(metric, _ordered(metric, inherited), k)
+
+
+def parse(text: str) -> Measure:
+    """A metric's text as a `Measure`; `str()` of it is the canonical text.
+
+    Args:
+        text: `ndcg@10`, `recall(rel=2)@50`, the notation of ir_measures
+            (`nDCG(dcg='exp-log2')@10`) or trec_eval (`ndcg_cut_10`, `P.5`);
+            upper and lower case are the same.
+
+    Raises:
+        SpecError: If the text cannot be read, or the metric, a setting, a value or the
+            cutoff is wrong; it names the nearest known one.
+    """
+    if len(text) > LONGEST:
+        raise SpecError(f"a metric's text has at most {LONGEST} characters, given {len(text):,}")
+    name, given, k = _split(text)
+    settings = _translated(given)
+    metric = _named(name, settings, k, text)
+    problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
+    if problems:
+        raise SpecError(problems)
+    spelled = {key: value for key, value in settings.items() if metric.parameters.get(key) != value}
+    return Measure(metric, _ordered(metric, spelled), k)
+
+
+def spelled_out(text: str) -> list[str]:
+    """The texts of a group of metrics, or of several cutoffs as trec_eval writes them.
+
+    >>> spelled_out("P.5,10"), spelled_out("ndcg@10")
+    (['P_5', 'P_10'], ['ndcg@10'])
+    >>> spelled_out("candidates@10")[2:]
+    ['dcg@10', 'recall(recall_denominator=r)@10']
+    """
+    group = re.fullmatch(r"\s*([A-Za-z]\w*)(@.*)?", text)
+    if group and group[1].casefold() in GROUPS:
+        return [name + (group[2] or "") for name in GROUPS[group[1].casefold()]]
+    several = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d+(?:,\d+)+)\s*", text)
+    if several is None:
+        return [text]
+    return [f"{several[1]}_{cutoff}" for cutoff in several[2].split(",")]
+
+
+def _split(text: str) -> tuple[str, dict[str, object], int | None]:
+    """Name, settings as written, and cutoff."""
+    trec = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d{1,10})\s*", text)
+    if trec and trec[1].casefold() in spellings() and text.casefold() not in spellings():
+        return trec[1], {}, int(trec[2])
+    body, at, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
+    if at and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
+        raise SpecError(
+            f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
+        )
+    match = re.fullmatch(r"\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
+    if match is None:
+        raise SpecError(
+            f"metric {text!r} cannot be read; write it like ndcg@10 or recall(rel=2)@50"
+        )
+    return match[1], _arguments(match[2] or "", text), int(cutoff) if at else None
+
+
+def _arguments(inside: str, text: str) -> dict[str, object]:
+    """`rel=2, gain=linear` as a dict; the values are Python literals or plain names."""
+    try:
+        call = ast.parse(f"_({inside})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError
+        given = [(str(word.arg).casefold(), _literal(word.value)) for word in call.keywords]
+        if len(dict(given)) < len(given) or any(word.arg is None for word in call.keywords):
+            raise ValueError
+        return dict(given)
+    except (SyntaxError, ValueError, TypeError):
+        raise SpecError(
+            f"metric {text!r}: {inside!r} cannot be read; write settings like (rel=2, gain=linear)"
+        ) from None
+
+
+def _literal(node: ast.expr) -> object:
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
+    """ir_measures' spelling of settings in ours."""
+    settings: dict[str, Setting] = {}
+    for key, value in given.items():
+        ours = {"dcg": "gain", "gains": "gain"}.get(key, key)
+        gains = {"exp-log2": "exp", "log2": "linear"} if key == "dcg" else {}
+        settings[ours] = read(ours, gains.get(str(value).casefold(), value))
+    if len(settings) < len(given):
+        raise SpecError(f"gain is given twice: {', '.join(given)}")
+    return settings
+
+
+def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str) -> Metric:
+    """The metric of a name; a few aliases hold only with certain settings."""
+    whole = f"{name}({', '.join(settings)})"
+    found = spellings().get(whole.casefold()) or spellings().get(name.casefold())
+    if found is None:
+        known = [metric.name for metric in listed()]
+        aliases = {alias.casefold(): metric.name for alias, metric in _known_aliases()}
+        raise SpecError(_unknown_metric(name, known, aliases))
+    metric, needs_cutoff = found
+    if needs_cutoff and k is None:
+        raise SpecError(f"metric {text!r} needs a cutoff, like {name}_10 or {metric.name}@10")
+    return metric
+
+
+def _known_aliases() -> list[tuple[str, Metric]]:
+    return [(alias.removesuffix("@k"), metric) for metric in listed() for alias in metric.aliases]
+
+
+def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str]) -> str:
+    """The catalogue's names are listed; the guess may also come from an alias."""
+    if name.casefold() in ONLINE:
+        return f"{name} is a metric of click logs: sqlmetrics clicks SPEC -m {name}"
+    message = unknown("metric", name, known)
+    if "did you mean" in message:
+        return message
+    guess = re.search(r"did you mean '(.*?)'\?", unknown("metric", name, aliases))
+    if guess is None:
+        return message
+    return message.replace("; known:", f"; did you mean {aliases[guess[1]]!r}? known:", 1)
+
+
+def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str) -> list[str]:
+    problems = []
+    for key, value in settings.items():
+        if key in metric.parameters:
+            needed = metric.outside(key, value if is_number(value) else math.nan)  # type: ignore[arg-type]
+            if needed:
+                problems.append(
+                    f"metric {text!r}: {key} must be a number {needed}, given {value!r}"
+                )
+        elif key in OPTIONS and not _is_own(key, value):
+            problems.append(f"metric {text!r}: {key} holds for all metrics; set it beside them")
+        elif key in metric.settings:
+            problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
+        elif key in OPTIONS:
+            problems.append(f"metric {text!r}: {metric.name} has no {key}")
+        else:
+            problems.append(f"metric {text!r}: {unknown('setting', key, metric.settings)}")
+    return problems
+
+
+def _is_own(name: str, value: Setting) -> bool:
+    """Whether a metric may set an option for itself: of ties only that their order is none."""
+    return OPTIONS[name].scope == "metric" or (name == "ties" and value == "average")
+
+
+def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
+    if metric.cutoff == "none" and k is not None:
+        return [f"metric {text!r}: {metric.name} takes no cutoff"]
+    if metric.cutoff == "required" and k is None:
+        return [f"metric {text!r} needs a cutoff, like {metric.name}@10"]
+    if k is not None and not 0 < k <= LARGEST_CUTOFF:
+        return [f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"]
+    return []
+
+
+def _ordered(metric: Metric, given: Mapping[str, Setting]) -> tuple[tuple[str, Setting], ...]:
+    return tuple((key, given[key]) for key in metric.settings if key in given)
+
+
+def word(value: Setting) -> str:
+    """A value as a part of a name.
+
+    >>> word(0.5), word("exp")
+    ('0p5', 'exp')
+    """
+    text = plain_text(value).replace(".", "p").replace("-", "m")
+    return re.sub(r"\W+", "_", text).strip("_")
+
+
+def plain_text(value: Setting) -> str:
+    """A value as metrics' texts have it: numbers without a needless `.0`."""
+    return plain(value) if isinstance(value, int | float) else str(value)

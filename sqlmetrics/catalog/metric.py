@@ -1,0 +1,152 @@
+"""The metrics: one SQL template each, read into a catalogue.
+
+`templates/metrics/<name>.sql.jinja` holds a TOML header in its first comment and the
+macros that print the SQL. Nothing else lists the metrics: the README's table, the
+command line's help, the errors and the tests all read this catalogue.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from sqlmetrics.sql.template import environment, folder
+
+Parameter = float | int
+COMMON_OPTIONS = ("rounding", "average_over")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a template's header says of a metric.
+
+    Attributes:
+        name: The name of the file, the metric's name everywhere.
+        title: The field's name for it.
+        formula: One line; k is the cutoff, R the query's number of relevant labels.
+        range: The values it can take.
+        cutoff: `required`, `optional` or `none`.
+        better: `higher` or `lower` values are; `none` if it says nothing of quality by itself.
+        unit: `share`, `rank`, `count` or `bits`; empty for what has none.
+        over: What it sums over: `ranked` (the list), `labels`, `ideal` (the labels in
+            their ideal order), `ideal_shown` (the list in its ideal order),
+            `ideal_returned` (the labels in their ideal order, beside each list),
+            `described` (the list and what is known of its items), `compared` (the list
+            beside the baseline's), `pairs` (of scored and labelled items), or `query`
+            (arithmetic over its parts). Over `pooled_scores` and `pooled_items` it is a
+            number of all lists together, with no value for a query; its part `rows` is
+            what a query adds.
+        empty: What an empty list, or a query without relevant labels, gives.
+        source: The paper or tool.
+        aliases: Other spellings; one that ends in `@k` needs a cutoff, one that ends in
+            `(rel)` is meant only with that setting.
+        options: Conventions that change its formula.
+        parameters: Numbers of its own, with their defaults.
+        limits: Parameter -> its limit, like `below 1` or `at most 1`; all are above 0.
+        parts: The metrics it is made of: name in the template -> metric; `@list` behind it
+            leaves out the cutoff.
+        needs: What it needs beside rankings and labels: `items`, `items.category`,
+            `baseline`.
+        undefined: `never`; `zero` if it then is 0; `no_relevant` if that option says what
+            becomes of it; `skip` if a query for which it is undefined is always left out.
+        micro: Whether it has a micro average.
+        expected: Whether its mean over all orders of ties is known in closed form: `always`,
+            `uncut` (without a cutoff), `whole` (without a depth) or `never`.
+        count: Whether it is a count, whose summary is a total.
+        every_item: Whether an item without a label adds to it by itself, not only by the
+            places that it takes.
+        listed: Whether users are told of it; else it is only a part of others.
+    """
+
+    name: str
+    title: str
+    formula: str
+    range: str
+    cutoff: str
+    over: str
+    empty: str
+    source: str
+    better: str = "none"
+    unit: str = ""
+    aliases: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
+    limits: Mapping[str, str] = field(default_factory=dict, hash=False)
+    parts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    needs: tuple[str, ...] = ()
+    undefined: str = "never"
+    micro: bool = False
+    expected: str = "never"
+    count: bool = False
+    every_item: bool = False
+    listed: bool = True
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The names that its text may set, in the order in which they are printed."""
+        own = (*self.parameters, *self.options)
+        policy = ("no_relevant",) if self.undefined == "no_relevant" else ()
+        micro = ("average",) if self.micro else ()
+        ties = ("ties",) if self.expected != "never" else ()
+        return tuple(dict.fromkeys((*own, *ties, *policy, *micro, *COMMON_OPTIONS)))
+
+    @property
+    def pooled(self) -> bool:
+        """Whether it is a number of all lists together, and none of a single query."""
+        return self.over.startswith("pooled")
+
+    @property
+    def ratio(self) -> bool:
+        """Whether its template prints a numerator and a denominator, not one value."""
+        return hasattr(_macros(self.name), "numerator")
+
+    def outside(self, parameter: str, value: float) -> str:
+        """What a parameter must be, if the value is not; else an empty text."""
+        limit = self.limits.get(parameter, "")
+        words, _, most = limit.rpartition(" ")
+        last = float(most or math.inf)
+        if 0 < value < last or (words == "at most" and value == last):
+            return ""
+        return " and ".join(filter(None, ("above 0", limit)))
+
+    def sql(self, macro: str, view: object) -> str:
+        """The text of one of its macros for the columns and settings of a view."""
+        return str(getattr(_macros(self.name), macro)(view))
+
+
+@cache
+def _macros(name: str) -> object:
+    return environment().get_template(f"metrics/{name}.sql.jinja").module
+
+
+@cache
+def catalog() -> Mapping[str, Metric]:
+    """All metrics by name, in the order of their names."""
+    files = sorted((folder() / "metrics").glob("*.sql.jinja"))
+    return {metric.name: metric for metric in map(_read, files)}
+
+
+def listed() -> Iterator[Metric]:
+    """The metrics that users are told of."""
+    return (metric for metric in catalog().values() if metric.listed)
+
+
+def _read(path: Path) -> Metric:
+    header = path.read_text(encoding="utf-8").split("#}")[0].removeprefix("{#")
+    values = tomllib.loads(header)
+    tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+    return Metric(name=path.name.removesuffix(".sql.jinja"), **(values | tuples))
+
+
+@cache
+def spellings() -> Mapping[str, tuple[Metric, bool]]:
+    """Every spelling in lower case -> the metric, and whether it needs a cutoff."""
+    found = {}
+    for metric in catalog().values():
+        for alias in (metric.name, *metric.aliases):
+            found[alias.removesuffix("@k").casefold()] = (metric, alias.endswith("@k"))
+    return found

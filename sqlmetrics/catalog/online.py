@@ -1,0 +1,157 @@
+"""Metrics of a click log itself: what users did, whatever is relevant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.sql.stage import Column
+
+
+@dataclass(frozen=True)
+class OnlineMetric:
+    """A metric of requests: a sum over a sum.
+
+    Attributes:
+        name: What it is called.
+        title: What it says.
+        numerator: What is summed over requests, with {k} for the cutoff.
+        denominator: Likewise; the mean is taken over requests where it is 1.
+        better: `higher` or `lower` values are; `none` if that cannot be said.
+        unit: Of its values.
+        cut: Whether it has a cutoff.
+        needs: What the log must have: `time`, `purchase`, `requests`.
+    """
+
+    name: str
+    title: str
+    numerator: str
+    denominator: str
+    better: str
+    unit: str
+    cut: bool = False
+    needs: str = ""
+
+
+ONLINE: Mapping[str, OnlineMetric] = {
+    one.name: one
+    for one in (
+        OnlineMetric(
+            "ctr",
+            "clicked impressions over impressions, in the first k positions",
+            "n_clicked{at}",
+            "n_shown{at}",
+            "higher",
+            "share",
+            cut=True,
+        ),
+        OnlineMetric(
+            "abandonment",
+            "requests with results and without a click, over requests with results",
+            "case when n_shown > 0 and n_clicked = 0 then 1e0 else 0e0 end",
+            "case when n_shown > 0 then 1e0 else 0e0 end",
+            "lower",
+            "share",
+        ),
+        OnlineMetric(
+            "zero_result_rate",
+            "requests without a result over requests",
+            "case when n_shown = 0 then 1e0 else 0e0 end",
+            "1e0",
+            "lower",
+            "share",
+            needs="requests",
+        ),
+        OnlineMetric(
+            "first_click_rank",
+            "the topmost clicked position, whichever click came first, over requests with a click",
+            "coalesce(first_click, 0)",
+            "case when n_clicked > 0 then 1e0 else 0e0 end",
+            "lower",
+            "rank",
+        ),
+        OnlineMetric(
+            "last_click_rank",
+            "the lowest clicked position on the page, whichever click came last, "
+            "over requests with a click",
+            "coalesce(last_click, 0)",
+            "case when n_clicked > 0 then 1e0 else 0e0 end",
+            "none",
+            "rank",
+        ),
+        OnlineMetric(
+            "time_to_first_click",
+            "seconds from the impression to the click that came first, wherever it was, "
+            "over requests with a click",
+            "coalesce(seconds_to_click, 0e0)",
+            "case when seconds_to_click is not null then 1e0 else 0e0 end",
+            "lower",
+            "seconds",
+            needs="time",
+        ),
+        OnlineMetric(
+            "purchases",
+            "purchases over requests",
+            "coalesce(n_purchases, 0)",
+            "1e0",
+            "higher",
+            "count",
+        ),
+    )
+}
+"""The online metrics by name."""
+
+
+@dataclass(frozen=True)
+class Online:
+    """An online metric as asked for.
+
+    Attributes:
+        metric: Which.
+        k: Its cutoff, None for all positions.
+    """
+
+    metric: OnlineMetric
+    k: int | None = None
+
+    def __str__(self) -> str:
+        return self.metric.name + (f"@{self.k}" if self.k else "")
+
+    @property
+    def column(self) -> str:
+        """The name of its columns."""
+        return self.metric.name + (f"_at_{self.k}" if self.k else "")
+
+    def columns(self) -> Iterator[Column]:
+        """Its sums over requests, as numbers that are divided without being cut off."""
+        at = f"_at_{self.k}" if self.k else ""
+        for name in ("numerator", "denominator"):
+            value = getattr(self.metric, name).format(at=at)
+            yield Column(f"coalesce(1e0 * sum({value}), 0e0)", f"{self.column}_{name}")
+
+
+def is_online(text: str) -> bool:
+    """Whether a metric's text names one of these."""
+    return isinstance(text, str) and text.partition("@")[0].strip().casefold() in ONLINE
+
+
+def online(text: str) -> Online:
+    """An online metric of its text, like `ctr@5`.
+
+    Raises:
+        SpecError: If there is none of that name, or it takes no such cutoff.
+    """
+    match = re.fullmatch(r"\s*(\w+)\s*(?:@\s*(\d{1,9}))?\s*", text.casefold())
+    if match is None or match[1] not in ONLINE:
+        raise SpecError(unknown("online metric", text, ONLINE))
+    metric, k = ONLINE[match[1]], int(match[2]) if match[2] else None
+    if k is not None and (not metric.cut or not k):
+        raise SpecError(f"online metric {text!r}: {metric.name} takes no such cutoff")
+    return Online(metric, k)
+
+
+def cutoffs(asked: Sequence[Online]) -> list[int]:
+    """The cutoffs, each once."""
+    return sorted({one.k for one in asked if one.k})

@@ -1,0 +1,169 @@
+"""The presets: one row a tool, the choices by which its numbers come about.
+
+`docs/presets/` has a page for each: what it means in words, which version was compared,
+and what is left of a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sqlmetrics.catalog.option import Preset, Value
+
+_TREC: Mapping[str, Value] = {"gain": "linear", "ties": "id_desc", "no_relevant": "zero"}
+_BINARY: Mapping[str, Value] = {"gain": "binary"}
+_SHOWN: Mapping[str, Value] = {"ideal": "shown_at_k", "average_over": "rankings"}
+_POSITIVES: Mapping[str, Value] = {"gain": "binary", "average_over": "relevant"}
+_ONE_RELEVANT: Mapping[str, Value] = {**_POSITIVES, "ties": "best", "missing": "drop"}
+_SAMPLED = (
+    "with sampled candidates a metric cannot be compared with one over the whole catalogue, nor "
+    "with another sample"
+)
+_JUDGMENTS: Mapping[str, Value] = {
+    "ties": "input_order",
+    "precision_denominator": "returned",
+    "no_relevant": "zero",
+}
+_QUEPID_AP: Mapping[str, Mapping[str, Value]] = {"ap": {"no_relevant": "nan"}}
+
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        "house": Preset("sqlmetrics' own defaults"),
+        "trec_eval": Preset("trec_eval 10 with -c", _TREC),
+        "trec_eval_9": Preset(
+            "trec_eval 9 and pytrec_eval: 32-bit scores, no missing queries",
+            {**_TREC, "score_precision": "float32", "missing": "drop"},
+        ),
+        "ir_measures": Preset(
+            "ir_measures' pytrec_eval provider: 32-bit scores",
+            {**_TREC, "score_precision": "float32"},
+        ),
+        "msmarco": Preset(
+            "ir_measures' msmarco provider (RR@k): lower id first",
+            {**_TREC, "ties": "id_asc"},
+        ),
+        "ranx": Preset("ranx", {**_TREC, "ties": "input_order"}),
+        "sklearn": Preset(
+            "scikit-learn's ndcg_score and dcg_score over the shown items",
+            {**_SHOWN, "gain": "linear", "ties": "average", "no_relevant": "zero"},
+        ),
+        "torchmetrics": Preset(
+            "torchmetrics.retrieval: the shown rows alone",
+            {
+                **_SHOWN,
+                "gain": "linear",
+                "recall_denominator": "shown",
+                "ap_denominator": "hits",
+                "ties": "input_order",
+                "score_precision": "float32",
+                "no_relevant": "zero",
+            },
+            {"ndcg": {"ties": "average"}},
+        ),
+        "spark_mllib": Preset(
+            "Spark MLlib's RankingMetrics",
+            {
+                **_BINARY,
+                "ap_denominator": "min_k_r",
+                "ties": "input_order",
+                "no_relevant": "zero",
+                "average_over": "either",
+            },
+        ),
+        "recommenders": Preset(
+            "recommenders: precision, recall and MAP over the queries of both tables",
+            {
+                **_BINARY,
+                "ap_denominator": "min_k_r",
+                "ties": "input_order",
+                "average_over": "common_relevant",
+            },
+            {"ndcg": {"average_over": "relevant"}},
+        ),
+        "replay": Preset("RePlay", {**_POSITIVES, "ap_denominator": "min_k_r", "ties": "id_desc"}),
+        "rectools": Preset(
+            "RecTools: the ideal list has k relevant items",
+            {**_POSITIVES, "ideal": "all_k", "ties": "input_order"},
+        ),
+        "rectools_achievable": Preset(
+            "RecTools with divide_by_achievable", {**_POSITIVES, "ties": "input_order"}
+        ),
+        "recbole": Preset(
+            "RecBole",
+            {
+                **_POSITIVES,
+                "ap_denominator": "min_k_r",
+                "ties": "input_order",
+                "missing": "drop",
+            },
+        ),
+        "lenskit": Preset(
+            "LensKit: ranks 1 and 2 weigh the same",
+            {
+                **_BINARY,
+                "discount": "log2_max2",
+                "recall_denominator": "min_k_r",
+                "precision_denominator": "returned",
+                "ap_denominator": "min_r_returned",
+                "ties": "input_order",
+                "no_relevant": "zero",
+                "average_over": "rankings",
+            },
+        ),
+        "comirec": Preset(
+            "ComiRec: the ideal list is that of the hits",
+            {**_POSITIVES, "ideal": "hits", "ties": "input_order", "no_relevant": "zero"},
+        ),
+        "sasrec": Preset(
+            "SASRec: one relevant item among 100 uniformly sampled candidates",
+            _ONE_RELEVANT,
+            caveat=_SAMPLED,
+        ),
+        "bert4rec": Preset(
+            "BERT4Rec: one relevant item among 100 candidates sampled by popularity",
+            _ONE_RELEVANT,
+            caveat=_SAMPLED,
+        ),
+        "paddlerec": Preset(
+            "PaddleRec: leave-one-out NDCG and HR",
+            {**_ONE_RELEVANT, "ties": "input_order"},
+            caveat=_SAMPLED,
+        ),
+        "mind": Preset(
+            "the MIND news task: the shown list, RR over all clicks",
+            {**_SHOWN, "rr_of": "all", "ties": "input_order"},
+        ),
+        "evidently": Preset(
+            "evidently: the shown rows of users with a relevant item",
+            {
+                "gain": "linear",
+                "ideal": "shown_at_k",
+                "recall_denominator": "shown",
+                "precision_denominator": "returned",
+                "ap_denominator": "shown",
+                "ties": "input_order",
+                "missing": "drop",
+                "average_over": "relevant_shown",
+            },
+        ),
+        "elasticsearch": Preset(
+            "Elasticsearch's ranking evaluation API", {**_JUDGMENTS, "ideal": "returned"}
+        ),
+        "opensearch": Preset(
+            "OpenSearch's search relevance workbench: values with 2 decimals",
+            {**_JUDGMENTS, "rounding": 2},
+        ),
+        "quepid": Preset(
+            "Quepid's ndcg@10: the ideal list is not cut",
+            {**_JUDGMENTS, "ideal": "labels"},
+            _QUEPID_AP,
+        ),
+        "quepid_cut": Preset("Quepid's ndcg_cut@10", _JUDGMENTS, _QUEPID_AP),
+        "rre": Preset(
+            "Rated Ranking Evaluator: 2 decimals, of NDCG and its terms rounded down",
+            {**_JUDGMENTS, "rr_of": "highest_grade", "rounding": 2},
+            {"ndcg": {"rounding": "floor2"}},
+        ),
+    }
+)

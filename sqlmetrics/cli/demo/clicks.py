@@ -1,0 +1,79 @@
+"""The demo's second part: no judgments, but a click log of two rankers, with dirt in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlmetrics.clicks.evaluate import evaluate_clicks
+from sqlmetrics.clicks.result import ClickResult
+from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.spec.spec import Spec
+
+REQUESTS, DAYS = 2_000, 3
+SPEC = """\
+version: 1
+name: clicks
+clicks:
+  impressions:
+    file: log/impressions.parquet
+    columns: {request: request_id, query: query, item: item_id, position: position,
+              system: system, user: user_id, time: shown_at, segments: [country]}
+    first_position: 1
+  events:
+    file: log/events.parquet
+    columns: {request: request_id, item: item_id, action: action, dwell: dwell,
+              user: user_id, time: happened_at}
+  cleaning:
+    test: is_test = 1
+    max_events_per_user_hour: 200
+    attribution_window: 30m
+    min_dwell: 5s
+    deduplicate: true
+  labels:
+    grades: {click: 1, add_to_cart: 2, purchase: 3}
+metrics: [ndcg@10, mrr, ctr@5, abandonment]
+"""
+
+
+def told(folder: Path, *, overwrite: bool = False) -> str:
+    """Simulate a log in a folder, clean and evaluate it, and say what came out."""
+    log = simulate(folder / "log", requests=REQUESTS, days=DAYS, overwrite=overwrite)
+    spec = folder / "clicks.yml"
+    spec.write_text(SPEC, encoding="utf-8")
+    result = evaluate_clicks(Spec.read(spec))
+    return (
+        f"And a click log without judgments, in {folder / 'log'}/: {log.rows['impressions']:,} "
+        f"impressions, {log.rows['events']:,} events.\n"
+        f"Clean, as {spec} says it, and with clicks as labels:\n\n{_left_out(result)}\n\n"
+        f"{_by_system(result)}"
+    )
+
+
+def _left_out(result: ClickResult) -> str:
+    """What the cleaning took, most of it first."""
+    taken = sorted((step for step in result.steps if step.removed), key=lambda one: -one.removed)
+    rows = [[step.what, step.why, f"{step.removed:,}"] for step in taken]
+    return aligned(["rows", "left out as", "number"], rows, numbers_from=2)
+
+
+def _by_system(result: ClickResult) -> str:
+    """Each metric over all days, by system."""
+    rows = [row for row in result.facts().to_pylist() if row["segment_name"] == "all"]
+    systems = sorted({row["system"] for row in rows})
+    names = list(dict.fromkeys((row["metric"], row["k"]) for row in rows))
+    values = [
+        [system, *(_mean([row for row in rows if _is(row, system, name)]) for name in names)]
+        for system in systems
+    ]
+    titles = [f"{metric}@{k}" if k else metric for metric, k in names]
+    return aligned(["system", *titles], values, numbers_from=1)
+
+
+def _is(row: dict[str, object], system: str, name: tuple[str, int]) -> bool:
+    return row["system"] == system and (row["metric"], row["k"]) == name
+
+
+def _mean(rows: list[dict[str, float]]) -> str:
+    value = sum(row["numerator"] for row in rows) / sum(row["denominator"] for row in rows)
+    return f"{value:.4f}"

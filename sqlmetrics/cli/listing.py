@@ -1,0 +1,74 @@
+"""What there is: the catalogue, the options, the presets and the dialects, as tables."""
+
+from __future__ import annotations
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.metric import Metric, listed
+from sqlmetrics.catalog.online import ONLINE
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.sql.conformance import trust
+from sqlmetrics.sql.dialect import DIALECTS
+
+Listing = tuple[list[str], list[list[str]]]
+
+
+def metrics() -> Listing:
+    """One row a metric."""
+    rows = [
+        [
+            *(_spelled(metric), metric.title, metric.range, metric.better, metric.unit),
+            *(", ".join(metric.aliases), metric.formula),
+        ]
+        for metric in listed()
+    ]
+    return ["metric", "title", "range", "better", "unit", "aliases", "formula"], rows
+
+
+def online() -> Listing:
+    """One row an online metric, of click logs."""
+    rows = [
+        [f"{one.name}, {one.name}@k" if one.cut else one.name, one.better, one.unit, one.title]
+        for one in ONLINE.values()
+    ]
+    return ["online metric", "better", "unit", "what it says"], rows
+
+
+def options() -> Listing:
+    """One row a value of an option, the house default first."""
+    rows = []
+    for option in OPTIONS.values():
+        for i, choice in enumerate(option.choices):
+            meaning = option.meaning if i == 0 else ""
+            rows.append([option.name if i == 0 else "", choice.name, choice.meaning, meaning])
+    return ["option", "value", "meaning", "about"], rows
+
+
+def presets() -> Listing:
+    """One row a preset: how it departs from the house."""
+    rows = [
+        [name, ", ".join(preset.departures) or "-", preset.note] for name, preset in PRESETS.items()
+    ]
+    return ["preset", "departs from the house by", "reproduces"], rows
+
+
+def dialects() -> Listing:
+    """One row a dialect, with how far it can be trusted."""
+    rows = []
+    for one in DIALECTS.values():
+        told = trust(one)
+        run = told.run
+        numbers = ["-", "-", "-", "-"]
+        if run:
+            numbers = [str(run), f"{run.compared:,}", f"{run.largest:.0e}"]
+            numbers.append(f"{run.day} {run.commit}".strip() or "-")
+        rows.append([one.name, one.title, told.how, *numbers])
+    header = ["dialect", "of", "trust", "engine", "numbers compared", "largest difference"]
+    return [*header, "last run"], rows
+
+
+def _spelled(metric: Metric) -> str:
+    return {
+        "required": f"{metric.name}@k",
+        "optional": f"{metric.name}, {metric.name}@k",
+        "none": metric.name,
+    }[metric.cutoff]

@@ -1,0 +1,67 @@
+"""A spec to start from: the example with every key explained, and the schema for editors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql.template import folder
+
+SCHEMA = "sqlmetrics.spec.schema.json"
+"""The schema's name beside a spec: the example's first line names it."""
+
+
+def example(name: str = "example") -> str:
+    """The text of an example spec: `example`, or `clicks` for a click log."""
+    return (folder() / "spec" / f"{name}.yml").read_text(encoding="utf-8")
+
+
+def schema() -> str:
+    """The JSON schema of spec files, as text."""
+    return (Path(__file__).parent.parent / "spec" / "spec.schema.json").read_text(encoding="utf-8")
+
+
+def write(path: Path, *, force: bool = False, clicks: bool = False) -> str:
+    """Write the example spec, and the schema beside it; say what was made and what is next.
+
+    Args:
+        path: Where the spec goes; its folder must be there.
+        force: Whether to write over files that are there. A schema that is there is
+            otherwise left as it is, a spec that is there is an error.
+        clicks: Whether it is of a click log.
+
+    Raises:
+        SpecError: If the spec is there already, or cannot be written.
+    """
+    if path.is_dir():
+        raise SpecError(f"{str(path)!r} is a folder; name a file, like {path / 'sqlmetrics.yml'}")
+    beside = path.parent / SCHEMA
+    has_schema = beside.exists() and not force
+    try:
+        _write(path, example("clicks" if clicks else "example"), "w" if force else "x")
+        if not has_schema:
+            _write(beside, schema(), "w")
+    except FileExistsError:
+        raise SpecError(f"{str(path)!r} is there already; --force writes over it") from None
+    except OSError as error:
+        raise SpecError(f"cannot write {error.filename!r}: {error.strerror}") from None
+    return _told(path, beside, has_schema)
+
+
+def _write(path: Path, text: str, mode: str) -> None:
+    with path.open(mode, encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
+def _told(path: Path, beside: Path, has_schema: bool) -> str:
+    schema = f"Left {beside} as it was" if has_schema else f"Wrote {beside}"
+    return f"""\
+Wrote {path}: a spec with every key explained.
+{schema}: editors complete and check the spec with it.
+
+Next, put the names of your tables, columns and metrics into it; then
+  sqlmetrics validate {quote(str(path))}
+  sqlmetrics compile {quote(str(path))}
+  sqlmetrics explain ndcg@10
+  sqlmetrics list metrics"""

@@ -1,0 +1,231 @@
+"""How deep people look: clicks by position, the deepest one of a request, and cutoffs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from sqlmetrics.clicks.evaluate import Cleaned
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.sql.stage import Stage, print_template, with_stages
+from sqlmetrics.sql.template import literal
+
+ENDS: Mapping[str, str] = {"click": "last_click", "any": "last_answer"}
+"""What a request ends with, a click or any answer -> the column of its position."""
+
+LONGEST = 30
+"""As many positions are printed of a system."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A position of a system.
+
+    Attributes:
+        system: None for all systems together.
+        position: From 1.
+        n_shown: Impressions there.
+        n_clicked: Those that were clicked.
+    """
+
+    system: str | None
+    position: int
+    n_shown: int
+    n_clicked: int
+
+    @property
+    def ctr(self) -> float:
+        """Clicked impressions over impressions."""
+        return self.n_clicked / self.n_shown
+
+
+@dataclass(frozen=True)
+class End:
+    """The requests whose deepest answer stands at one position.
+
+    Attributes:
+        system: None for all systems together.
+        answer: `click`, or `any` for the deepest answer of any kind.
+        position: Where it stands.
+        n_requests: How many end there.
+        share: How many end there or above, of all requests with such an answer.
+    """
+
+    system: str | None
+    answer: str
+    position: int
+    n_requests: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """The smallest cutoff that covers a share of the requests with a click.
+
+    Attributes:
+        system: None for all systems together.
+        share: What was asked for, like 0.95.
+        k: The position at or above which so many requests have their last click.
+        covered: The share that it covers.
+    """
+
+    system: str | None
+    share: float
+    k: int
+    covered: float
+
+
+@dataclass(frozen=True, repr=False)
+class Depth:
+    """How deep people look; it prints as a table a system, `all` first if there are several.
+
+    Attributes:
+        positions: By system and position; the system None, where there are several, is all.
+        ends: Likewise, where the requests end.
+        cutoffs: The cutoffs that this suggests; none for a system without a click.
+    """
+
+    positions: tuple[Position, ...]
+    ends: tuple[End, ...]
+    cutoffs: tuple[Cutoff, ...]
+
+    @property
+    def systems(self) -> tuple[str | None, ...]:
+        """The systems, each once; None is all."""
+        return tuple(dict.fromkeys(one.system for one in self.positions))
+
+    def to_dicts(self) -> dict[str, list[dict[str, Any]]]:
+        """All of it, for JSON; the system of all systems together is null."""
+        return {
+            "positions": [vars(one) | {"ctr": one.ctr} for one in self.positions],
+            "ends": [dict(vars(one)) for one in self.ends],
+            "cutoffs": [dict(vars(one)) for one in self.cutoffs],
+        }
+
+    def __repr__(self) -> str:
+        return "\n\n".join(self._text(system) for system in self.systems) or "nothing was shown"
+
+    def _text(self, system: str | None) -> str:
+        """The table of one system, and its cutoffs."""
+        rows = [one for one in self.positions if one.system == system]
+        names = ["position", "shown", "clicked", "ctr", "last click", "so far", "last answer"]
+        head = "" if len(self.systems) == 1 else f"system: {_named(system)}\n"
+        lines = [self._line(one) for one in rows[:LONGEST]]
+        table = aligned([*names, "so far"], lines, numbers_from=0)
+        return "\n".join([head + table, *_more(rows), "", *self._suggested(system)]).rstrip()
+
+    def _line(self, one: Position) -> list[str]:
+        cells = [str(one.position), f"{one.n_shown:,}", f"{one.n_clicked:,}", f"{one.ctr:.4f}"]
+        for answer in ENDS:
+            ends = [e for e in self.ends if (e.system, e.answer) == (one.system, answer)]
+            here = sum(e.n_requests for e in ends if e.position == one.position)
+            far = max((e.share for e in ends if e.position <= one.position), default=0.0)
+            cells += [f"{here:,}", f"{far:.1%}" if ends else "-"]
+        return cells
+
+    def _suggested(self, system: str | None) -> Iterator[str]:
+        clicked = sum(
+            one.n_requests for one in self.ends if (one.system, one.answer) == (system, "click")
+        )
+        yield f"requests with a click: {clicked:,}"
+        for one in self.cutoffs:
+            if one.system == system:
+                wanted = f"{100 * one.share:.4g}%"
+                yield f"k = {one.k} covers {wanted}: {one.covered:.1%} end there or above"
+
+
+def depth(log: Cleaned, *, title: str = "log", shares: Sequence[float] = (0.8, 0.95)) -> Depth:
+    """How deep people look, from the impressions that the cleaning leaves.
+
+    Args:
+        log: The log, cleaned.
+        title: The name of the system where the log has none.
+        shares: The shares of requests with a click that a cutoff shall cover.
+
+    Raises:
+        SpecError: If a share is not above 0 and up to 1.
+    """
+    if wrong := [share for share in shares if not 0 < share <= 1]:
+        raise SpecError(f"shares are above 0 and up to 1, like 0.95; given {wrong[0]}")
+    system = f"coalesce({log.left}.system, {literal(title)})"
+    view = {"shown": log.left, "system": system, "ends": ENDS}
+    stages = list(log.answered())
+    shown = log.engine.rows(
+        with_stages([*stages, Stage("by_position", "clicks/by_position", view)], _ALL)
+    )
+    ended = log.engine.rows(
+        with_stages(
+            [*stages, Stage("deepest", "clicks/deepest", view)], print_template("clicks/ends", view)
+        )
+    )
+    systems = _systems(shown)
+    ends = tuple(_ends(ended, systems))
+    return Depth(tuple(_positions(shown, systems)), ends, tuple(_cutoffs(ends, shares)))
+
+
+_ALL = "select\n    system,\n    position,\n    n_shown,\n    n_clicked\nfrom by_position"
+
+
+def _positions(rows: Iterable[Sequence[Any]], systems: Sequence[str | None]) -> Iterator[Position]:
+    shown: Counter[tuple[str, int]] = Counter()
+    clicked: Counter[tuple[str, int]] = Counter()
+    for system, position, n_shown, n_clicked in rows:
+        shown[system, position] += int(n_shown)
+        clicked[system, position] += int(n_clicked)
+    for of in systems:
+        every, done = _of(of, shown), _of(of, clicked)
+        yield from (Position(of, k, every[k], done[k]) for k in sorted(every))
+
+
+def _ends(rows: Iterable[Sequence[Any]], systems: Sequence[str | None]) -> Iterator[End]:
+    found: dict[str, Counter[tuple[str, int]]] = {answer: Counter() for answer in ENDS}
+    for system, answer, position, n in rows:
+        found[answer][system, position] += int(n)
+    for answer, counts in found.items():
+        for of in systems:
+            there = _of(of, counts)
+            deep = sorted(there)
+            far = accumulate(there[k] for k in deep)
+            total = there.total()
+            yield from (
+                End(of, answer, k, there[k], n / total) for k, n in zip(deep, far, strict=True)
+            )
+
+
+def _systems(rows: Iterable[Sequence[Any]]) -> tuple[str | None, ...]:
+    """The systems; None, which is all, before several."""
+    systems = sorted({row[0] for row in rows})
+    return (None, *systems) if len(systems) > 1 else tuple(systems)
+
+
+def _of(system: str | None, counts: Mapping[tuple[str, int], int]) -> Counter[int]:
+    """Position -> count, of one system or of all."""
+    found: Counter[int] = Counter()
+    for (one, position), n in counts.items():
+        if system in (None, one):
+            found[position] += n
+    return found
+
+
+def _cutoffs(ends: Iterable[End], shares: Sequence[float]) -> Iterator[Cutoff]:
+    """For each system and share the first position that covers it."""
+    covered: dict[tuple[str | None, float], Cutoff] = {}
+    for one in ends:
+        for share in shares:
+            if one.answer == "click" and one.share >= share:
+                found = Cutoff(one.system, share, one.position, one.share)
+                covered.setdefault((one.system, share), found)
+    yield from covered.values()
+
+
+def _more(rows: Sequence[Position]) -> Iterator[str]:
+    if len(rows) > LONGEST:
+        yield f"... {len(rows) - LONGEST:,} more, down to position {rows[-1].position:,}"
+
+
+def _named(system: str | None) -> str:
+    return "all" if system is None else printable(system)

@@ -1,0 +1,249 @@
+"""Is an online comparison sound? Sample ratio, users in several systems, what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlmetrics.clicks.analysis.shown_vs_ranked import Likeness, likeness
+from sqlmetrics.clicks.evaluate import Cleaned
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.temporary import table
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.distributions import chi_square as chisquare
+from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.spec.source import Rankings
+from sqlmetrics.sql.stage import Stage, print_template, with_stages
+from sqlmetrics.sql.template import literal
+
+SERVED = "sqlmetrics_served"
+"""The table of one row a request, with its user and system."""
+
+EXAMPLES = 5
+"""As many users in several systems are named."""
+
+Unit = Literal["users", "requests"]
+"""What was assigned to systems by lot."""
+
+
+@dataclass(frozen=True, repr=False)
+class Mismatch:
+    """Whether the systems got the shares they should have; it prints as a table.
+
+    Attributes:
+        unit: What is counted: `users` or `requests`.
+        counts: System -> how many it got.
+        expected: System -> how many it should have got.
+        chi_square: Pearson's chi-square.
+        df: Its degrees of freedom.
+        p_value: The probability of such a chi-square or a larger one if all is right.
+        threshold: Below it there is a mismatch.
+    """
+
+    unit: Unit
+    counts: Mapping[str, int]
+    expected: Mapping[str, float]
+    chi_square: float
+    df: int
+    p_value: float
+    threshold: float
+
+    @property
+    def is_mismatch(self) -> bool:
+        """Whether the systems cannot be compared: the lot did not decide who got which."""
+        return self.p_value < self.threshold
+
+    def __repr__(self) -> str:
+        total = sum(self.counts.values())
+        rows = [
+            [
+                *(printable(system), f"{n:,}", f"{n / total:.2%}"),
+                *(f"{self.expected[system]:,.1f}", f"{self.expected[system] / total:.2%}"),
+            ]
+            for system, n in self.counts.items()
+        ]
+        names = ["system", self.unit, "share", "expected", "share"]
+        verdict = (
+            f"sample ratio mismatch: p is below {self.threshold:g}; do not compare these systems"
+            if self.is_mismatch
+            else f"no sample ratio mismatch: p is not below {self.threshold:g}"
+        )
+        said = f"chi-square {self.chi_square:.4g}, df {self.df}, p = {self.p_value:.3g}"
+        return "\n".join([aligned(names, rows, numbers_from=1), said, verdict])
+
+
+@dataclass(frozen=True, repr=False)
+class Crossed:
+    """Users that were in several systems.
+
+    Attributes:
+        n_users: All users.
+        n_crossed: Those that were in several systems.
+        examples: Some of these -> their systems.
+    """
+
+    n_users: int
+    n_crossed: int
+    examples: Mapping[str, tuple[str, ...]]
+
+    @property
+    def share(self) -> float:
+        """The share of all users."""
+        return self.n_crossed / self.n_users if self.n_users else 0.0
+
+    def __repr__(self) -> str:
+        head = (
+            f"users in several systems: {self.n_crossed:,} of {self.n_users:,} ({self.share:.2%})"
+        )
+        rows = [
+            f"    {printable(user)}: {', '.join(map(printable, systems))}"
+            for user, systems in self.examples.items()
+        ]
+        return "\n".join([head, *rows])
+
+
+@dataclass(frozen=True, repr=False)
+class Soundness:
+    """Whether the online comparison of a log is sound; it prints as tables.
+
+    Attributes:
+        mismatch: Of the systems' shares; None if there is one system, and no shares are given.
+        crossed: Of users; None without a column of users or with one system.
+        likeness: Of what was shown to what was ranked; None without ranked lists.
+    """
+
+    mismatch: Mismatch | None
+    crossed: Crossed | None
+    likeness: Likeness | None
+
+    def to_dicts(self) -> dict[str, Any]:
+        """All of it but the table of requests, for JSON; null for what is not there."""
+        own = self.mismatch and {**vars(self.mismatch), "is_mismatch": self.mismatch.is_mismatch}
+        return {
+            "mismatch": own,
+            "crossed": self.crossed and {**vars(self.crossed), "share": self.crossed.share},
+            "likeness": self.likeness and self.likeness.to_dicts(),
+        }
+
+    def __repr__(self) -> str:
+        parts = (self.mismatch, self.crossed, self.likeness)
+        told = [repr(part) for part in parts if part is not None]
+        return "\n\n".join(told) or "one system and no ranked lists: nothing to look at"
+
+
+def soundness(
+    log: Cleaned,
+    *,
+    title: str = "log",
+    shares: Mapping[str, float] | None = None,
+    unit: Unit | None = None,
+    threshold: float = 0.001,
+    ranked: Rankings | Mapping[str, Any] | None = None,
+    k: int = 10,
+) -> Soundness:
+    """Look whether the systems of a log can be compared.
+
+    A user that was in several systems counts for each of them. Requests without a result
+    count where the log has a table of requests.
+
+    Args:
+        log: The log, cleaned.
+        title: The name of the system where the log has none.
+        shares: System -> the share, or weight, it should have got; by default all the same.
+        unit: What was assigned to systems by lot; users, or requests if there is no column
+            of users.
+        threshold: Below this p-value there is a mismatch.
+        ranked: The ranked lists, to be compared with the shown ones; see `likeness`.
+        k: How many places of them.
+
+    Raises:
+        SpecError: If there are no users to count, or the shares are not those of the systems.
+    """
+    has_users = "user" in log.tables.names.impressions
+    if unit == "users" and not has_users:
+        raise SpecError("the log has no column of users; unit: requests counts its requests")
+    unit = unit or ("users" if has_users else "requests")
+    with table(log.engine, SERVED, _served(log, title)):
+        assigned = log.engine.rows(print_template("clicks/assigned", {"served": SERVED}))
+        n = {system: int(users if unit == "users" else all) for system, all, users in assigned}
+        several = len(n) > 1
+        found = mismatch(n, shares, unit=unit, threshold=threshold) if several or shares else None
+        crossed = _crossed(log.engine) if has_users and several else None
+    alike = None if ranked is None else likeness(log, ranked, k=k)
+    return Soundness(found, crossed, alike)
+
+
+def mismatch(
+    counts: Mapping[str, int],
+    shares: Mapping[str, float] | None = None,
+    *,
+    unit: Unit = "users",
+    threshold: float = 0.001,
+) -> Mismatch:
+    """The test for a sample ratio mismatch: Pearson's chi-square of counts against shares.
+
+    Args:
+        counts: System -> how many it got.
+        shares: System -> the share, or weight, it should have got; by default all the same.
+        unit: What is counted.
+        threshold: Below this p-value there is a mismatch.
+
+    Raises:
+        SpecError: If there are less than two systems, nothing is counted, or the shares are not
+            those of the systems.
+
+    >>> mismatch({"a": 821_588, "b": 815_482}).is_mismatch
+    True
+    """
+    wanted = _weights(counts, shares)
+    got = {system: counts.get(system, 0) for system in wanted}
+    total, weight = sum(got.values()), sum(wanted.values())
+    if len(got) < 2 or not total:
+        raise SpecError(f"two systems with {unit} are needed, given {dict(counts)}")
+    expected = {system: total * share / weight for system, share in wanted.items()}
+    chi_square = sum((n - expected[system]) ** 2 / expected[system] for system, n in got.items())
+    df = len(got) - 1
+    p_value = chisquare.tail(chi_square, df)
+    return Mismatch(unit, got, expected, chi_square, df, p_value, threshold)
+
+
+def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> dict[str, float]:
+    """System -> its weight, for all systems that are there or should be."""
+    if shares is None:
+        return dict.fromkeys(counts, 1.0)
+    for system in counts:
+        if system not in shares:
+            raise SpecError(unknown("system in the log", system, shares))
+    if wrong := {system: share for system, share in shares.items() if not 0 < share < float("inf")}:
+        raise SpecError(f"shares are above 0; given {wrong}")
+    return {system: float(share) for system, share in shares.items()}
+
+
+def _served(log: Cleaned, title: str) -> str:
+    """The select of one row a request."""
+    stages = [*log.tables.all_requests(), *log.tables.shown()]
+    view = {
+        "system": f"coalesce(system, {literal(title)})",
+        "requests": log.tables.requests is not None,
+    }
+    return with_stages([*stages, Stage("served", "clicks/served", view)], _ALL)
+
+
+_ALL = "select\n    request_id,\n    user_id,\n    system\nfrom served"
+
+_CROSSED = """\
+select
+    count(*) as n_users,
+    sum(case when n_systems > 1 then 1 else 0 end) as n_crossed
+from users"""
+
+
+def _crossed(engine: Database) -> Crossed:
+    view = {"served": SERVED, "limit": EXAMPLES}
+    users = Stage("users", "clicks/users", view)
+    ((n_users, n_crossed),) = engine.rows(with_stages([users], _CROSSED))
+    examples: dict[str, tuple[str, ...]] = {}
+    for user, system in engine.rows(with_stages([users], print_template("clicks/crossed", view))):
+        examples[user] = (*examples.get(user, ()), system)
+    return Crossed(int(n_users), int(n_crossed or 0), examples)

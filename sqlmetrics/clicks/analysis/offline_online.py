@@ -1,0 +1,198 @@
+"""Offline and online metrics side by side, day by day: whether they move together.
+
+The tables are small, a row a day, system and segment, so all of it is plain Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from functools import partial
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+from sqlmetrics.catalog.direction import direction
+from sqlmetrics.clicks.analysis.offline_online_table import (
+    Beside,
+    Line,
+    Opposed,
+    Pair,
+    Place,
+    metrics,
+)
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.distributions.correlation import spearman
+
+Rows = Iterable[Mapping[str, Any]]
+Series = Mapping[date, float]
+"""Day -> value."""
+
+
+def beside(offline: Rows, online: Rows, *, lags: int = 7, least_days: int = 5) -> Beside:
+    """Put the offline and the online metrics of the same days, systems and segments side by side.
+
+    Args:
+        offline: Rows of the fact table: `Result.to_dicts()` of an evaluation with days.
+        online: Likewise: `ClickResult.online().to_pylist()`.
+        lags: The largest lag that is tried, in days, both ways.
+        least_days: Correlations of fewer pairs of days than this are not told: with few
+            of them one of many lags always fits. At least 3.
+
+    Raises:
+        SpecError: If a metric has two values for a day, system and segment, or if the two have
+            none of these in common.
+
+    >>> days = [date(2026, 1, day) for day in range(1, 7)]
+    >>> both = {"system": "s", "segment_name": "all", "segment_value": "all", "k": 10}
+    >>> def rows(metric, values):
+    ...     return [both | {"metric": metric, "metric_date": day, "value": value}
+    ...             for day, value in zip(days, values)]
+    >>> (pair,) = beside(rows("ndcg", [1, 2, 3, 4, 5, 6]), rows("ctr", [2, 4, 6, 8, 9, 7])).pairs
+    >>> round(pair.correlation, 3), pair.lag
+    (0.829, -1)
+    """
+    if lags < 0 or least_days < 3:
+        raise SpecError(
+            f"lags must be 0 or more and least_days 3 or more, given {lags} and {least_days}"
+        )
+    lines = tuple(_joined(_values(offline, "offline"), _values(online, "online")))
+    pairs, by_day, by_half = [], [], []
+    for place, names, one, two in _series(lines):
+        pairs.append(_pair(place, names, one, two, lags=lags, least=least_days))
+        signs = direction(names[0]), direction(names[1])
+        if 0 in signs:
+            continue  # no way is the better one
+        of = partial(Opposed, *place, *names)
+        by_day += [of(*days, *changes) for days, changes in _day_by_day(one, two, signs)]
+        by_half += [of(*days, *changes) for days, changes in _halves(one, two, signs)]
+    return Beside(lines, tuple(pairs), tuple(by_day), tuple(by_half))
+
+
+def _values(rows: Rows, family: str) -> dict[tuple[date, Place], dict[str, float]]:
+    """Day and place -> metric -> value."""
+    found: dict[tuple[date, Place], dict[str, float]] = {}
+    seen = set()
+    for row in rows:
+        place = (str(row["system"]), str(row["segment_name"]), str(row["segment_value"]))
+        key = _day(row["metric_date"]), place
+        there = found.setdefault(key, {})
+        name = f"{row['metric']}@{row['k']}" if row["k"] else str(row["metric"])
+        if (key, name) in seen:
+            where = f"{row['metric_date']}, system {place[0]!r}, {place[1]} {place[2]!r}"
+            raise SpecError(f"{family}: {name} has two values for {where}; give rows of one spec")
+        seen.add((key, name))
+        if row["value"] is not None:
+            there[name] = float(row["value"])
+    return found
+
+
+def _day(value: object) -> date:
+    """The day of a date, a time or their text."""
+    return date.fromisoformat(str(value)[:10])
+
+
+def _joined(
+    offline: Mapping[tuple[date, Place], Mapping[str, float]],
+    online: Mapping[tuple[date, Place], Mapping[str, float]],
+) -> Iterator[Line]:
+    if not offline.keys() & online.keys():
+        raise SpecError(
+            "offline and online have no day, system and segment in common; offline has "
+            f"{_first(offline)}, online has {_first(online)}"
+        )
+    places = {place for _, place in (*offline, *online)}
+    in_order = sorted(places, key=lambda place: (place[1] != "all", place[1:], place[0]))
+    for place in in_order:
+        days = sorted(day for day, there in {*offline, *online} if there == place)
+        for day in days:
+            yield Line(day, *place, offline.get((day, place), {}), online.get((day, place), {}))
+
+
+def _first(found: Mapping[tuple[date, Place], object]) -> str:
+    if not found:
+        return "nothing"
+    day, (system, name, value) = min(found)
+    return f"{day}, system {system!r}, {name} {value!r}" + (" and others" if len(found) > 1 else "")
+
+
+def _series(lines: Sequence[Line]) -> Iterator[tuple[Place, tuple[str, str], Series, Series]]:
+    """Every pair of metrics of every place, and both by day."""
+    by_place: dict[Place, list[Line]] = {}
+    for line in lines:
+        by_place.setdefault(line.place, []).append(line)
+    for place, mine in by_place.items():
+        for one in metrics(line.offline for line in mine):
+            for two in metrics(line.online for line in mine):
+                left = {line.metric_date: line.offline[one] for line in mine if one in line.offline}
+                right = {line.metric_date: line.online[two] for line in mine if two in line.online}
+                yield place, (one, two), left, right
+
+
+def _pair(
+    place: Place, names: tuple[str, str], one: Series, two: Series, *, lags: int, least: int
+) -> Pair:
+    """How two metrics go together, on the same day and at the best lag."""
+    n_days, correlation = _at(one, two, 0, least)
+    found: list[tuple[int, float, int]] = []
+    for lag in sorted(range(-lags, lags + 1), key=lambda lag: (abs(lag), -lag)):
+        n_pairs, lagged = _at(one, two, lag, least)
+        if lagged is not None:
+            found.append((lag, lagged, n_pairs))
+    if not found:
+        return Pair(*place, *names, n_days, correlation, None, None, 0)
+    turned = -1 if direction(names[0]) * direction(names[1]) < 0 else 1
+    best, highest, n_pairs = max(found, key=lambda each: round(turned * each[1], 12))
+    return Pair(*place, *names, n_days, correlation, best, highest, n_pairs)
+
+
+def _at(one: Series, two: Series, lag: int, least: int) -> tuple[int, float | None]:
+    """How many pairs of days there are at a lag, and their correlation."""
+    later = timedelta(days=lag)
+    days = [day for day in one if day + later in two]
+    if len(days) < least:
+        return len(days), None
+    return len(days), spearman([one[day] for day in days], [two[day + later] for day in days])
+
+
+Change = tuple[tuple[date, date], tuple[float, float]]
+"""Since when and until when, and by how much the two metrics changed."""
+
+
+Signs = tuple[int, int]
+"""Whether higher is better, for both metrics; see `direction`."""
+
+
+def _day_by_day(one: Series, two: Series, signs: Signs) -> Iterator[Change]:
+    days = sorted(one.keys() & two.keys())
+    for before, day in pairwise(days):
+        changes = one[day] - one[before], two[day] - two[before]
+        if _differ(changes, signs):
+            yield (before, day), changes
+
+
+def _halves(one: Series, two: Series, signs: Signs) -> Iterator[Change]:
+    days = sorted(one.keys() & two.keys())
+    half = len(days) // 2
+    if not half:
+        return
+    first, last = days[:half], days[-half:]
+    changes = _mean(one, last) - _mean(one, first), _mean(two, last) - _mean(two, first)
+    if _differ(changes, signs):
+        yield (days[0], days[-1]), changes
+
+
+def _differ(changes: tuple[float, float], signs: Signs) -> bool:
+    """Whether one metric became better, and the other did not."""
+    one, two = (sign * _sign(change) for sign, change in zip(signs, changes, strict=True))
+    return one != two
+
+
+def _mean(series: Series, days: Iterable[date]) -> float:
+    return fmean(series[day] for day in days)
+
+
+def _sign(change: float) -> int:
+    """1, 0 or -1; what is left of rounding is 0."""
+    return 0 if abs(change) < 1e-12 else int(math.copysign(1, change))

@@ -1,0 +1,191 @@
+"""What two families of metrics say of the same days, as values and as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from sqlmetrics.evaluation.report.table import aligned, printable
+
+Place = tuple[str, str, str]
+"""A system, a segment's name and its value."""
+
+SHOWN = 12
+"""As many changes in opposite directions are printed."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Both families on one day.
+
+    Attributes:
+        metric_date: The day.
+        system: The system.
+        segment_name: The segment's name, `all` for all.
+        segment_value: Its value.
+        offline: Metric, like `ndcg@10` -> value; only those that the day has.
+        online: Likewise, like `ctr@5`.
+    """
+
+    metric_date: date
+    system: str
+    segment_name: str
+    segment_value: str
+    offline: Mapping[str, float]
+    online: Mapping[str, float]
+
+    @property
+    def place(self) -> Place:
+        """What it is of."""
+        return self.system, self.segment_name, self.segment_value
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An offline and an online metric of one system and segment.
+
+    Attributes:
+        system: The system.
+        segment_name: The segment's name, `all` for all.
+        segment_value: Its value.
+        offline: The offline metric.
+        online: The online metric.
+        n_days: Days that have both.
+        correlation: Spearman's rank correlation over these days, from -1 to 1. None if they
+            are too few, or if one of the metrics is the same on all of them.
+        lag: So many days after the offline metric the online one follows it best; below 0 it
+            goes ahead. Best is the highest correlation, and the lowest where of one metric
+            less is better. Of equal ones the smallest lag counts. None like above.
+        lagged: The correlation at that lag.
+        lagged_days: Over how many pairs of days.
+    """
+
+    system: str
+    segment_name: str
+    segment_value: str
+    offline: str
+    online: str
+    n_days: int
+    correlation: float | None
+    lag: int | None
+    lagged: float | None
+    lagged_days: int
+
+
+@dataclass(frozen=True)
+class Opposed:
+    """A pair of metrics that did not go the same way: one became better, the other did not.
+
+    Attributes:
+        system: The system.
+        segment_name: The segment's name, `all` for all.
+        segment_value: Its value.
+        offline: The offline metric.
+        online: The online metric.
+        since: The day before; for halves the first day of the first half.
+        until: The day; for halves the last day of the second half.
+        offline_change: By how much the offline metric changed.
+        online_change: By how much the online metric changed.
+    """
+
+    system: str
+    segment_name: str
+    segment_value: str
+    offline: str
+    online: str
+    since: date
+    until: date
+    offline_change: float
+    online_change: float
+
+
+@dataclass(frozen=True, repr=False)
+class Beside:
+    """The table of both families, and how they go together; it prints as tables.
+
+    Attributes:
+        lines: One a day, system and segment.
+        pairs: One a pair of metrics, system and segment.
+        by_day: Where a pair did not go the same way from one day to the next that has both.
+        by_half: The same for the means of the first and of the second half of the days; the
+            middle one of an odd number counts in neither.
+    """
+
+    lines: tuple[Line, ...]
+    pairs: tuple[Pair, ...]
+    by_day: tuple[Opposed, ...]
+    by_half: tuple[Opposed, ...]
+
+    def to_dicts(self) -> dict[str, list[dict[str, Any]]]:
+        """All of it, for JSON, but for the days, which are dates."""
+        return {name: [asdict(one) for one in getattr(self, name)] for name in vars(self)}
+
+    def __repr__(self) -> str:
+        parts = [_lines(self.lines), _pairs(self.pairs)]
+        parts.append(_opposed("not the same way, first half to second", self.by_half))
+        parts.append(_opposed("not the same way, day to day", self.by_day))
+        return "\n\n".join(filter(None, parts))
+
+
+def _lines(lines: Sequence[Line]) -> str:
+    offline = metrics(line.offline for line in lines)
+    online = metrics(line.online for line in lines)
+    rows = [
+        [str(line.metric_date), *_place(line.place)]
+        + [_number(line.offline.get(name)) for name in offline]
+        + [_number(line.online.get(name)) for name in online]
+        for line in lines
+    ]
+    return aligned(["day", "system", "segment", *offline, *online], rows, numbers_from=3)
+
+
+def _pairs(pairs: Sequence[Pair]) -> str:
+    names = ["system", "segment", "offline", "online", "days", "spearman"]
+    rows = [
+        [
+            *_place((one.system, one.segment_name, one.segment_value)),
+            *(one.offline, one.online, str(one.n_days), _signed(one.correlation)),
+            *("-" if one.lag is None else f"{one.lag:+d}" if one.lag else "0",),
+            *(_signed(one.lagged), str(one.lagged_days)),
+        ]
+        for one in pairs
+    ]
+    return aligned([*names, "best lag", "spearman", "pairs"], rows, numbers_from=4)
+
+
+def _opposed(title: str, changes: Sequence[Opposed]) -> str:
+    if not changes:
+        return ""
+    rows = [
+        [
+            f"{one.since} to {one.until}",
+            *_place((one.system, one.segment_name, one.segment_value)),
+            f"{one.offline} {_signed(one.offline_change)}",
+            f"{one.online} {_signed(one.online_change)}",
+        ]
+        for one in changes[:SHOWN]
+    ]
+    table = aligned([title, "system", "segment", "offline", "online"], rows)
+    left = len(changes) - SHOWN
+    return f"{table}\n... {left:,} more" if left > 0 else table
+
+
+def _place(place: Place) -> tuple[str, str]:
+    system, name, value = place
+    segment = "all" if name == "all" else f"{printable(name)}={printable(value)}"
+    return printable(system), segment
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.4f}"
+
+
+def metrics(values: Iterable[Mapping[str, float]]) -> list[str]:
+    """The metrics that are there on some day."""
+    return list(dict.fromkeys(name for each in values for name in each))

@@ -1,0 +1,248 @@
+"""Shown lists beside the ranked ones: how alike they are, and why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.clicks.evaluate import Cleaned
+from sqlmetrics.engines.temporary import table
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.open import opened, source_relation
+from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.spec.click_columns import Ranked
+from sqlmetrics.spec.source import Rankings
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
+from sqlmetrics.sql.template import identifier, verbatim
+
+LISTS = "sqlmetrics_lists"
+"""The table of both lists, one row an item of a list."""
+
+RANKED, SHOWN = "ranked", "shown"
+"""What the two lists of a request are called, as systems."""
+
+REASONS: Mapping[str, str] = {
+    "skipped": "ranked, and not shown though the list goes on: filters, stock",
+    "cut": "ranked in the first k, below the end of what was shown: page size, filters",
+    "injected": "shown, and nowhere in the ranked list",
+    "turned": "in both, in another order than the others that are in both",
+}
+"""Why a shown list is not the ranked one -> what is counted."""
+
+COUNTED: Mapping[str, str] = {
+    "skipped": "ranked_at <= depth and shown_at is null",
+    "cut": "ranked_at > depth and ranked_at <= {k} and shown_at is null",
+    "injected": "shown_at <= depth and ranked_at is null",
+}
+"""Reason -> what an item meets that is counted for it."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason why shown lists are not the ranked ones.
+
+    Attributes:
+        name: One of `REASONS`.
+        n_items: How many items.
+        n_requests: In how many requests.
+    """
+
+    name: str
+    n_items: int
+    n_requests: int
+
+
+@dataclass(frozen=True, repr=False)
+class Likeness:
+    """How alike shown and ranked lists are; it prints as a table.
+
+    Attributes:
+        k: So many places are looked at; fewer where fewer items were shown.
+        n_requests: Requests that have both lists.
+        n_only_ranked: Requests that were ranked and not shown.
+        n_only_shown: Requests that were shown, and have no ranked list.
+        overlap: The mean of the metric overlap@k, with the ranked lists as the baseline.
+        rbo: Likewise of rbo, over whole lists.
+        n_differ: Requests whose shown items are not the first ranked ones in their order.
+            That a shown list only ends early is no difference.
+        reasons: One a reason, with 0 where there is none.
+        requests: One row a request: request_id, overlap_at_k, rbo. None if it was not asked for.
+    """
+
+    k: int
+    n_requests: int
+    n_only_ranked: int
+    n_only_shown: int
+    overlap: float
+    rbo: float
+    n_differ: int
+    reasons: tuple[Reason, ...]
+    requests: pa.Table | None
+
+    @property
+    def share(self) -> float:
+        """The share of requests that differ."""
+        return self.n_differ / self.n_requests
+
+    def to_dicts(self) -> dict[str, Any]:
+        """All of it but the requests, for JSON."""
+        there = {name: value for name, value in vars(self).items() if name != "requests"}
+        return there | {"share": self.share, "reasons": [dict(vars(one)) for one in self.reasons]}
+
+    def __repr__(self) -> str:
+        both = f"shown beside ranked: {self.n_requests:,} requests with both"
+        alone = [
+            f"{n:,} only {name}"
+            for name, n in ((RANKED, self.n_only_ranked), (SHOWN, self.n_only_shown))
+            if n
+        ]
+        rows = [
+            [one.name, f"{one.n_items:,}", f"{one.n_requests:,}", REASONS[one.name]]
+            for one in self.reasons
+        ]
+        return "\n".join(
+            [
+                ", ".join([both, *alone]),
+                f"overlap@{self.k} {self.overlap:.4f}, rbo {self.rbo:.4f}; "
+                f"requests that differ: {self.n_differ:,} ({self.share:.1%})",
+                "",
+                aligned(["reason", "items", "requests", ""], rows),
+            ]
+        )
+
+
+def likeness(
+    log: Cleaned, ranked: Rankings | Mapping[str, Any], *, k: int = 10, per_request: bool = True
+) -> Likeness:
+    """Compare what was shown with what was ranked, for the requests that have both.
+
+    overlap@k and rbo are the metrics of these names. Choose k no larger than what is usually
+    shown: overlap@k counts the places below the end of a short list too.
+
+    Args:
+        log: The log, cleaned.
+        ranked: Where the ranked lists are: rows (request, item, rank or score), as the keys
+            of `rankings` in a spec; the request's column is `query`, by default request_id.
+            Equal scores are ordered by item, as everywhere.
+        k: How many places are looked at.
+        per_request: Whether to fetch the table of one row a request.
+
+    Raises:
+        SpecError: If k is none, or no request has both lists.
+        InputError: If an item is twice in a ranked list, or has no rank or score.
+    """
+    if k < 1:
+        raise SpecError(f"k must be 1 or more, given {k}")
+    source = ranked if isinstance(ranked, Rankings) else Ranked(**ranked)
+    engine = log.engine
+    with table(engine, LISTS, _lists(log, source)):
+        names = {"lists": LISTS, "ranked": RANKED, "shown": SHOWN}
+        ((n_all, *met),) = engine.rows(print_template("clicks/met", names))
+        n_both, n_only_ranked, n_only_shown = (int(n or 0) for n in met)
+        if not n_both:
+            raise SpecError(
+                f"no request has both lists: of {n_all:,}, {n_only_ranked:,} were only ranked "
+                f"and {n_only_shown:,} only shown; are the request ids the same?"
+            )
+        spec = _spec(k)
+        result = run(spec, opened(spec, engine), engine, per_query=per_request)
+        (counts,) = engine.rows(_reasons(k))
+    return Likeness(
+        k,
+        n_both,
+        n_only_ranked,
+        n_only_shown,
+        *_means(result),
+        n_differ=int(counts[-1]),
+        reasons=tuple(_counted(counts)),
+        requests=_requests(result) if per_request else None,
+    )
+
+
+def _lists(log: Cleaned, source: Rankings) -> str:
+    """The select of both lists of all requests."""
+    columns = source.columns
+    view = {
+        "about": "one row a ranked item",
+        "columns": [
+            Column(f"cast({identifier(columns.query)} as varchar)", "request_id"),
+            Column(f"cast({identifier(columns.item)} as varchar)", "item_id"),
+            Column(f"cast({identifier(columns.order)} as double)", "ordered_by"),
+        ],
+        "relation": source_relation(source, "clicks_ranked", log.engine),
+        "conditions": [verbatim(source.where)] if source.where else [],
+    }
+    names = {"ranked": RANKED, "shown": SHOWN, "direction": "asc" if columns.rank else "desc"}
+    stages = [
+        Stage("ranked_items", "clicks/table", view),
+        *log.tables.shown(),
+        Stage("listed", "clicks/listed", names),
+    ]
+    return with_stages(stages, print_template("clicks/lists", {}))
+
+
+def _spec(k: int) -> Spec:
+    """The evaluation of the shown lists, with the ranked ones as their baseline."""
+    names = {"query": "request_id"}
+    return Spec(
+        rankings={
+            "relation": LISTS,
+            "where": "n_lists = 2",
+            "columns": names | {"rank": "place", "system": "system"},
+        },
+        # every request counts: the first of each has a label
+        labels={
+            "relation": LISTS,
+            "where": f"n_lists = 2 and system = '{RANKED}' and place = 1",
+            "columns": names | {"grade": "place"},
+        },
+        metrics=[f"overlap@{k}", "rbo"],
+        baseline=RANKED,
+    )
+
+
+def _means(result: Result) -> tuple[float, float]:
+    of = {row["metric"]: row["value"] for row in result.to_dicts() if row["system"] == SHOWN}
+    return of["overlap"], of["rbo"]
+
+
+def _requests(result: Result) -> pa.Table:
+    """One row a request, of the shown lists."""
+    import pyarrow.compute as pc
+
+    rows = result.per_query().filter(pc.field("system") == SHOWN).drop_columns(["system"])
+    return rows.rename_columns(["request_id", *rows.column_names[1:]])
+
+
+def _reasons(k: int) -> str:
+    names = {"lists": LISTS, "ranked": RANKED, "shown": SHOWN, "k": k}
+    counts = [
+        Column(f"sum(case when {condition.format(k=k)} then 1 else 0 end)", f"n_{reason}")
+        for reason, condition in COUNTED.items()
+    ]
+    stages = [
+        Stage(name, f"clicks/{name}", names | {"counts": counts})
+        for name in ("paired", "looked_at", "turned", "differing")
+    ]
+    columns = [
+        column
+        for reason in REASONS
+        for column in (
+            Column(f"sum(n_{reason})", f"n_items_{reason}"),
+            Column(f"sum(case when n_{reason} > 0 then 1 else 0 end)", f"n_requests_{reason}"),
+        )
+    ]
+    differs = "sum(case when n_skipped + n_injected + n_turned > 0 then 1 else 0 end)"
+    view = {"columns": [*columns, Column(differs, "n_differ")]}
+    return with_stages(stages, print_template("clicks/reasons", view))
+
+
+def _counted(counts: Sequence[Any]) -> Iterator[Reason]:
+    for i, reason in enumerate(REASONS):
+        yield Reason(reason, int(counts[2 * i]), int(counts[2 * i + 1]))

@@ -1,0 +1,76 @@
+"""Whether the tables of a click log have the columns that are wanted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlmetrics.clicks.ubi import COLUMNS
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.evaluation.inputs.condition import wrong_condition
+from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.spec.click_columns import Log
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.source import Source
+from sqlmetrics.sql.relation import Relation, source_text
+
+
+def check(
+    clicks: Clicks, relations: Mapping[str, Relation], engine: Database
+) -> dict[str, dict[str, str]]:
+    """The types of the columns of each table, by their names in small letters.
+
+    Args:
+        clicks: What was said of the log.
+        relations: Where each of its sources is.
+        engine: Their database.
+
+    Raises:
+        InputError: If a table cannot be read, or lacks a column.
+    """
+    kinds: dict[str, dict[str, str]] = {}
+    problems: list[Problem] = []
+    for table, source in clicks.sources.items():
+        there = _columns(table, source, relations[table], engine)
+        kinds[table] = folded = {name.casefold(): kind for name, kind in there.items()}
+        for role, name in _wanted(clicks, table, source):
+            if name.casefold() not in folded:
+                what = f"{unknown('column', name, there)} (wanted as {role})"
+                problems.append(Problem(table, what, 1))
+    problems += _conditions(clicks, relations, engine)
+    if problems:
+        raise InputError(problems)
+    return kinds
+
+
+def _conditions(
+    clicks: Clicks, relations: Mapping[str, Relation], engine: Database
+) -> Iterator[Problem]:
+    """The conditions that cannot be read."""
+    given = [(table, "where", source.where) for table, source in clicks.sources.items()]
+    shown = next(name for name in ("log", "impressions", "events") if name in relations)
+    for table, key, text in (*given, (shown, "cleaning.test", clicks.cleaning.test)):
+        if wrong := wrong_condition(text, relations[table], engine):
+            yield Problem(table, f"{key} {text!r}: {wrong}", 1)
+
+
+def _columns(table: str, source: Source, relation: Relation, engine: Database) -> Mapping[str, str]:
+    try:
+        return engine.columns(source_text(relation))
+    except InputError as error:
+        what = absent(source, engine) or f"{relation.place!r} {error}"
+        raise InputError(f"{table}: {what}") from None
+
+
+def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, str]]:
+    """Roles and the columns that have them."""
+    if clicks.format == "ubi":
+        yield from ((name, name) for name in COLUMNS[table])
+        return
+    columns = source.columns.model_dump(exclude={"clicked", "actions"})
+    segments = columns.pop("segments", ())
+    yield from ((role, name) for role, name in columns.items() if name is not None)
+    yield from ((f"segment {name}", name) for name in segments)
+    if isinstance(source, Log):
+        yield from source.columns.done.items()

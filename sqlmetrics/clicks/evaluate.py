@@ -1,0 +1,272 @@
+"""A click log is cleaned, counted, and evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.catalog.online import Online, online
+from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
+from sqlmetrics.clicks.assembly import tables_of
+from sqlmetrics.clicks.cleaning import CHOOSING, JUDGED, LEFT_OUT, MENDED, ClickTables
+from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
+from sqlmetrics.clicks.labels import POOLED, labels, pooled
+from sqlmetrics.clicks.online_sums import sums
+from sqlmetrics.clicks.rankings import rankings
+from sqlmetrics.clicks.result import ClickResult, long
+from sqlmetrics.clicks.ubi import Kinds
+from sqlmetrics.clicks.values import Unread
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.temporary import check_keeps, table, view
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.execution import Progress
+from sqlmetrics.evaluation.inputs.open import opened, source_relation
+from sqlmetrics.evaluation.report.result import with_dates
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.spec.click_log import LABELS, RANKINGS, Clicks
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Stage, print_template, with_stages
+
+
+def evaluate_clicks(
+    spec: Spec,
+    connection: Any = None,
+    *,
+    check: bool = True,
+    per_query: bool = True,
+    progress: Progress | None = None,
+) -> ClickResult:
+    """Clean a click log, and compute its online metrics and those of its labels.
+
+    Args:
+        spec: What is asked; it has `clicks`.
+        connection: Where its relations are; see `evaluate`.
+        check: Whether to look for mistakes in what is left of the log.
+        per_query: Whether to fetch the table of one row a request.
+        progress: Is told after each step how many of how many are done, and 0.
+
+    Raises:
+        SpecError: If the spec has no clicks, or the log has not what a metric needs.
+        InputError: If the log cannot be read.
+    """
+    if spec.clicks is None:
+        raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
+    asked = [online(text) for text in spec.online]
+    with database(connection) as engine, cleaned(spec.clicks, engine, progress) as log:
+        log.tables.check(asked)
+        counts, findings = log.counts(), log.findings()
+        log.tell(COUNTED)
+        rows = long(log.online(asked, spec).to_pylist(), asked, spec) if asked else []
+        log.tell(ADDED_UP)
+        offline = None
+        if spec.metrics:
+            with log.views():
+                tables = opened(spec, engine)
+                offline = run(spec, tables, engine, check=check, per_query=per_query)
+        log.tell(EVALUATED)
+    done = tuple(steps(counts))
+    return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows))
+
+
+COUNTED, ADDED_UP, EVALUATED = 1, 2, 3
+"""Steps after the tables of a log were made."""
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A click log while its tables are there.
+
+    Attributes:
+        tables: Its stages.
+        engine: Where they are.
+        progress: Is told after each step.
+        unread: Times that cannot be read.
+    """
+
+    tables: ClickTables
+    engine: Database
+    progress: Progress | None = None
+    unread: tuple[Unread, ...] = ()
+
+    def tell(self, step: int) -> None:
+        """Tell that a step is done; they are counted from the first after the tables."""
+        if self.progress:
+            made = len(list(self.tables.kept()))
+            self.progress(made + step, made + EVALUATED, 0)
+
+    def counts(self) -> dict[tuple[str, str | None], int]:
+        """(`impressions` or an action, why it was left out or None) -> rows."""
+        tables = self.tables
+        told = {
+            "left_out": LEFT_OUT if tables.leaves_out else "",
+            "mended": MENDED,
+            "judged": JUDGED,
+            "why": _why(tables),
+            "unseen": tables.clicks.cleaning.unseen is not None,
+        }
+        rows = self.engine.rows(with_stages(tables.left(), print_template("clicks/totals", told)))
+        counts = {(what, why): n for what, why, n in rows if n}
+        later = ("repeated", "same position", "below the last click")
+        removed = sum(counts.get((IMPRESSIONS, why), 0) for why in later)
+        counts[IMPRESSIONS, None] = counts.get((IMPRESSIONS, None), 0) - removed
+        return counts
+
+    def findings(self) -> dict[str, int]:
+        """What is odd about the log, and how often; nothing is left out for it."""
+        tables = self.tables
+        each = tables.names.first_position == "each"
+        told = {
+            "logged": "as_logged" if each else "logged",
+            "position": "position"
+            if each
+            else f"position + {int(tables.names.first_position) - 1}",
+            "requests": tables.requests is not None,
+            "request": tables.names.requests.get("request", ""),
+            "relation": tables.requests,
+        }
+        select = print_template("clicks/findings", told)
+        rows = self.engine.rows(with_stages(tables.kept_impressions(), select))
+        named = {
+            f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
+        }
+        return dict(sorted((named | self._odd()).items()))
+
+    def _odd(self) -> dict[str, int]:
+        """Times that cannot be read, and lists that no event tells."""
+        odd = {
+            f"times of {one.table} that cannot be read, like {one.example!r}": one.count
+            for one in self.unread
+        }
+        if self.tables.clicks.lists_from == "hit_ids":
+            lists = "select count(distinct request_id) as n from kept"
+            stages = self.tables.kept_impressions()
+            ((n_lists,),) = self.engine.rows(with_stages(stages, lists))
+            odd[f"lists taken from {ubi.HITS}"] = n_lists
+        return odd
+
+    @contextmanager
+    def views(self) -> Iterator[None]:
+        """With rankings and labels as an evaluation reads them.
+
+        Raises:
+            InputError: If an evaluation fails for lack of them, with what became of the log.
+        """
+        with ExitStack() as made:
+            kept = ""
+            if self.tables.clicks.labels.pools:
+                kept = POOLED
+                made.enter_context(table(self.engine, POOLED, pooled(self.tables)))
+            made.enter_context(view(self.engine, RANKINGS, self.rankings()))
+            made.enter_context(view(self.engine, LABELS, labels(self.tables, kept)))
+            try:
+                yield
+            except InputError as error:
+                self._tell_absence(error)
+                raise
+
+    def _tell_absence(self, error: InputError) -> None:
+        """Raise InputError for an evaluation that failed since there is no list, or no label."""
+        for name, why in ((RANKINGS, absence.of_lists), (LABELS, absence.of_labels)):
+            if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
+                raise InputError(why(self.tables, self.engine, self.counts())) from error
+
+    def online(self, asked: Sequence[Online], spec: Spec) -> pa.Table:
+        """The sums of online metrics by day, system and segment."""
+        return with_dates(self.engine.table(sums(self.tables, asked, spec)))
+
+    def answered(self) -> Iterator[Stage]:
+        """The stages to the impressions that are evaluated, and to `answers` on them."""
+        return self.tables.answered()
+
+    @property
+    def left(self) -> str:
+        """The stage of the impressions that are evaluated."""
+        return self.tables.evaluates
+
+    def rankings(self) -> str:
+        """What was shown: rows (query_id, item_id, score ...)."""
+        return rankings(self.tables)
+
+    def labels(self) -> str:
+        """What became a label: rows (query_id, item_id, grade)."""
+        return labels(self.tables)
+
+    def judgments(self, *, some: bool = False) -> pa.Table:
+        """The pooled labels by themselves, to look at or to export.
+
+        Args:
+            some: Whether it is an error if there is none, which then says why.
+
+        Returns:
+            One row a query's text and item: query_text, item_id, n_impressions, n_clicks,
+            n_purchases, expected_clicks, rate, grade.
+
+        Raises:
+            SpecError: If the labels are not pooled.
+            InputError: If there is none, and `some` are wanted.
+        """
+        found = self.engine.table(f"{pooled(self.tables)}\norder by query_text, item_id")
+        if some and not found.num_rows:
+            raise InputError(absence.of_judgments(self.tables, self.engine))
+        return found
+
+
+def _why(tables: ClickTables) -> str:
+    """Why an impression is left out by itself."""
+    keys = ("request_id", "item_id", "position")
+    whens = [f"when {' or '.join(f'logged.{key} is null' for key in keys)} then 'incomplete'"]
+    if tables.reads("impressions"):
+        whens.append("when logged.is_unread = 1 then 'unreadable time'")
+    by_itself = f"case {' '.join(whens)} end"
+    return f"coalesce(left_out.reason, {by_itself})" if tables.leaves_out else by_itself
+
+
+@contextmanager
+def cleaned(
+    clicks: Clicks,
+    engine: Database,
+    progress: Progress | None = None,
+    *,
+    only_days: bool = False,
+    dry: bool = False,
+) -> Iterator[Cleaned]:
+    """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry."""
+    limit = "\nlimit 0" if dry else ""
+    tables, kinds = _tables(clicks, engine, only_days)
+    log = Cleaned(tables, engine, progress)
+    there = list(tables.kept())
+    choosing = sum(kept.name in CHOOSING for kept in there)
+    with ExitStack() as made:
+        for done, kept in enumerate(there, 1):
+            if done == choosing + 1 and not dry:
+                log = replace(log, unread=values.check(tables, kinds, engine))
+                actions.check(tables, engine)
+            made.enter_context(table(engine, kept.name, kept.text + limit))
+            log.tell(done - len(there))
+        yield log
+
+
+@contextmanager
+def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
+    """What a spec's evaluation reads, while the block lasts: of a click log, it is made first."""
+    if spec.clicks is None:
+        yield
+        return
+    with cleaned(spec.clicks, engine, dry=dry) as log, log.views():
+        log.tables.check([online(text) for text in spec.online])
+        yield
+
+
+def _tables(clicks: Clicks, engine: Database, only_days: bool) -> tuple[ClickTables, Kinds]:
+    check_keeps(engine.translation)
+    relations = {
+        name: source_relation(source, f"clicks_{name}", engine)
+        for name, source in clicks.sources.items()
+    }
+    kinds = column_checks.check(clicks, relations, engine)
+    clicks = ubi.settled(clicks, relations, kinds, engine)
+    return tables_of(clicks, relations, engine.translation, kinds, only_days=only_days), kinds

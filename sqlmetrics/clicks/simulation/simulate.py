@@ -1,0 +1,150 @@
+"""Click logs with a known truth, of any size, written by DuckDB.
+
+Every number in a log is a hash of the seed and of what it is about, so that rows need
+nothing of each other: they stream from a count into Parquet, in memory that grows with the
+queries and hardly with the requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlmetrics.clicks.simulation.script import TABLES, statements
+from sqlmetrics.clicks.simulation.settings import World
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.sql.template import literal
+
+REASONS = ("bot", "duplicate", "early", "hurried", "late", "orphan", "test")
+"""Why an event is dirty."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What was written.
+
+    Attributes:
+        folder: Where.
+        files: Table -> its Parquet file.
+        rows: Table -> its rows.
+        planted: Reason -> events that are dirty for it.
+    """
+
+    folder: Path
+    files: Mapping[str, Path]
+    rows: Mapping[str, int]
+    planted: Mapping[str, int]
+
+    def __str__(self) -> str:
+        files = [[str(self.files[name]), f"{rows:,}"] for name, rows in self.rows.items()]
+        dirt = [[reason, f"{events:,}"] for reason, events in self.planted.items()]
+        return (
+            aligned(["file", "rows"], files, numbers_from=1)
+            + "\n\n"
+            + aligned(["planted", "events"], dirt, numbers_from=1)
+        )
+
+
+def simulate(
+    folder: str | Path,
+    *,
+    requests: int = 10_000,
+    results: int = 10,
+    model: str = "position",
+    seed: int = 1,
+    days: int = 7,
+    queries: int = 500,
+    users: int | None = None,
+    systems: Sequence[str] = ("old", "new"),
+    bots: float = 0.01,
+    duplicates: float = 0.02,
+    late: float = 0.02,
+    early: float = 0.01,
+    orphans: float = 0.01,
+    hurried: float = 0.02,
+    zero_results: float = 0.02,
+    test_traffic: float = 0.005,
+    overwrite: bool = False,
+) -> Simulated:
+    """Write the requests, impressions and events of a shop's search, and the truth about them.
+
+    The same arguments give the same bytes, with the same version of DuckDB. Dirt comes on
+    top of what people do: another share of it leaves all clean events as they are. (But bots
+    and testers are some of the users and of the requests.)
+
+    Args:
+        folder: Where the files go; it is made if it is not there.
+        requests: Requests of people; those of bots come on top.
+        results: Results of a request.
+        model: How people look at results: `position` or `cascade`.
+        seed: Another seed gives another log.
+        days: Over how many days the requests are spread.
+        queries: Distinct queries. The memory that is needed grows with them.
+        users: Bots among them. Default: 2,000, or one a hundred requests where that is more.
+        systems: The rankers, from the worst to the best.
+        bots: Which share of the users are bots; one at least unless it is 0.
+        duplicates: Share of the clean events that are there twice.
+        late: Events after the attribution window, in shares of the clicks.
+        early: Events before the result was shown, likewise.
+        orphans: Events on items that were not shown, likewise.
+        hurried: Clicks that were left within 5 seconds, likewise.
+        zero_results: Which share of the requests finds nothing.
+        test_traffic: Which share of the requests is made by testers.
+        overwrite: Whether to write over files of these names that are no simulated log.
+
+    Raises:
+        SpecError: If an argument is out of its range, or such a file is there.
+        EngineError: If the folder cannot be written to.
+    """
+    world = World(
+        requests=requests,
+        results=results,
+        model=model,
+        seed=seed,
+        days=days,
+        queries=queries,
+        users=max(2_000, requests // 100) if users is None else users,
+        systems=(systems,) if isinstance(systems, str) else tuple(systems),
+        bots=bots,
+        duplicates=duplicates,
+        late=late,
+        early=early,
+        orphans=orphans,
+        hurried=hurried,
+        zero_results=zero_results,
+        test_traffic=test_traffic,
+    )
+    target = Path(folder)
+    files = {name: target / f"{name}.parquet" for name in TABLES}
+    if not (overwrite or all(file.exists() for file in files.values())):
+        refuse_existing(files.values())
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EngineError(f"cannot write to {str(target)!r}: {error.strerror}") from None
+    with DuckDB() as engine:
+        for statement in statements(world, files):
+            engine.execute(statement)
+        return _written(target, files, engine)
+
+
+def refuse_existing(files: Iterable[Path]) -> None:
+    """Raise SpecError if one of the files is there: it is somebody's."""
+    there = next((file for file in files if file.exists()), None)
+    if there is not None:
+        raise SpecError(f"{str(there)!r} is there already; name another folder, or say --overwrite")
+
+
+def _written(folder: Path, files: Mapping[str, Path], engine: DuckDB) -> Simulated:
+    rows = {name: engine.rows(_count(file))[0][0] for name, file in files.items()}
+    reasons = f"select reason, count(*) from {literal(str(files['planted']))} group by reason"
+    found = dict(engine.rows(reasons))
+    planted = {reason: found.get(reason, 0) for reason in REASONS}
+    return Simulated(folder, files, rows, planted)
+
+
+def _count(file: Path) -> str:
+    return f"select count(*) from {literal(str(file))}"

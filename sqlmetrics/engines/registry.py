@@ -1,0 +1,227 @@
+"""A URL, a profile's name or a connection of the user's own -> an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from sqlmetrics.engines.engine import Engine
+from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
+from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, Place, check_there, place
+from sqlmetrics.errors import EngineError, SpecError, unknown
+
+
+@dataclass(frozen=True)
+class Known:
+    """An engine that can be opened.
+
+    Attributes:
+        module: The module of `sqlmetrics.engines` that has it.
+        engine: The class there.
+        schemes: What its URLs begin with; also the `type` of a profile.
+        extra: The extra of the package that brings its driver; none if it is always there.
+        objects: The modules whose objects are connections to it.
+        sample: A URL.
+    """
+
+    module: str
+    engine: str
+    schemes: tuple[str, ...]
+    extra: str
+    objects: tuple[str, ...]
+    sample: str
+
+
+ENGINES = (
+    Known("duckdb", "DuckDB", ("duckdb",), "", ("duckdb", "_duckdb"), "duckdb:///metrics.duckdb"),
+    Known("sqlite", "SQLite", ("sqlite",), "", ("sqlite3",), "sqlite:///metrics.db"),
+    Known(
+        "postgres",
+        "Postgres",
+        ("postgresql", "postgres"),
+        "postgres",
+        ("psycopg",),
+        "postgresql://user:password@host/database",
+    ),
+    Known(
+        "mysql",
+        "MySQL",
+        ("mysql", "mariadb"),
+        "mysql",
+        ("pymysql",),
+        "mysql://user:password@host/database",
+    ),
+    Known(
+        "clickhouse",
+        "Server",
+        ("clickhouse",),
+        "clickhouse",
+        ("clickhouse_connect",),
+        "clickhouse://user:password@host:8123/database",
+    ),
+    Known("clickhouse", "ChDB", ("chdb",), "chdb", ("chdb",), "chdb://"),
+    Known("spark", "Spark", ("spark", "sc"), "spark", ("pyspark",), "spark://local[2]"),
+    Known(
+        "bigquery",
+        "BigQuery",
+        ("bigquery",),
+        "bigquery",
+        ("google.cloud.bigquery",),
+        "bigquery://project/dataset",
+    ),
+    Known(
+        "snowflake",
+        "Snowflake",
+        ("snowflake",),
+        "snowflake",
+        ("snowflake.connector", "fakesnow"),
+        "snowflake://user:password@account/database/schema",
+    ),
+    Known("trino", "Trino", ("trino",), "trino", ("trino",), "trino://user@host/catalog/schema"),
+    Known(
+        "databricks",
+        "Databricks",
+        ("databricks",),
+        "databricks",
+        ("databricks.sql",),
+        "databricks://token:TOKEN@host/catalog/schema?http_path=...",
+    ),
+    Known(
+        "redshift",
+        "Redshift",
+        ("redshift",),
+        "redshift",
+        ("redshift_connector",),
+        "redshift://user:password@host:5439/database",
+    ),
+)
+
+SCHEMES = {scheme: known for known in ENGINES for scheme in known.schemes}
+
+
+def open_engine(
+    connection: Any = None, *, profiles: str | Path | None = None, create: bool = False
+) -> Engine:
+    """The engine of a connection; drivers are imported here and not before.
+
+    Args:
+        connection: A URL like `postgresql://user@host/database`, an output's name in
+            `profiles.yml`, a connection object that the user already has, which is left
+            open, an engine, or a `Place`. None: the target of `profiles` if that is given, else
+            a new DuckDB in memory.
+        profiles: The `profiles.yml`; default: see `Profiles.find`.
+        create: Whether a file that is not there is made.
+
+    Raises:
+        SpecError: If it is none of these, or a file that is not there.
+        EngineError: If its driver is missing or the database cannot be opened.
+    """
+    if connection is None and profiles is None:
+        return _opened(Place("duckdb"))
+    if connection is None or isinstance(connection, str | Place):
+        where = place_of(connection, profiles)
+        return _opened(replace(where, makes=(NEW_FILE, NEW_SCHEMA)) if create else where)
+    if hasattr(connection, "free_name"):
+        return cast(Engine, connection)
+    known = _of_object(connection)
+    with _driver(known):
+        return cast(Engine, _class(known)(connection))
+
+
+def dialect_of(scheme: str) -> str:
+    """The dialect of what a scheme opens; nothing is opened or imported.
+
+    Raises:
+        SpecError: If the scheme is not known.
+
+    >>> dialect_of("postgresql"), dialect_of("mariadb"), dialect_of("chdb")
+    ('postgres', 'mariadb', 'clickhouse')
+    """
+    return "mariadb" if scheme == "mariadb" else _known(scheme).module
+
+
+def scheme_of(connection: str | None, profiles: Profiles | str | Path | None = None) -> str:
+    """The scheme of a URL or of an output; its secrets are not asked for."""
+    if connection is not None and _is_place(connection):
+        return place_of(connection).scheme
+    return _profiles(connection or "", profiles).output(connection or "").scheme
+
+
+def place_of(
+    connection: str | Place | None, profiles: Profiles | str | Path | None = None
+) -> Place:
+    """The place of a URL, of an output's name, or for None of the target of `profiles.yml`.
+
+    Raises:
+        SpecError: If there is none.
+    """
+    if isinstance(connection, Place):
+        return connection
+    if connection is None:
+        return _profiles("", profiles).output().place
+    if not connection.strip():
+        raise SpecError("the connection is an empty text; give a URL, or the name of an output")
+    if _is_place(connection):
+        return place(connection) if "://" in connection else Place("duckdb", path=connection)
+    return _profiles(connection, profiles).output(connection).place
+
+
+def _opened(where: Place) -> Engine:
+    known = _known(where.scheme)
+    if where.scheme in FILES and NEW_FILE not in where.makes:
+        check_there(where.path)
+    with _driver(known):
+        return cast(Engine, _class(known).open(where))
+
+
+def _known(scheme: str) -> Known:
+    if scheme not in SCHEMES:
+        raise SpecError(unknown("kind of connection", scheme, SCHEMES))
+    return SCHEMES[scheme]
+
+
+def _is_place(text: str) -> bool:
+    return "://" in text or text.endswith((".duckdb", ".ddb"))
+
+
+def _profiles(text: str, given: Profiles | str | Path | None) -> Profiles:
+    found = given if isinstance(given, Profiles) else Profiles.find(given)
+    if found is not None:
+        return found
+    shown = "what is given" if {":", "@"} & set(text) else repr(text)  # it may hold a password
+    samples = ", ".join(known.sample for known in ENGINES)
+    raise SpecError(f"{shown} is no URL, and there is no {FILE} {LOOKED}; URLs are like {samples}")
+
+
+def _of_object(connection: Any) -> Known:
+    """The engine whose driver made an object; nothing is imported to find out."""
+    modules = [one.__module__ for one in type(connection).__mro__]
+    for known in ENGINES:
+        for home in known.objects:
+            if any(f"{module}.".startswith(f"{home}.") for module in modules):
+                return known
+    drivers = ", ".join(known.objects[0] for known in ENGINES)
+    raise SpecError(
+        f"no known connection: {type(connection).__module__}.{type(connection).__qualname__}; "
+        f"give a URL, or an object of {drivers}"
+    )
+
+
+def _class(known: Known) -> Any:
+    return getattr(import_module(f"sqlmetrics.engines.{known.module}"), known.engine)
+
+
+@contextmanager
+def _driver(known: Known) -> Iterator[None]:
+    """Say which extra brings a driver that is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise EngineError(
+            f"the driver of {known.module} is missing ({error.name}): "
+            f"pip install 'sqlmetrics[{known.extra}]'"
+        ) from None

@@ -1,0 +1,1 @@
+"""The line itself: tables are opened, checked, measured and evaluated; the result."""

@@ -1,0 +1,143 @@
+"""How many queries fit into memory at once: an evaluation in buckets of them.
+
+Lists are kept in memory: DuckDB cannot write them to disk while it makes them. Where not
+all of them fit, they are made bucket by bucket, each in one pass. Files that are sorted by
+query are still read once in all, since each bucket is a range of queries; others are read
+once a bucket.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from math import ceil
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.plan.bucket import WHOLE, Bucket
+from sqlmetrics.plan.needs import Needs
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.strategy import WINDOW, Offer
+from sqlmetrics.spec.days import as_sql
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import print_template, with_stages
+from sqlmetrics.sql.template import identifier, literal
+
+SHARE = 0.5
+"""The part of the memory limit that lists may take; joins and answers need theirs."""
+
+SAMPLED = 20_000
+"""About so many rows tell where the ranges of queries begin."""
+
+SLACK = 1.5
+"""How much more memory lists take than the numbers in them."""
+
+COUNTED = ("parquet", "parquets", "table", "relation")
+"""Sources whose rows are counted without reading them."""
+
+RANGES = {"VARCHAR", "BIGINT", "INTEGER", "UBIGINT", "UINTEGER", "SMALLINT", "HUGEINT"}
+"""Types of ids whose ranges are told alike wherever they stand."""
+
+
+def buckets(plan: Plan, engine: Database, offer: Offer | None) -> tuple[Bucket, ...]:
+    """The queries in buckets whose evaluation fits into memory.
+
+    Args:
+        plan: What is to be carried out.
+        engine: Where the tables are.
+        offer: What was measured of them.
+    """
+    if plan.physical.name == WINDOW or offer is None:
+        return (WHOLE,)
+    return parts(plan, engine, SLACK * plan.physical.bytes_a_row(offer, Needs(plan.spec)))
+
+
+def parts(
+    plan: Plan, engine: Database, bytes_a_row: float, table: str = "rankings"
+) -> tuple[Bucket, ...]:
+    """The queries in buckets of which each fits into memory; one if all do, or none can tell.
+
+    Args:
+        plan: The tables.
+        engine: Where they are.
+        bytes_a_row: What a row takes.
+        table: Whose rows are counted.
+    """
+    relation = plan.shape.tables[table]
+    if relation.template not in COUNTED or not isinstance(engine, DuckDB):
+        return (WHOLE,)
+    rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
+    number = ceil(rows * bytes_a_row / (SHARE * engine.memory))
+    return _cut(plan, engine, number, rows) if number > 1 else (WHOLE,)
+
+
+def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, ...]:
+    shape = plan.shape
+    columns = {table: identifier(roles["query"]) for table, roles in _asked(plan).items()}
+    conditions = _ranges(plan, engine, columns, number, rows) or _hashes(columns, number)
+    systems = _systems(plan, engine) if shape.groups and not shape.spans_pauses else {}
+    each = rows // len(conditions)
+    return tuple(Bucket(one, systems, each, number) for number, one in enumerate(conditions))
+
+
+def _systems(plan: Plan, engine: Database) -> dict[str, tuple[str, ...]]:
+    """The systems of each day, column by column."""
+    groups = ", ".join(plan.shape.groups)
+    select = f"select distinct {groups} from {plan.shape.names['rankings']} order by {groups}"
+    found = engine.rows(with_stages(plan.inputs, select))
+    texts = [tuple(map(_as_sql, one)) for one in found if None not in one]
+    return dict(zip(plan.shape.groups, zip(*texts, strict=True), strict=bool(texts)))
+
+
+def _as_sql(value: str | date) -> str:
+    return as_sql(value) if isinstance(value, date) else literal(value)
+
+
+def _asked(plan: Plan) -> dict[str, dict[str, str]]:
+    """The tables that have a column of queries."""
+    return {table: roles for table, roles in plan.shape.columns.items() if "query" in roles}
+
+
+def _hashes(columns: dict[str, str], number: int) -> list[dict[str, str]]:
+    """By the hash of the query, which takes a look at every row for every bucket."""
+    text = "hash(cast({column} as varchar)) % {number} = {one}"
+    return [
+        {
+            table: text.format(column=column, number=number, one=one)
+            for table, column in columns.items()
+        }
+        for one in range(number)
+    ]
+
+
+def _ranges(
+    plan: Plan, engine: Database, columns: dict[str, str], number: int, rows: int
+) -> list[dict[str, str]]:
+    """By ranges of queries, which files that are sorted by query can skip."""
+    kinds = set()
+    for table in columns:
+        relation = plan.shape.tables[table]
+        if relation.is_sql:  # its column may have a collation
+            return []
+        there = engine.columns(source_text(relation))
+        name = plan.shape.columns[table]["query"].casefold()
+        kinds |= {kind for column, kind in there.items() if column.casefold() == name}
+    if len(kinds) != 1 or not kinds <= RANGES:
+        return []
+    view = {
+        "query": columns["rankings"],
+        "source": source_text(plan.shape.tables["rankings"]),
+        "parts": [part / number for part in range(1, number)],
+        "each": max(1, rows // SAMPLED),
+    }
+    found = engine.rows(print_template("plan/bounds", view))[0][0] or []
+    bounds = [literal(one) if isinstance(one, str) else str(one) for one in dict.fromkeys(found)]
+    ranges = list(zip(["", *bounds], [*bounds, ""], strict=True))
+    conditions = [{t: _between(column, *ends) for t, column in columns.items()} for ends in ranges]
+    # those without an id by themselves: beside an `or` DuckDB skips no row group
+    return [*conditions, {table: f"{column} is null" for table, column in columns.items()}]
+
+
+def _between(column: str, first: str, end: str) -> str:
+    """From a bound to before the next."""
+    ends = [f"{column} {sign} {bound}" for sign, bound in ((">=", first), ("<", end)) if bound]
+    return " and ".join(ends) or f"{column} is not null"

@@ -1,0 +1,1 @@
+"""What bad input is, looking for it, and how it is told."""

@@ -1,0 +1,391 @@
+"""The input checks: never a wrong number in silence.
+
+The rules on single rows share one scan of each table; a rule that needs groups is one
+query of its own. All problems are told at once, with counts and example rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.evaluation.checks import ids
+from sqlmetrics.evaluation.checks.prescan import CLEAR, Screen, is_possible, screen
+from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
+from sqlmetrics.evaluation.checks.rules import GroupCheck, RowCheck, group_checks, row_checks
+from sqlmetrics.evaluation.checks.scores import problems as of_scores
+from sqlmetrics.evaluation.checks.text_days import odd_days
+from sqlmetrics.evaluation.inputs.condition import wrong_condition
+from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.script import Script, query
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import print_template, with_stages
+from sqlmetrics.sql.template import identifier
+
+NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
+NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
+
+
+def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None:
+    """Raise InputError if the input would give a wrong number.
+
+    Args:
+        plan: The plan of the evaluation.
+        engine: Where the tables are.
+        presumed: Tables whose rows and lists are looked at later, by `confirm`.
+
+    Raises:
+        InputError: With every problem found: first missing columns, then bad rows, then
+            bad groups of rows, since each kind can only be looked for without the former.
+    """
+    look = _look(plan, engine, dict.fromkeys(presumed, CLEAR))
+    kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
+        look.missing_columns,
+        look.broken_ids,
+        look.texts,
+        look.merged_ids,
+        look.bad_rows,
+        look.rounded_scores,
+        look.empty_lists,
+        look.unknown_baseline,
+        look.bad_groups,
+    )
+    problems = next(filter(None, (list(kind()) for kind in kinds)), [])
+    if problems and presumed:
+        check(plan, engine)  # together with what is wrong in those tables
+    if problems:
+        raise InputError(problems)
+
+
+def check_columns(plan: Plan, engine: Database, *, apart: Sequence[str] = ()) -> None:
+    """Raise InputError unless the tables can be read, and have the columns that are asked for.
+
+    Args:
+        plan: The plan of the evaluation.
+        engine: Where the tables are.
+        apart: Tables that are not looked at.
+
+    Raises:
+        InputError: With every column that is missing, or a condition that cannot be read.
+    """
+    look = _look(plan, engine)
+    there = {name: source for name, source in look.sources.items() if name not in apart}
+    problems = list(replace(look, sources=there).missing_columns())
+    if problems:
+        raise InputError(problems)
+
+
+def confirm(plan: Plan, buckets: int, script: Script, engine: Database) -> None:
+    """Raise InputError if an evaluation came upon what was presumed to be right, and is not.
+
+    Args:
+        plan: The plan of the evaluation.
+        buckets: In how many it was carried out; one without a row in `per_query` tells nothing.
+        script: How that is read.
+        engine: Where it is.
+
+    Raises:
+        InputError: As `check`.
+    """
+    select = f"select distinct {BUCKET}, {SCREENED}, {SUSPECTS} from per_query"
+    found = engine.rows(script.over(select))
+    is_whole = len(found) == buckets
+    if buckets > 1:
+        source = source_text(plan.shape.at.rankings, plan.shape.where["rankings"])
+        there = engine.rows(f"select count(*) from {source}")[0][0]
+        is_whole = sum(rows for _, rows, _ in found) == there
+    if not is_whole or any(suspects for *_, suspects in found):
+        check(plan, engine)
+
+
+def validate(plan: Plan, engine: Database) -> None:
+    """Raise InputError unless the plan fits its tables: relations, columns and types.
+
+    Nothing is computed; the database only plans the query.
+
+    Raises:
+        InputError: With every column that is missing, or what the database says of types.
+    """
+    look = _look(plan, engine)
+    problems = [*look.missing_columns(), *look.broken_ids(), *look.wrong_types()]
+    if problems:
+        raise InputError(problems)
+    engine.try_out(query(plan))
+
+
+def _look(plan: Plan, engine: Database, screens: dict[str, Screen] | None = None) -> _Look:
+    shape = plan.shape
+    sources = {
+        table: source_text(relation, shape.where[table]) for table, relation in shape.tables.items()
+    }
+    return _Look(plan, sources, engine, screens or {})
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One look at the input; each method gives the problems of one kind."""
+
+    plan: Plan
+    sources: Mapping[str, str]
+    engine: Database
+    screens: dict[str, Screen]
+
+    def missing_columns(self) -> Iterator[Problem]:
+        for table, source in self.sources.items():
+            with self._reading(table):
+                there = self.engine.columns(source)
+                renamed = self._renamed(table, there)
+                gaps = self._gaps(table)
+            folded = {name.casefold() for name in there}
+            segments = self.plan.shape.segments.get(table, ())
+            wanted = self.plan.shape.columns[table] | {f"by {name}": name for name in segments}
+            for role, name in wanted.items():
+                if name.casefold() not in folded:
+                    what = f"{unknown('column', name, there)} (wanted as {role})"
+                    yield Problem(table, what, 1)
+                elif name.casefold() in gaps:
+                    what = f"{gaps[name.casefold()]!r} has no column {name!r}, as other files have"
+                    yield Problem(table, what, 1)
+                elif name.casefold() in renamed:
+                    what = f"there are two columns {name!r}, or they differ in case alone"
+                    yield Problem(table, what, 1)
+
+    def broken_ids(self) -> Iterator[Problem]:
+        """Ids that are numbers with fractions."""
+        yield from ids.broken(self.plan, self.engine, self.sources)
+
+    def wrong_types(self) -> Iterator[Problem]:
+        """Columns of a type that can never be what they should be."""
+        yield from self._of_kinds(NO_NUMBERS, "")
+
+    def texts(self) -> Iterator[Problem]:
+        """Texts that other databases than DuckDB would take for 0, or guess a day from."""
+        if self.plan.shape.at.translation.changes:
+            yield from self._of_kinds(("VARCHAR",), "cast it to a number in sql")
+            yield from odd_days(self.plan, self.sources, self.engine)
+
+    def _of_kinds(self, kinds: tuple[str, ...], remedy: str) -> Iterator[Problem]:
+        """Columns of some types that are wanted as numbers."""
+        for table, source in self.sources.items():
+            there = {name.casefold(): kind for name, kind in self.engine.columns(source).items()}
+            mapped = table == "labels" and self.plan.spec.truth.grades
+            for role, name in self.plan.shape.columns[table].items():
+                kind = there.get(name.casefold(), "")
+                is_number = role in NUMBERS and not (mapped and role == "grade")
+                if is_number and kind.startswith(kinds):
+                    what = f"{name} has the type {kind}, and is wanted as {role}, a number"
+                    yield Problem(table, what, 1, remedy=remedy)
+
+    def _gaps(self, table: str) -> dict[str, str]:
+        """The columns that one of several files has not, with that file."""
+        relation = self.plan.shape.tables[table]
+        if "gaps" not in relation.asks:
+            return {}
+        view = {"place": relation.place}
+        return dict(self.engine.rows(print_template(f"inputs/{relation.template}_gaps", view)))
+
+    def _renamed(self, table: str, there: Iterable[str]) -> set[str]:
+        """The names for which DuckDB had to rename a second column to `<name>_1`."""
+        relation = self.plan.shape.tables[table]
+        if not relation.named:
+            return set()
+        view = {"place": relation.place, "relation": relation}
+        rows = self.engine.rows(print_template(f"inputs/{relation.template}_names", view))
+        own = {str(cell).strip() for row in rows for cell in row}
+        made = (re.fullmatch(r"(.+)_\d+", name) for name in there if name not in own)
+        return {match[1].casefold() for match in made if match}
+
+    @contextmanager
+    def _reading(self, table: str) -> Iterator[None]:
+        """Say which table cannot be read."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError(f"{table}: {self._blamed(table, error)}") from None
+
+    def _blamed(self, table: str, error: InputError) -> str:
+        """What cannot be read: the condition, if the table can without it."""
+        spec, relation = self.plan.spec, self.plan.shape.tables[table]
+        source = getattr(spec, table) or spec.truth
+        if missing := absent(source, self.engine):
+            return missing
+        condition = source.where
+        wrong = wrong_condition(condition, relation, self.engine)
+        return f"where {condition!r}: {wrong}" if wrong else f"{relation.place!r} {error}"
+
+    def merged_ids(self) -> Iterator[Problem]:
+        """Columns whose collation takes different ids for equal."""
+        yield from ids.merged(self.plan, self.engine, self.sources)
+
+    def bad_rows(self) -> Iterator[Problem]:
+        for table, source in self.sources.items():
+            screened = self._screen(table)
+            if screened and screened.rows and not screened.bad:
+                continue
+            rules = row_checks(self.plan, table)
+            columns = self.plan.shape.columns[table]
+            conditions = [rule.text(columns[rule.role]) for rule in rules]
+            counted = [f"sum(case when {one} then 1 else 0 end)" for one in conditions]
+            select = f"select {', '.join(['count(*)', *counted])} from {source}"
+            with self._reading(table):
+                total, *counts = self.engine.rows(select)[0]
+            if not total:
+                yield Problem(table, f"there is no row in it{self._range(table)}", 0)
+                continue
+            for rule, count in zip(rules, counts, strict=True):
+                if count:
+                    yield self._bad_row(table, rule, count)
+
+    def _range(self, table: str) -> str:
+        """The days of which alone rows are looked at, as words behind others."""
+        ends = self.plan.shape.at.ends
+        return f" {ends.words}" if ends and "date" in self.plan.shape.columns[table] else ""
+
+    def empty_lists(self) -> Iterator[Problem]:
+        """Lists without an item, where it matters that they leave no row behind."""
+        lost = self._lost_lists()
+        relation = self.plan.shape.at.rankings
+        columns = self.plan.shape.columns["rankings"]
+        lists = [text for text, name in relation.lists if name == identifier(columns["item"])]
+        for text in lists if lost else ():
+            source = source_text(replace(relation, lists=(), added=()))
+            select = f"select count(*) from {source} where len({text}) = 0 and {lost}"
+            count = self.engine.rows(with_stages(self.plan.inputs, select))[0][0]
+            if count:
+                what = f"lists without an item, which cannot be told from missing ones: {count:,}"
+                remedy = "give one row an item, or evaluate without dates, with missing=zero"
+                yield Problem("rankings", what, count, remedy=remedy)
+
+    def _lost_lists(self) -> str:
+        """The condition of an empty list that would count; empty where none does."""
+        shape, options = self.plan.shape, self.plan.spec.options
+        over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
+        flags = [OPTIONS["average_over"].choice(one).only for one in over]
+        needs_list = any("is_ranked" in only for only in flags)
+        if needs_list or options["missing"] != "zero" or "metric_date" in shape.keys:
+            return "true"
+        if () not in flags:
+            return ""
+        query = identifier(shape.columns["rankings"]["query"])
+        labelled = f"select query_id from {shape.names['labels']}"
+        return f"cast({query} as varchar) not in ({labelled})"
+
+    def rounded_scores(self) -> Iterator[Problem]:
+        """Scores that differ, and tie as DOUBLEs."""
+        if self.plan.spec.options["score_precision"] != "double":
+            return
+        screened = self._screen("rankings")
+        if screened in (None, CLEAR) or screened.far or not screened.rows:
+            shape, columns = self.plan.shape, self.plan.shape.columns["rankings"]
+            day = shape.day("rankings") if "date" in columns else ""
+            yield from of_scores(columns, self.engine, self.sources["rankings"], day)
+
+    def unknown_baseline(self) -> Iterator[Problem]:
+        """A baseline that is no system of the rankings."""
+        baseline, shape = self.plan.spec.baseline, self.plan.shape
+        if baseline is None or "system" not in shape.keys:
+            return
+        select = f"select distinct system from {shape.names['rankings']} order by system"
+        rows = self.engine.rows(with_stages(self.plan.inputs, select))
+        systems = [system for (system,) in rows]
+        if baseline not in systems:
+            what = f"no row has the baseline: {unknown('system', baseline, systems)}"
+            yield Problem("rankings", what, 1)
+
+    def _screen(self, table: str) -> Screen | None:
+        """What one quick pass says of a table; None where there is no such pass."""
+        if not is_possible(self.plan, table):
+            return None
+        if table not in self.screens:
+            with self._reading(table):
+                self.screens[table] = screen(self.plan, self.engine, table)
+        return self.screens[table]
+
+    def _is_innocent(self, rule: GroupCheck) -> bool:
+        """Whether it is known without the rule's own query that it finds nothing."""
+        if self.plan.shape.at.translation.changes:
+            return False
+        screened = self._screen(rule.table) if rule.clue else None
+        if screened:
+            return not getattr(screened, rule.clue)
+        if not rule.innocent:
+            return False
+        select = print_template(f"checks/{rule.innocent}", rule.view)
+        return bool(self.engine.rows(with_stages(self.plan.inputs, select)))
+
+    def bad_groups(self) -> Iterator[Problem]:
+        for rule in group_checks(self.plan):
+            if self._is_innocent(rule):
+                continue
+            screened = self._screen(rule.table) if rule.clue == "alike" else None
+            view = {**rule.view, "among": screened.among if screened else []}
+            select = print_template(f"checks/{rule.template}", view)
+            stages = self.plan.inputs + (self.plan.per_query if rule.ranked else ())
+            rows = self.engine.rows(with_stages(stages, select))
+            if rows:
+                count = rows[0][0]
+                examples = [row[1:] for row in rows]
+                what = f"{rule.problem}: {count:,}"
+                yield Problem(rule.table, what, count, rule.names, examples, rule.remedy)
+
+    def refuse(self, script: Script, condition: str, problem: str, remedy: str) -> None:
+        """Raise InputError if there are queries of a kind."""
+        shape = self.plan.shape
+        rows = f"from per_query where {condition}"
+        count = self.engine.rows(script.over(f"select count(*) {rows}"))[0][0]
+        if count:
+            keys = ", ".join(shape.keys)
+            first = f"select {keys} {rows} order by {keys} limit {EXAMPLES}"
+            examples = self.engine.rows(script.over(first))
+            what = f"labelled queries {problem}: {count:,}"
+            raise InputError(Problem("labels", what, count, shape.keys, examples, remedy))
+
+    def _bad_row(self, table: str, rule: RowCheck, count: int) -> Problem:
+        # as text first: DuckDB drops NaN rows of Parquet files from a plain numeric filter
+        is_duckdb = not self.plan.shape.at.translation.changes
+        read = "cast({column} as varchar)" if is_duckdb else "{column}"
+        columns = self.plan.shape.columns[table]
+        condition = rule.text(columns[rule.role], read)
+        shown = ", ".join(identifier(name) for name in columns.values())
+        select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
+        what = f"{columns[rule.role]} {rule.problem} in {count:,} row{'s' * (count != 1)}"
+        rows = self.engine.rows(select)
+        place = list(columns).index(rule.role)
+        texts = [row[place] for row in rows]
+        of_file = bool(self.plan.shape.tables[table].separator)
+        remedy = remedy_for(rule.wanted, texts, of_file=of_file) if rule.wanted else rule.remedy
+        return Problem(table, what, count, tuple(columns.values()), rows, remedy)
+
+
+def check_kept(plan: Plan, script: Script, engine: Database) -> None:
+    """Raise InputError for what only shows once queries and labels are put together.
+
+    Args:
+        plan: The plan of the evaluation.
+        script: How `per_query` is read.
+        engine: Where it is.
+
+    Raises:
+        InputError: If a query is missing though missing=error, or has no weight.
+    """
+    look = _look(plan, engine)
+    unranked = "is_ranked = 0"
+    if plan.spec.options["missing"] == "error":
+        look.refuse(script, unranked, "without a ranking", "choose missing=zero or missing=drop")
+    if plan.shape.weighted:
+        ranked = " and is_ranked = 1" if plan.spec.options["missing"] == "drop" else ""
+        no_weight = f"weight is null{ranked}"
+        look.refuse(script, no_weight, "without a weight", _WEIGHED[plan.shape.weighted])
+
+
+_WEIGHED = {
+    "rankings": "choose missing=drop, or rank them in some system",
+    "queries": "add them to the queries table",
+}

@@ -1,0 +1,87 @@
+"""Ids: which columns can hold them, and texts that look as if they were meant to be one id."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.sql.stage import print_template
+
+QUOTES = "'\" \t\r\n"
+
+
+def normal(text: str) -> str:
+    """An id without what exports and joins add to it.
+
+    >>> normal(" SKU-1"), normal("12.0"), normal("007"), normal("1e3")
+    ('sku-1', '12', '7', '1000')
+    """
+    plain = unicodedata.normalize("NFKC", text).strip(QUOTES).casefold()
+    try:
+        number = float(plain.replace("_", "x"))  # Python reads 1_000
+    except ValueError:
+        return plain
+    is_whole = math.isfinite(number) and number.is_integer()
+    return str(int(number)) if is_whole else plain
+
+
+def alike(ours: Iterable[str], theirs: Iterable[str]) -> list[tuple[str, str]]:
+    """The ids of the one side that look like one of the other, and are not it.
+
+    >>> alike(["SKU-1", "b"], ["sku-1", "b", "c"])
+    [('SKU-1', 'sku-1')]
+    """
+    by_form = {normal(one): one for one in ours}
+    pairs = ((by_form[normal(one)], one) for one in theirs if normal(one) in by_form)
+    return [pair for pair in pairs if pair[0] != pair[1]]
+
+
+_BROKEN = re.compile(r"DOUBLE|FLOAT|REAL|DECIMAL\(\d+,[1-9]")
+
+
+def broken(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:
+    """Columns of ids whose numbers may have fractions, so that 12.0 would not be '12'.
+
+    Args:
+        plan: The plan of the evaluation.
+        engine: Where the tables are.
+        sources: Table -> what stands behind FROM.
+    """
+    for table, source in sources.items():
+        kinds = {name.casefold(): kind for name, kind in engine.columns(source).items()}
+        for name in _columns(plan, table):
+            kind = kinds.get(name.casefold(), "")
+            if _BROKEN.match(kind):
+                what = f"{name} has the type {kind}, and ids are texts or whole numbers"
+                remedy = (
+                    "12.0 is not '12': cast it to bigint in sql, or by astype('Int64') in pandas"
+                )
+                yield Problem(table, what, 1, remedy=remedy)
+
+
+def merged(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:
+    """Columns whose collation takes different ids for equal; the arguments are as above."""
+    columns = [
+        {"table": table, "column": name, "source": sources[table]}
+        for table, relation in plan.shape.tables.items()
+        if relation.is_sql
+        for name in _columns(plan, table)
+    ]
+    found = engine.rows(print_template("checks/collation", {"columns": columns})) if columns else []
+    for (table, name), rows in groupby(sorted(found), key=itemgetter(0, 1)):
+        examples = [row[2:] for row in rows]
+        what = f"the collation of {name} takes different ids for equal"
+        remedy = f'select {name} collate "binary" as {name} instead'
+        yield Problem(table, what, len(examples), ("id", "equals"), examples, remedy)
+
+
+def _columns(plan: Plan, table: str) -> list[str]:
+    columns = plan.shape.columns[table]
+    return [columns[role] for role in ("query", "item") if role in columns]

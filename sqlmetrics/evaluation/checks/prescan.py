@@ -1,0 +1,175 @@
+"""One quick pass over a table, by itself or along with an evaluation, before any look closely.
+
+It says if there is anything to look for: a row that breaks a rule, an item that may be twice in
+its list, ranks that may have gaps. Only DuckDB has what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.buckets import parts
+from sqlmetrics.evaluation.checks.rules import RowCheck, row_checks
+from sqlmetrics.evaluation.checks.scores import rounded
+from sqlmetrics.plan.bucket import Bucket
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.screening import clues
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import Column, print_template
+from sqlmetrics.sql.template import identifier, literal
+
+BYTES = 24
+"""What a row takes while its list is looked through."""
+
+WHOLE = ("BIGINT", "INTEGER")
+"""Types of whole numbers."""
+
+TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
+"""Types of columns -> what their values are."""
+
+MANY = 1000
+"""With more lists than this, an exact look takes all."""
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What one quick pass over a table says.
+
+    Attributes:
+        rows: How many rows there are.
+        bad: How many meet a condition that no row may meet.
+        gaps: How many lists may not be ranked 1, 2, ... n: all that are not, and those of
+            more than `clues.LONGEST` items.
+        far: How many have a score that a DOUBLE may have rounded.
+        alike: The lists in which two items have the same 32 bits of hash: all that have an
+            item twice, and one in four billion pairs that are not equal.
+    """
+
+    rows: int = 0
+    bad: int = 0
+    gaps: int = 0
+    far: int = 0
+    alike: tuple[tuple[str, ...], ...] = ()
+
+    def __add__(self, other: Screen) -> Screen:
+        return Screen(
+            self.rows + other.rows,
+            self.bad + other.bad,
+            self.gaps + other.gaps,
+            self.far + other.far,
+            self.alike + other.alike,
+        )
+
+    @property
+    def among(self) -> list[str]:
+        """The lists to look at for an item that is there twice; none if all have to be."""
+        few = self.alike if len(self.alike) <= MANY else ()
+        return [f"[{', '.join(map(literal, one))}]" for one in few]
+
+
+CLEAR = Screen(rows=1)
+
+
+def is_possible(plan: Plan, table: str) -> bool:
+    """Whether a table can be looked through in one pass: where duplicates are refused."""
+    refuses = plan.spec.options.get(f"duplicate_{table}") == "error"
+    return refuses and not plan.shape.at.translation.changes
+
+
+def suspects(plan: Plan, engine: Database) -> str:
+    """What rows of the rankings meet that break a rule, where a plan may come upon them.
+
+    Empty where it may not: its statement would fail, and with it a transaction of the user,
+    where a column is not there or a value has to be read as another type.
+    """
+    there: dict[str, str] = {}
+    with suppress(InputError):  # that they cannot be read the checks will tell
+        there = _types(plan, engine, "rankings")
+    columns = plan.shape.columns["rankings"]
+    if not is_possible(plan, "rankings") or not there.keys() >= columns.keys():
+        return ""
+    rules = row_checks(plan, "rankings")
+    casts = any(rule.wanted and not _is_kept(rule, there) for rule in rules)
+    narrows = "score" in there and plan.spec.options["score_precision"] != "double"
+    if casts or narrows or there.get("rank", WHOLE[0]) not in WHOLE:
+        return ""
+    return _bad(plan, "rankings", there)
+
+
+def _types(plan: Plan, engine: Database, table: str) -> dict[str, str]:
+    """Role -> the type of its column, for those that are there."""
+    shape = plan.shape
+    columns = engine.columns(source_text(shape.tables[table], shape.where[table]))
+    there = {name.casefold(): kind for name, kind in columns.items()}
+    asked = {role: name.casefold() for role, name in shape.columns[table].items()}
+    return {role: there[name] for role, name in asked.items() if name in there}
+
+
+def _is_kept(rule: RowCheck, there: Mapping[str, str]) -> bool:
+    """Whether the type of a column keeps a rule by itself."""
+    return rule.wanted != "" and rule.wanted == TYPES.get(there[rule.role])
+
+
+def _bad(plan: Plan, table: str, there: Mapping[str, str]) -> str:
+    """What rows of a table meet that break a rule which the type of a column does not keep."""
+    columns = plan.shape.columns[table]
+    rules = (rule for rule in row_checks(plan, table) if not _is_kept(rule, there))
+    return "\nor ".join(rule.text(columns[rule.role]) for rule in rules)
+
+
+def screen(plan: Plan, engine: Database, table: str) -> Screen:
+    """Look through a table, in as many parts as fit into memory."""
+    there = parts(plan, engine, BYTES, table)
+    types = _types(plan, engine, table)
+    bad, far = _bad(plan, table, types), _far(plan, table, types)
+    found = (engine.rows(_text(plan, table, bad, far, one))[0] for one in there)
+    screens = (
+        Screen(rows, n_bad, n_gaps, n_far, tuple(map(tuple, alike or ())))
+        for rows, n_bad, n_gaps, n_far, alike in found
+    )
+    return sum(screens, Screen())
+
+
+def _far(plan: Plan, table: str, types: Mapping[str, str]) -> str:
+    """The condition of a score that a DOUBLE may have rounded, empty if there is none."""
+    name = plan.shape.columns[table].get("score")
+    found = rounded(name, types.get("score", "")) if name else None
+    return found.beyond if found else ""
+
+
+def _text(plan: Plan, table: str, bad: str, far: str, bucket: Bucket) -> str:
+    shape = plan.shape
+    beyond = [Column(f"count(*) filter (where {far})", "n_far")] if far else []
+    zoned = table in shape.at.zones
+    view = {
+        "keys": list(_keys(shape.columns[table], shape.day(table) if zoned else "")),
+        "columns": [*_clues(shape.columns[table], bad), *beyond],
+        "far": bool(far),
+        "source": source_text(shape.tables[table], bucket.of(table, shape.where[table])),
+        "lists": "lists",
+        "keyed": True,
+        "ranked": "rank" in shape.columns[table],
+    }
+    return print_template("checks/screen", view)
+
+
+def _day(column: str) -> str:
+    return f"try_cast({identifier(column)} as date)"
+
+
+def _keys(columns: dict[str, str], day: str) -> Iterator[str]:
+    """What tells lists apart, as texts; the day of a time with a zone is given."""
+    if "date" in columns:
+        yield f"cast({day or _day(columns['date'])} as varchar)"
+    for role in ("system", "query"):
+        if role in columns:
+            yield f"cast({identifier(columns[role])} as varchar)"
+
+
+def _clues(columns: dict[str, str], bad: str) -> Iterator[Column]:
+    rank = f"try_cast({identifier(columns['rank'])} as bigint)" if "rank" in columns else ""
+    return clues(identifier(columns["item"]), bad, rank)

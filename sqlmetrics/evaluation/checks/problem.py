@@ -1,0 +1,80 @@
+"""A problem of the input: what, how often, some rows, what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import indent
+from typing import Any
+
+from sqlmetrics.evaluation.report.table import aligned, printable
+
+EXAMPLES = 3
+"""How many rows of a problem are shown."""
+
+_COMMAS = re.compile(r"\s*[-+]?\d*,\d+\s*")
+
+
+def remedy_for(kind: str, texts: Iterable[object], *, of_file: bool) -> str:
+    """What to do with texts that are no number, or no date.
+
+    Args:
+        kind: What is wanted: `number` or `date`.
+        texts: Some of them.
+        of_file: Whether they are of a CSV file, which can have decimal commas.
+
+    >>> remedy_for("number", ["1,5"], of_file=True)
+    "make it a number; for decimal commas say decimal=',' (--decimal ,)"
+    """
+    remedy = f"make it a {kind}"
+    if of_file and kind == "number" and any(_COMMAS.fullmatch(str(text)) for text in texts):
+        return f"{remedy}; for decimal commas say decimal=',' (--decimal ,)"
+    return f"{remedy} like 2026-01-31" if kind == "date" else remedy
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem, for people (`str`) and for programs (`to_dict`).
+
+    Attributes:
+        table: The table it is in.
+        what: What is wrong.
+        count: How many rows or groups have it.
+        columns: The columns of the examples.
+        examples: Some of them.
+        remedy: What to do.
+    """
+
+    table: str
+    what: str
+    count: int
+    columns: Sequence[str] = ()
+    examples: Sequence[Sequence[Any]] = ()
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.table}: {self.what}"]
+        if self.examples:
+            rows = [[printable(value, 24) for value in row] for row in self.examples]
+            lines.append(indent(aligned(self.columns, rows), "  "))
+        if self.remedy:
+            lines.append(f"  -> {self.remedy}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values; what JSON has no type for is text."""
+        plain = (str, int, float, bool, type(None))
+        return {
+            "table": self.table,
+            "problem": self.what,
+            "count": self.count,
+            "examples": [
+                {
+                    name: value if isinstance(value, plain) else str(value)
+                    for name, value in zip(self.columns, row, strict=True)
+                }
+                for row in self.examples
+            ],
+            "remedy": self.remedy,
+        }

@@ -1,0 +1,465 @@
+"""What the input checks look for: one row a problem, with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlmetrics.catalog.option import Table
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.shape import segment, worth
+from sqlmetrics.sql.stage import equal
+from sqlmetrics.sql.template import identifier, number
+
+LARGEST = 1.7976931348623157e308
+LARGEST_FLOAT32 = 3.4028234e38
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """A condition that no row of a table may meet.
+
+    Attributes:
+        role: The column it is about.
+        condition: SQL over {column}, and {number} for the column read as a number.
+        problem: What is wrong with the rows that meet it.
+        remedy: What to do.
+        wanted: What no column can break that has this type already: `number`, `date`.
+        number: How a {value} is read as a number.
+    """
+
+    role: str
+    condition: str
+    problem: str
+    remedy: str
+    wanted: str = ""
+    number: str = "try_cast({value} as double)"
+
+    def text(self, name: str, read: str = "{column}") -> str:
+        """The condition for a column; `read` is how it is read before it is a number."""
+        column = identifier(name)
+        value = read.format(column=column)
+        return self.condition.format(
+            column=column,
+            number=self.number.format(value=value),
+            date=f"try_cast({value} as date)",
+            text=f"cast({column} as varchar)",
+        )
+
+
+@dataclass(frozen=True)
+class GroupCheck:
+    """A query that must return nothing; its first column is how many rows it has in all.
+
+    Attributes:
+        table: The table it is about.
+        template: The file under `templates/checks`.
+        names: The columns that it returns after the count.
+        problem: What is wrong; the count stands behind it.
+        remedy: What to do.
+        view: What the template prints.
+        ranked: Whether it reads the stage `ranked`, beside those of the tables.
+        clue: What of a `Screen` counts its suspects: where there is none, this finds nothing.
+        innocent: A template of a query for DuckDB that costs little, and returns a row only if
+            this one would return none; empty without one.
+    """
+
+    table: str
+    template: str
+    names: tuple[str, ...]
+    problem: str
+    remedy: str
+    view: Mapping[str, Any]
+    ranked: bool = False
+    clue: str = ""
+    innocent: str = ""
+
+
+def _null(role: str) -> RowCheck:
+    return RowCheck(role, "{column} is null", "is NULL", "leave these rows out or fill them in")
+
+
+def _unreadable(role: str, kind: str = "number") -> RowCheck:
+    condition = f"{{column}} is not null and {{{kind}}} is null"
+    return RowCheck(role, condition, f"is no {kind}", f"make it a {kind}", kind)
+
+
+def _outside(role: str, condition: str, problem: str, remedy: str) -> RowCheck:
+    return RowCheck(role, "{number} is not null\n    and " + condition, problem, remedy)
+
+
+_NAN = "not isfinite({number})\n    and not isinf({number})"
+_FINITE = "not isfinite({number})"  # no range test: Parquet's statistics leave NaN out
+
+_TREC = "no known suffix: read as TREC"
+_NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
+
+_UNEQUAL = RowCheck("lists", "{column} > 0", "is above 0", "make the lists of a row equally long")
+HUGE = "1e100"
+"""Numbers beyond it, squared and summed, leave what a DOUBLE holds."""
+
+
+def _huge(role: str) -> RowCheck:
+    beyond = f"abs({{number}}) > {HUGE} and abs({{number}}) <= {LARGEST!r}"
+    return _outside(role, beyond, f"is beyond {HUGE}", "give it in another unit")
+
+
+_WEIGHTS = (
+    _huge("weight"),
+    _outside(
+        "weight",
+        f"({_FINITE} or {{number}} < 0)",
+        "is negative or not finite",
+        "weights are 0 or more",
+    ),
+)
+_GRADES = (
+    _unreadable("grade"),
+    _outside("grade", _FINITE, "is NaN or infinite", "give it a finite grade"),
+)
+_TOO_LARGE = _huge("grade")
+_UNMAPPED = RowCheck(
+    "grade",
+    "{column} is not null and {number} is null",
+    "has no number in grades",
+    "add it to grades",
+)
+_NEGATIVE = _outside(
+    "grade",
+    f"{{number}} < 0 and {{number}} >= {-LARGEST!r}",
+    "is negative",
+    "choose negative_grades=unjudged or negative_grades=zero, or mend them",
+)
+
+_VECTOR = "try_cast({column} as double[])"
+_LARGEST_SIZE = f"list_max(list_transform({_VECTOR}, lambda one: abs(one)))"
+
+ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
+    "rankings": (
+        RowCheck(
+            "run line", "{column} < 6", "is below 6", f"{_TREC}: query Q0 item rank score run"
+        ),
+        _UNEQUAL,
+        _null("query"),
+        _null("item"),
+        _null("system"),
+        _null("date"),
+        _unreadable("date", "date"),
+        _null("score"),
+        _unreadable("score"),
+        _outside("score", _NAN, "is NaN", "score these rows or leave them out"),
+        _null("rank"),
+        _unreadable("rank"),
+        _outside("rank", _NOT_WHOLE, "is no whole number", "rank the items 1, 2, 3, ..."),
+        _outside("rank", "{number} < 1", "is below 1", "rank the items 1, 2, 3, ..."),
+        _null("weight"),
+        _unreadable("weight"),
+        *_WEIGHTS,
+    ),
+    "labels": (
+        RowCheck(
+            "qrels line", "{column} < 4", "is below 4", f"{_TREC}: query iteration item grade"
+        ),
+        _UNEQUAL,
+        _null("query"),
+        _null("item"),
+        _null("date"),
+        _unreadable("date", "date"),
+        _null("grade"),
+    ),
+    "queries": (
+        _null("query"),
+        _null("date"),
+        _unreadable("date", "date"),
+        _null("weight"),
+        _unreadable("weight"),
+        *_WEIGHTS,
+    ),
+    "items": (
+        _null("item"),
+        _null("category"),
+        _null("popularity"),
+        _unreadable("popularity"),
+        _outside(
+            "popularity",
+            f"({_FINITE} or {{number}} < 0)",
+            "is negative or not finite",
+            "popularity is a count, 0 or more",
+        ),
+        _huge("popularity"),
+        _null("vector"),
+        RowCheck("vector", f"{_VECTOR} is null", "is no list of numbers", "make it one"),
+        RowCheck(
+            "vector",
+            f"list_count({_VECTOR}) < len({_VECTOR}) or not isfinite(list_sum({_VECTOR}))",
+            "holds NULL, NaN or infinite numbers",
+            "give the item a finite vector",
+        ),
+        RowCheck(
+            "vector",
+            f"len({_VECTOR}) = 0 or list_min({_VECTOR}) = 0 and list_max({_VECTOR}) = 0",
+            "has the length 0, so that it has no direction",
+            "leave such items out, or give them a vector",
+        ),
+        RowCheck(
+            "vector",
+            f"{_LARGEST_SIZE} > {HUGE}\n    or {_LARGEST_SIZE} > 0e0 and {_LARGEST_SIZE} < 1e-100",
+            f"has numbers beyond {HUGE}, or none above 1e-100",
+            "scale them: only the direction counts",
+        ),
+    ),
+}
+
+
+def row_checks(plan: Plan, table: str) -> list[RowCheck]:
+    """The conditions for the columns that a table has."""
+    rows = [*ROW_CHECKS[table], *_grouped_digits(plan, table), *_SPECIAL[table](plan)]
+    return [row for row in rows if row.role in plan.shape.columns[table]]
+
+
+def _grouped_digits(plan: Plan, table: str) -> Iterator[RowCheck]:
+    """Texts like `1_000`, which DuckDB alone takes for a number."""
+    if plan.shape.at.translation.changes:
+        return
+    mapped = {"grade"} if plan.spec.truth.grades else set()
+    numbers = [row.role for row in ROW_CHECKS[table] if row.wanted == "number"]
+    for role in [*numbers, *(["grade"] if table == "labels" else [])]:
+        if role not in mapped:
+            grouped = "typeof({column}) = 'VARCHAR' and contains({text}, '_')"
+            yield RowCheck(role, grouped, "has a _ in it", "write it in digits alone", "number")
+
+
+def _score_checks(plan: Plan) -> Iterator[RowCheck]:
+    if plan.spec.options["score_precision"] == "float32":
+        too_wide = f"abs({{number}}) between {LARGEST_FLOAT32!r} and {LARGEST!r}"
+        remedy = "use score_precision=double"
+        yield _outside("score", too_wide, "does not fit 32 bits", remedy)
+
+
+def _grade_checks(plan: Plan) -> Iterator[RowCheck]:
+    """What is asked of grades: of the numbers that texts stand for as of others."""
+    grades = plan.spec.truth.grades
+    if not grades:
+        yield from (*_GRADES, *_grades_outside(plan))
+        return
+    value = worth("cast({value} as varchar)", grades, braces=True)
+    for row in (_UNMAPPED, *_grades_outside(plan)):
+        yield replace(row, number=value)
+
+
+def _grades_outside(plan: Plan) -> Iterator[RowCheck]:
+    if plan.spec.options["negative_grades"] == "error":
+        yield _NEGATIVE
+    yield _TOO_LARGE
+    yield from _gain_checks(plan)
+    for most in _max_grades(plan):
+        yield _outside("grade", f"{{number}} > {number(most)}", *_above(most))
+
+
+def _max_grades(plan: Plan) -> Iterator[float]:
+    """The grades above which a metric makes no sense."""
+    limited = (one for one in plan.measures if "max_grade" in one.metric.parameters)
+    yield from dict.fromkeys(plan.spec.parameter(one, "max_grade") for one in limited)
+
+
+def _above(most: float) -> tuple[str, str]:
+    remedy = "name the highest grade there is, like err(max_grade=4)@10"
+    return f"is above max_grade={number(most)}", remedy
+
+
+def _gain_checks(plan: Plan) -> Iterator[RowCheck]:
+    measures = [measure for measure in plan.measures if "gain" in measure.metric.options]
+    gains = dict.fromkeys(plan.spec.value(measure, "gain") for measure in measures)
+    if "exp" in gains:
+        too_large = f"{{number}} > 1000 and {{number}} <= {HUGE}"
+        yield _outside("grade", too_large, "is too large for gain=exp", "use gain=linear")
+    for gain in (gain for gain in gains if isinstance(gain, Table)):
+        known = ", ".join(number(grade) for grade in (0, *gain))
+        outside = f"{{number}} >= 0 and {{number}} not in ({known})"
+        yield _outside("grade", outside, f"has no gain in the table {gain}", "add it to the table")
+
+
+def _no_checks(_: Plan) -> Iterator[RowCheck]:
+    return iter(())
+
+
+_SPECIAL: Mapping[str, Callable[[Plan], Iterator[RowCheck]]] = {
+    "rankings": _score_checks,
+    "labels": _grade_checks,
+    "queries": _no_checks,
+    "items": _no_checks,
+}
+
+
+def group_checks(plan: Plan) -> Iterator[GroupCheck]:
+    """The groups of rows that the spec does not allow."""
+    for checks in (_repeats, _orders, _unjudged, _varying, _undescribed, _common, _unknown):
+        yield from checks(plan)
+
+
+def _repeats(plan: Plan) -> Iterator[GroupCheck]:
+    options, names = plan.spec.options, plan.shape.names
+    if options["duplicate_rankings"] == "error":
+        yield _repeated("rankings", names, plan.shape.keys, "duplicate_rankings=best_score")
+    if options["duplicate_labels"] == "error":
+        yield _repeated("labels", names, plan.shape.label_keys, "duplicate_labels=max_grade")
+    if "queries" in names:
+        yield GroupCheck(
+            "queries",
+            "repeated",
+            (*plan.shape.known_keys, "rows"),
+            "queries that stand more than once in the queries table",
+            "keep one row a query",
+            {"table": names["queries"], "keys": plan.shape.known_keys},
+        )
+    if "items" in names:
+        yield GroupCheck(
+            "items",
+            "repeated",
+            ("item_id", "rows"),
+            "items that stand more than once in the items table",
+            "keep one row an item",
+            {"table": names["items"], "keys": ("item_id",)},
+        )
+
+
+def _orders(plan: Plan) -> Iterator[GroupCheck]:
+    options, keys = plan.spec.options, plan.shape.keys
+    order = plan.shape.sorters[0]
+    merges = options["duplicate_rankings"] == "best_score"
+    if order == "given_rank" and not merges:
+        yield GroupCheck(
+            "rankings",
+            "ranks",
+            (*keys, "lowest", "highest", "rows"),
+            "lists that are not ranked 1, 2, ... n without a gap",
+            "give a score instead, or renumber the ranks",
+            {"keys": keys, **plan.shape.names},
+            clue="gaps",
+        )
+    if options["ties"] == "error":
+        best = "max" if order == "score" else "min"
+        yield GroupCheck(
+            "rankings",
+            "ties",
+            (*keys, order, "rows"),
+            "equal scores in one list" if order == "score" else "equal ranks in one list",
+            "choose their order: ties=id_asc, id_desc or input_order",
+            {"keys": keys, "order": order, "best": best, "merges": merges, **plan.shape.names},
+        )
+
+
+def _unjudged(plan: Plan) -> Iterator[GroupCheck]:
+    if plan.spec.options["unjudged"] != "error":
+        return
+    names, label_keys = plan.shape.names, plan.shape.label_keys
+    yield GroupCheck(
+        "rankings",
+        "unjudged",
+        (*plan.shape.keys, "item_id"),
+        "ranked items of labelled queries that have no label",
+        "choose unjudged=nonrelevant or unjudged=condensed, or label them",
+        {
+            "keys": plan.shape.keys,
+            "label_keys": label_keys,
+            "query": equal("labelled", names["rankings"], label_keys),
+            "item": equal(names["labels"], names["rankings"], (*label_keys, "item_id")),
+            **names,
+        },
+    )
+
+
+def _varying(plan: Plan) -> Iterator[GroupCheck]:
+    for name, column in _facts(plan):
+        yield GroupCheck(
+            "rankings",
+            "varying",
+            (*plan.shape.query_keys, "one value", "another"),
+            f"queries within which {name} varies",
+            "it must belong to the query as a whole",
+            {"keys": plan.shape.query_keys, "column": column, **plan.shape.names},
+        )
+
+
+def _undescribed(plan: Plan) -> Iterator[GroupCheck]:
+    """Shown items of which metrics need to know more, and vectors that do not compare."""
+    described = next((stage.view for stage in plan.per_query if stage.name == "described"), None)
+    if described is None:
+        return
+    known = {"the items table lacks": ("", "add them to the items table")}
+    if "popularity" in described["roles"]:
+        remedy = "add them to the items table, or 1 to the popularity of every item"
+        known = {"have no popularity, or 0, in the items table": ("items.popularity > 0e0", remedy)}
+    for problem, (condition, remedy) in known.items():
+        yield GroupCheck(
+            "rankings",
+            "undescribed",
+            (*plan.shape.keys, "item_id"),
+            f"ranked items that {problem}",
+            remedy,
+            {**described, "condition": condition.replace("items", described["items"])},
+            ranked=True,
+        )
+    if "vector" in described["roles"]:
+        yield GroupCheck(
+            "items",
+            "dimensions",
+            ("dimensions", "items", "like"),
+            "vectors that are not equally long: lengths",
+            "keep one length, as one model makes them",
+            described,
+        )
+
+
+def _common(plan: Plan) -> Iterator[GroupCheck]:
+    names = plan.shape.names
+    yield GroupCheck(
+        "both tables",
+        "common",
+        ("query_id in rankings", "query_id in labels"),
+        "queries with a ranking and a label",
+        "compare the ids: type, case, spaces, leading zeros",
+        {
+            "on": equal(names["labels"], names["rankings"], plan.shape.label_keys),
+            "keys": plan.shape.label_keys,
+            **names,
+        },
+        innocent="in_common",
+    )
+
+
+def _unknown(plan: Plan) -> Iterator[GroupCheck]:
+    if any(measure.metric.over == "pooled_items" for measure in plan.measures):
+        yield GroupCheck(
+            "rankings",
+            "unknown",
+            ("item_id",),
+            "ranked items that the items table does not have",
+            "add them to the items, or rank only items of the catalogue (where)",
+            {**plan.shape.names},
+        )
+
+
+def _repeated(table: str, names: Mapping[str, str], keys: Sequence[str], policy: str) -> GroupCheck:
+    return GroupCheck(
+        table,
+        "repeated",
+        (*keys, "item_id", "rows"),
+        "items that stand more than once under the same query",
+        f"remove the repeated rows, or choose {policy}",
+        {"table": names[table], "keys": (*keys, "item_id"), "list_keys": list(map(_text, keys))},
+        clue="alike",
+    )
+
+
+def _text(key: str) -> str:
+    return f"cast({key} as varchar)" if key == "metric_date" else key
+
+
+def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The facts that stand in the rankings: what users call them, and their columns."""
+    for name in plan.shape.segments["rankings"]:
+        yield name, segment(name)
+    if plan.shape.weighted == "rankings":
+        yield plan.shape.columns["rankings"]["weight"], "weight"

@@ -1,0 +1,99 @@
+"""Scores that a DOUBLE cannot hold: whole numbers beyond 2^53, decimals of many digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.sql.stage import Column, print_template
+from sqlmetrics.sql.template import identifier
+
+EXACT = 2**53
+"""Below it every whole number has a DOUBLE of its own; with the next one it shares it."""
+
+DIGITS = 15
+"""Decimals of so many digits have one each."""
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """What tells if the scores of a column are rounded.
+
+    Attributes:
+        beyond: The condition of rows whose score may be.
+        exact: Its exact value.
+    """
+
+    beyond: str
+    exact: str
+
+
+def rounded(name: str, kind: str) -> Rounded | None:
+    """How to look at a column; None if a DOUBLE holds all that its type has.
+
+    Args:
+        name: The column.
+        kind: Its type.
+
+    >>> rounded("score", "DOUBLE")
+    >>> rounded("score", "BIGINT").exact
+    'score'
+    """
+    column = identifier(name)
+    if kind == "VARCHAR":
+        beyond = f"abs(try_cast({column} as double)) >= {EXACT}"
+        return Rounded(beyond, f"try_cast({column} as decimal(38, 6))")
+    if re.fullmatch("U?(BIGINT|HUGEINT)", kind):
+        return Rounded(f"({column} >= {EXACT} or {column} <= -{EXACT})", column)
+    digits = re.fullmatch(r"DECIMAL(?:\((\d+),(\d+)\))?", kind)
+    if digits and int(digits[1] or DIGITS + 1) > DIGITS:
+        return Rounded(f"{column} is not null", column)
+    return None
+
+
+def problems(
+    columns: Mapping[str, str], engine: Database, source: str, day: str = ""
+) -> Iterator[Problem]:
+    """Lists in which scores differ, but not as DOUBLEs.
+
+    Args:
+        columns: Role -> the rankings' column.
+        engine: Where the rankings are.
+        source: What stands behind FROM.
+        day: The day of a row, of which a list is; it may have a column of times.
+    """
+    if "score" not in columns:
+        return
+    kinds = {name.casefold(): kind for name, kind in engine.columns(source).items()}
+    found = rounded(columns["score"], kinds.get(columns["score"].casefold(), ""))
+    if found is None:
+        return
+    roles = {"date": day} if day else {}
+    roles |= {one: identifier(columns[one]) for one in ("system", "query") if one in columns}
+    names = [columns[role] for role in roles]
+    keys = [Column(text, identifier(columns[role])) for role, text in roles.items()]
+    view = {
+        "keys": keys,
+        "score": identifier(columns["score"]),
+        "exact": found.exact,
+        "beyond": found.beyond,
+        "source": source,
+    }
+    rows = engine.rows(print_template("checks/rounded", view))
+    if rows:
+        what = f"scores that differ, and are the same number as a DOUBLE: {rows[0][0]:,}"
+        remedy = (
+            "order by them in sql, and name the place as the rank: row_number() over (partition "
+            f"by {', '.join(names)} order by {columns['score']} desc); or subtract what they share"
+        )
+        yield Problem(
+            "rankings",
+            what,
+            rows[0][0],
+            (*names, "lowest", "highest", "rows"),
+            [row[1:] for row in rows],
+            remedy,
+        )

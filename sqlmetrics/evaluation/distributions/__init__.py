@@ -1,0 +1,1 @@
+"""Tails of the distributions that tests and intervals need, by hand."""

@@ -1,0 +1,146 @@
+"""How a plan is carried out: in how much memory, in buckets, going on where it was stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.failure import DENIED, StatementError
+from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.plan import script as sql
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.sql.dialect import KEPT
+
+Progress = Callable[[int, int, int], None]
+"""Is told after each bucket how many of how many are done, and about how many rows."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How an evaluation is carried out; its numbers are the same.
+
+    Attributes:
+        plan: The physical plan, None for the fastest.
+        memory: How much DuckDB may take, like `4GB`; None for its own limit.
+        checkpoint: A folder for what is done, so that a run that was stopped goes on.
+        profile: A file for DuckDB's own profile of the statement that does the work; of
+            several, the one of the first bucket, or with a checkpoint the last.
+        progress: Is told how far it is.
+    """
+
+    plan: str | None = None
+    memory: str | None = None
+    checkpoint: str | Path | None = None
+    profile: str | Path | None = None
+    progress: Progress | None = None
+
+    @contextmanager
+    def limited(self, engine: Database) -> Iterator[None]:
+        """With the memory that was given.
+
+        Raises:
+            SpecError: If it is no size, or the database is not DuckDB.
+        """
+        if self.memory is None:
+            yield
+            return
+        if not isinstance(engine, DuckDB):
+            raise SpecError(f"memory is a limit for DuckDB; {engine.name} has its own settings")
+        with engine.limited(self.memory):
+            yield
+
+    @contextmanager
+    def carried_out(
+        self, parts: Sequence[Plan], engine: Database, *, per_query: bool
+    ) -> Iterator[sql.Script]:
+        """The statements of a plan, while what they keep is kept, if a table may be made.
+
+        Args:
+            parts: The plan for each bucket of queries.
+            engine: Where the tables are.
+            per_query: Whether the per-query table is wanted.
+        """
+        name = engine.free_name(KEPT)
+        files = self._files(parts)
+        script = sql.script(parts, name, per_query=per_query, files=files)
+        with ExitStack() as kept:
+            for done, (file, copy) in enumerate(zip(files, script.copies, strict=True), 1):
+                self._copy(engine, file, copy)
+                self._tell(done, parts)
+            if script.keep:
+                try:
+                    with nullcontext() if files else self._profiled(engine):
+                        kept.enter_context(engine.made(script.keep, script.drop))
+                except StatementError as error:
+                    if error.reason != DENIED:
+                        raise
+                    script = sql.script(parts, table="", per_query=per_query)
+            for done, statement in enumerate(script.more, 1):
+                self._tell(done, parts)
+                engine.execute(statement)
+            self._tell(len(parts), parts)
+            yield script
+        for file in files:
+            file.unlink()
+        with suppress(OSError):  # others may have theirs in it
+            Path(self.checkpoint or "").rmdir()
+
+    def _profiled(self, engine: Database) -> AbstractContextManager[None]:
+        if self.profile is None:
+            return nullcontext()
+        if not isinstance(engine, DuckDB):
+            raise SpecError(f"a profile is DuckDB's; {engine.name} has its own")
+        return engine.profiled(str(self.profile))
+
+    def _tell(self, done: int, parts: Sequence[Plan]) -> None:
+        if self.progress and len(parts) > 1:
+            rows = sum(part.shape.bucket.rows for part in parts[:done])
+            self.progress(done, len(parts), rows)
+
+    def _files(self, parts: Sequence[Plan]) -> list[Path]:
+        """Where each part is kept: a part of other data, or another one, has another name."""
+        if self.checkpoint is None:
+            return []
+        folder = Path(self.checkpoint)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EngineError(f"cannot write to {str(folder)!r}: {error.strerror}") from None
+        data = _state(parts[0])
+        texts = (sql.query(part, per_query=True) for part in parts)
+        names = (hashlib.sha256((text + data).encode()).hexdigest()[:16] for text in texts)
+        return [folder / f"{name}.parquet" for name in names]
+
+    def _copy(self, engine: Database, file: Path, statement: str) -> None:
+        """Write a part, unless it is there; it is seen only when it is complete."""
+        if file.exists():
+            return
+        with self._profiled(engine):
+            engine.execute(statement)
+        os.replace(f"{file}.part", file)
+
+
+USUALLY = Execution()
+
+
+def _state(plan: Plan) -> str:
+    """What tells if the files of a plan are still the same: their sizes and times.
+
+    Raises:
+        SpecError: If its tables are no files.
+    """
+    told = []
+    for table, relation in plan.shape.tables.items():
+        file = Path(relation.place)
+        if relation.is_sql or not file.is_file():
+            what = f"the {table} are no single file"
+            raise SpecError(f"a checkpoint must know if its tables change: {what}")
+        state = file.stat()
+        told.append(f"{file.resolve()} {state.st_size} {state.st_mtime_ns}")
+    return "\n".join(told)

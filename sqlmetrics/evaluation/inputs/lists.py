@@ -1,0 +1,123 @@
+"""Tables whose rows hold lists -> one row an item."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain, count
+
+from sqlmetrics.errors import InputError
+from sqlmetrics.spec.source import LabelColumns, Model, RankingColumns
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.template import identifier
+
+
+def listed(relation: Relation, columns: Model, types: Mapping[str, str] | None = None) -> Relation:
+    """The relation with one row an item, if its rows hold lists of items.
+
+    The order of a list is the rank, unless its scores or ranks are a list too. Labels
+    without grades have grade 1.
+
+    Args:
+        relation: A table whose item column may hold lists.
+        columns: The columns of the rankings or the labels.
+        types: The types of its columns by name; None if a spec says that they are lists.
+
+    Raises:
+        InputError: If the lists hold no ids, or other columns do not go with them.
+    """
+    if not isinstance(columns, RankingColumns | LabelColumns) or relation.columns:
+        return relation
+    return _Lists(relation, columns, types).unfolded()
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """A table whose rows may hold lists."""
+
+    table: Relation
+    columns: RankingColumns | LabelColumns
+    types: Mapping[str, str] | None
+
+    def unfolded(self) -> Relation:
+        """One row an item."""
+        if not self._is_list(self.columns.item):
+            return self.table
+        problems = list(self._problems())
+        if problems:
+            raise InputError(problems)
+        names = [self.columns.item, *filter(self._is_list, self._values().values())]
+        added = self._added(*map(identifier, names))
+        return replace(
+            self.table,
+            columns=tuple((role, name) for role, (_, name) in added.items()),
+            lists=tuple((self._sql(name), identifier(name)) for name in names),
+            added=tuple((sql, identifier(name)) for sql, name in added.values()),
+        )
+
+    def _values(self) -> dict[str, str]:
+        """Role -> the column of what the items have: a score or rank, a grade."""
+        columns = self.columns
+        values = {"grade": columns.grade} if columns.grade else {}
+        if isinstance(columns, RankingColumns):
+            values |= {"rank" if columns.rank else "score": columns.order}
+        return {role: name for role, name in values.items() if not self._is_left_out(role, name)}
+
+    def _is_left_out(self, role: str, name: str) -> bool:
+        """Whether nobody asks for a column, so that it need not be there."""
+        if isinstance(self.columns, RankingColumns) and role != "score":
+            return False
+        if self.types is None:
+            return getattr(self.columns, role) is None or role not in self.columns.model_fields_set
+        return name == role and self._type(name) is None
+
+    def _added(self, items: str, *values: str) -> dict[str, tuple[str, str]]:
+        """Role -> what lists say beside their values, as SQL, and the name it gets."""
+        has, added = self._values(), {}
+        if isinstance(self.columns, LabelColumns):
+            if "grade" not in has:
+                added["grade"] = ("1", self._free("list_grade"))
+        elif not {"rank", "score"} & has.keys():
+            added["rank"] = (f"generate_subscripts({items}, 1)", self._free("list_rank"))
+        if values:
+            lengths = ", ".join(f"len({one})" for one in (items, *values))
+            unequal = f"greatest({lengths}) - least({lengths})"
+            added["lists"] = (unequal, self._free("missing_values"))
+        return added
+
+    def _problems(self) -> Iterator[str]:
+        """What the types of the columns say against it."""
+        columns = self.columns
+        table = "rankings" if isinstance(columns, RankingColumns) else "labels"
+        held = re.sub(r"\[\d*\]$", "", self._type(columns.item) or "")
+        if re.match(r"STRUCT|MAP|UNION|DOUBLE|FLOAT|.*\]$", held):
+            yield f"{table}: {columns.item} holds lists of {held}, not of texts or whole numbers"
+        if self.types is not None and self._is_list(columns.query):
+            yield f"{table}: {columns.query} holds lists, not one query a row"
+        order = {role: name for role, name in self._values().items() if role != "grade"}
+        for name in order.values():
+            if self._type(name) is not None and not self._is_list(name):
+                yield (
+                    f"{table}: {columns.item} holds lists, {name} one value a row: make it a "
+                    "list too, or leave the column out if the order of a list is its rank"
+                )
+
+    def _is_list(self, name: str) -> bool:
+        return self.types is None or re.search(r"\[\d*\]$", self._type(name) or "") is not None
+
+    def _type(self, name: str) -> str | None:
+        types = {column.casefold(): kind for column, kind in (self.types or {}).items()}
+        return types.get(name.casefold())
+
+    def _sql(self, name: str) -> str:
+        """A list; in place of a missing list of items one NULL, which the checks tell."""
+        sql = identifier(name)
+        if self.table.texts:
+            sql = f"cast(cast({sql} as json) as varchar[])"
+        return f"coalesce({sql}, [null])" if name == self.columns.item else sql
+
+    def _free(self, name: str) -> str:
+        """The name, or one with a number behind it that no column has."""
+        numbered = (f"{name}_{number}" for number in count(2))
+        return next(free for free in chain([name], numbered) if self._type(free) is None)

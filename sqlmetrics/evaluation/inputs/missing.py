@@ -1,0 +1,40 @@
+"""Files and tables that are not there, and those of the nearest names."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.url import nearest_file
+from sqlmetrics.errors import SqlmetricsError, unknown
+from sqlmetrics.evaluation.inputs.paths import first_file
+from sqlmetrics.spec.source import REMOTE, Source
+from sqlmetrics.sql.template import parts
+
+NAMES = "select table_name from information_schema.tables"
+
+
+def absent(source: Source, engine: Database) -> str:
+    """Say of a source that cannot be read that it is not there; empty if that is not known.
+
+    Args:
+        source: A file, a relation, or something else.
+        engine: Where it was to be read.
+    """
+    if source.file is not None:
+        if source.file.startswith(REMOTE) or first_file(source.file):
+            return ""
+        return f"there is no file {source.file!r}{nearest_file(source.file)}"
+    with suppress(SqlmetricsError):
+        if source.relation is not None and engine.find(source.relation) is None:
+            return f"there is no table {source.relation!r}{_nearest(source.relation, engine)}"
+    return ""
+
+
+def _nearest(name: str, engine: Database) -> str:
+    """The question whether a table of a near name is meant, where the database lists them."""
+    with suppress(SqlmetricsError):
+        names = {str(one) for (one,) in engine.rows(NAMES)}
+        guess, is_near, _ = unknown("table", parts(name)[-1], names).partition("?")
+        return f"; did you mean{guess.partition('did you mean')[2]}?" if is_near else ""
+    return ""

@@ -1,0 +1,221 @@
+"""The sources of a spec -> tables that a database can read."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
+from sqlmetrics.evaluation.checks.scores import problems
+from sqlmetrics.evaluation.inputs.arrow import arrow_of
+from sqlmetrics.evaluation.inputs.lists import listed
+from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.source import Dated, RankingColumns, Rankings, Source
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.spec.zones import Zones, zone_of
+from sqlmetrics.sql.relation import Relation, shown, source_text, typed
+from sqlmetrics.sql.template import identifier, literal
+
+READ_AS = {
+    "score": "double",
+    "rank": "double",
+    "weight": "double",
+    "grade": "double",
+    "popularity": "double",
+    "date": "date",
+}
+"""Role -> what DuckDB reads its values as, for a database that would take any text for 0."""
+
+
+def opened(spec: Spec, engine: Database) -> Tables:
+    """The tables of a spec, readable by the engine."""
+    rankings = _relation(spec.rankings, "rankings", engine)
+    if spec.options["score_precision"] == "double" and _is_loaded(spec.rankings, engine):
+        _check_scores(spec.rankings)
+    tables = Tables(
+        rankings,
+        _relation(spec.labels, "labels", engine) if spec.labels else rankings,
+        _relation(spec.queries, "queries", engine) if spec.queries else None,
+        _relation(spec.items, "items", engine) if spec.items and spec.needs_items else None,
+        engine.translation,
+    )
+    return replace(tables, zones=zones_of(spec, tables, engine))
+
+
+def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
+    """Table -> the zone whose days its times have; told by the types of the columns of days.
+
+    Raises:
+        SpecError: If a zone was asked for a column whose values have none.
+    """
+    zones: dict[str, str] = {}
+    for table in ("rankings", "labels", "queries"):
+        source: Dated | None = spec.truth if table == "labels" else getattr(spec, table)
+        relation: Relation | None = getattr(tables, table)
+        column = getattr(source.columns, "date", None) if source else None
+        if source and relation and column and not _is_loaded(source, engine):
+            known = {name.casefold(): kind for name, kind in _types(relation, engine).items()}
+            zones[table] = _zone(table, column, known.get(column.casefold(), ""), source)
+    return {table: zone for table, zone in zones.items() if zone}
+
+
+def _relation(source: Source, role: str, engine: Database) -> Relation:
+    if _is_loaded(source, engine):
+        return _loaded(source, role, engine)
+    if source.data is not None:
+        data = arrow_of(source.data, role, source.columns)
+        name = engine.register(f"sqlmetrics_{role}", data)
+        relation = Relation("table", name, ordered=True)
+    else:
+        relation = relation_of(source, role)
+    return listed(relation, source.columns, _types(relation, engine))
+
+
+def _is_loaded(source: Source, engine: Database) -> bool:
+    """Whether it is read by DuckDB for another database; its days are days there."""
+    return bool(engine.translation.changes) and source.relation is None and source.sql is None
+
+
+def _check_scores(source: Rankings) -> None:
+    """Raise InputError if scores differ that are loaded as one number."""
+    with DuckDB() as reader:
+        relation = _relation(source, "rankings", reader)
+        named = source.columns.model_dump(exclude_none=True)
+        columns = named | {"score": source.columns.order} | dict(relation.columns)
+        if source.columns.rank is None and "rank" not in columns:
+            text = source_text(relation, source.where or "")
+            try:
+                kinds = reader.columns(text)
+            except InputError:  # a condition in the words of the other database
+                text = source_text(relation)
+                kinds = reader.columns(text)
+            day = _day(source, columns.get("date", ""), kinds)
+            if found := list(problems(columns, reader, text, day)):
+                raise InputError(found)
+
+
+def _day(source: Rankings, column: str, kinds: Mapping[str, str]) -> str:
+    """The day of a row that DuckDB reads; empty without a column of days."""
+    if not column:
+        return ""
+    kind = {name.casefold(): kind for name, kind in kinds.items()}[column.casefold()]
+    return f"try_cast({_cell('rankings', column, 'date', kind, source)} as date)"
+
+
+def source_relation(source: Source, role: str, engine: Database) -> Relation:
+    """The relation of a source of a click log, readable by the engine."""
+    if source.data is not None:
+        return Relation("table", engine.register(f"sqlmetrics_{role}", source.data), ordered=True)
+    relation = relation_of(source, role)
+    if not engine.translation.changes or relation.is_sql:
+        return shown(relation, engine.translation)
+    with DuckDB() as reader:
+        _check_there(source, role.removeprefix("clicks_"), reader)
+        data = reader.table(f"select * from {source_text(relation)}")
+    return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
+
+
+def _check_there(source: Source, role: str, reader: DuckDB) -> None:
+    if source.data is None and (what := absent(source, reader)):
+        raise InputError(f"{role}: {what}")
+
+
+def _loaded(source: Source, role: str, engine: Database) -> Relation:
+    """A file, or data in memory, as DuckDB reads it: a temporary table of another database."""
+    with DuckDB() as reader:
+        _check_there(source, role, reader)
+        relation = _relation(source, role, reader)
+        text = source_text(relation)
+        columns = _columns(relation, role, text, reader)
+        types = {name.casefold(): kind for name, kind in columns.items()}
+        kinds = dict(_read_as(source, relation, types.keys()))
+        cells = {n: _cell(role, n, k, types[n.casefold()], source) for n, k in kinds.items()}
+        read = [f"cast({cells[n]} as {k}) as {identifier(n)}" for n, k in kinds.items()]
+        replaced = f" replace ({', '.join(read)})" if read else ""
+        try:
+            data = reader.table(f"select *{replaced} from {text}")
+        except InputError as error:
+            raise InputError(
+                _unreadable(relation, role, kinds, cells, reader) or error.problems
+            ) from None
+    return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
+
+
+def _columns(relation: Relation, role: str, text: str, reader: DuckDB) -> Mapping[str, str]:
+    """The columns of a file; which file it is stands in the message if it cannot be read."""
+    try:
+        return reader.columns(text)
+    except InputError as error:
+        raise InputError(f"{role}: {relation.place!r} {error}") from None
+
+
+def _unreadable(
+    relation: Relation,
+    role: str,
+    kinds: Mapping[str, str],
+    cells: Mapping[str, str],
+    reader: DuckDB,
+) -> list[Problem]:
+    """The columns with values that are not what they are wanted as."""
+    problems, text = [], source_text(relation)
+    for name, kind in kinds.items():
+        column = identifier(name)
+        is_wrong = f"{column} is not null and try_cast({cells[name]} as {kind}) is null"
+        wrong = f"from {text} where {is_wrong}"
+        count = reader.rows(f"select count(*) {wrong}")[0][0]
+        if count:
+            wanted = "date" if kind == "date" else "number"
+            what = f"{name} is no {wanted} in {count:,} row{'' if count == 1 else 's'}"
+            rows = reader.rows(f"select {column} {wrong} limit {EXAMPLES}")
+            texts = [row[0] for row in rows]
+            remedy = remedy_for(wanted, texts, of_file=bool(relation.separator))
+            problems.append(Problem(role, what, count, (name,), rows, remedy))
+    return problems
+
+
+def _cell(role: str, name: str, kind: str, own: str, source: Source) -> str:
+    """What is cast: a number without the _ that DuckDB overlooks, a time as its zone has it."""
+    column = identifier(name)
+    zone = _zone(role, name, own, source) if kind == "date" else ""
+    if zone:
+        return f"timezone({literal(zone)}, {column})"
+    if own == "VARCHAR":
+        is_odd = f"contains({column}, '_')"
+        return f"case when {is_odd} then {column} || ' is no number' else {column} end"
+    return column
+
+
+def _zone(role: str, column: str, kind: str, source: Source) -> str:
+    try:
+        return zone_of(role, column, kind, getattr(source, "time_zone", None))
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+
+
+def _read_as(
+    source: Source, relation: Relation, there: Container[str]
+) -> Iterator[tuple[str, str]]:
+    """The columns that must not be texts, and what they are read as."""
+    columns, fixed = source.columns, dict(relation.columns)
+    named = {role: getattr(columns, role, None) for role in READ_AS}
+    if isinstance(columns, RankingColumns):
+        named["rank" if columns.rank else "score"] = columns.order
+    if getattr(source, "grades", {}):
+        del named["grade"]
+    for role, name in named.items():
+        column = fixed.get(role, name)
+        if column and column.casefold() in there:
+            yield column, READ_AS[role]
+
+
+def _types(relation: Relation, engine: Database) -> Mapping[str, str]:
+    """The types of a table's columns; none if it cannot be read, which the checks tell."""
+    try:
+        return engine.columns(source_text(shown(typed(relation), engine.translation)))
+    except InputError:
+        return {}

@@ -1,0 +1,100 @@
+"""Paths as DuckDB globs them, once they are seen to lead somewhere."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from pathlib import Path
+
+from sqlmetrics.engines.url import nearest_file
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.inputs.formats import FORMATS, LAKES
+from sqlmetrics.spec.source import REMOTE
+
+_HIDDEN = re.compile(r"[._]")
+
+
+def existing(path: str, role: str) -> str:
+    """A path as DuckDB globs it, once it is seen to lead to a file with something in it."""
+    if path.startswith(REMOTE):
+        return path
+    file = Path(path)
+    if file.is_file():
+        if not file.stat().st_size:
+            raise InputError(f"{role}: the file {path!r} is empty")
+        return glob.escape(path)
+    found = [path] if file.is_dir() else glob.glob(path, recursive=True)
+    if not found:
+        raise InputError(f"{role}: there is no file or table {path!r}{nearest_file(path)}")
+    if not all(map(os.path.isdir, found)):
+        _without_backslash(found, role)
+        return path
+    suffix = _suffix_in(found, path, role)
+    return below_folder(glob.escape(path) if file.is_dir() else path, suffix)
+
+
+def files(path: str, role: str) -> str:
+    """A path of a spec as DuckDB globs it: of a folder, or folders, the Parquet files below.
+
+    Nothing need be there yet; a path that ends in `/` is of a folder in any case.
+
+    Raises:
+        InputError: If what is in a folder is not the rows of one table.
+    """
+    if path.startswith(REMOTE):
+        return below_folder(path, ".parquet") if path.endswith("/") else path
+    if Path(path).is_dir() or _is_of_folders(path):
+        return existing(path, role)
+    return below_folder(path, ".parquet") if path.endswith("/") else path
+
+
+def _is_of_folders(path: str) -> bool:
+    """Whether a glob leads to folders alone; one file is enough to say that it does not."""
+    found = glob.iglob(path, recursive=True) if glob.has_magic(path) else iter(())
+    return all(map(os.path.isdir, found)) and bool(glob.glob(path, recursive=True))
+
+
+def first_file(path: str) -> str:
+    """The file of a path, the first one of a glob; empty if there is none here."""
+    if path.startswith(REMOTE):
+        return ""
+    return path if Path(path).is_file() else min(glob.iglob(path, recursive=True), default="")
+
+
+def below_folder(folder: str, suffix: str) -> str:
+    """The files of a folder, of the folders in it and so on."""
+    return f"{folder.rstrip('/')}/**/*{suffix}"
+
+
+def _suffix_in(folders: list[str], path: str, role: str) -> str:
+    """How the Parquet files below folders end, if all of them are rows of one table."""
+    below = [(file, file.relative_to(folder)) for folder in folders for file in _parquet(folder)]
+    hidden = [file for file, inside in below if any(map(_HIDDEN.match, inside.parts))]
+    lakes = [kind for folder in folders for mark, kind in LAKES if any(Path(folder).glob(mark))]
+    suffixes = {file.suffix for file, _ in below}
+    _without_backslash([str(inside) for _, inside in below], role)
+    problem = ""
+    if not suffixes:
+        problem = "is a folder"
+    elif lakes:
+        problem = f"is {lakes[0]}, whose files may hold rows that were deleted"
+    elif hidden:
+        problem = f"is a folder with files that are hidden or not finished, like {hidden[0]}"
+    elif len(suffixes) > 1:
+        problem = f"is a folder with files {' and '.join(sorted(suffixes))}"
+    if problem:
+        raise InputError(f"{role}: {path!r} {problem}; name its files, like {path}/*.parquet")
+    return suffixes.pop()
+
+
+def _without_backslash(files: list[str], role: str) -> None:
+    """Raise InputError for a file that DuckDB would leave out of a glob, without a word."""
+    odd = [file for file in files if "\\" in file and os.sep != "\\"]
+    if odd:
+        raise InputError(f"{role}: a file has a backslash in its name, like {odd[0]}; rename it")
+
+
+def _parquet(folder: str) -> list[Path]:
+    suffixes = FORMATS["parquet"].suffixes
+    return [file for file in sorted(Path(folder).rglob("*")) if file.suffix.lower() in suffixes]

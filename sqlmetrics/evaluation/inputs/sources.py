@@ -1,0 +1,177 @@
+"""Files, frames and tables -> relations that DuckDB can read in a FROM clause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.inputs.foreign import refuse_foreign
+from sqlmetrics.evaluation.inputs.formats import FORMATS, format_of
+from sqlmetrics.evaluation.inputs.header import header_of
+from sqlmetrics.evaluation.inputs.lists import listed
+from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.source import Dated, Labels, RankingColumns, Rankings, Source
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.translation import Translation
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec.spec import Spec
+
+_SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
+NUMBERS = ("score", "rank", "weight", "grade", "popularity", "dwell")
+"""Roles of columns that hold numbers."""
+
+_QUERY = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
+)
+
+
+def relation_of(source: Source, role: str) -> Relation:
+    """The relation of a source that is not in memory; nothing is opened.
+
+    Args:
+        source: A relation, a query or a file.
+        role: `rankings` or `labels`; it decides how a TREC file is read.
+
+    Raises:
+        SpecError: If the source is data in memory, which no text can name.
+    """
+    if source.file is not None:
+        relation = _file(source, source.file, role)
+    elif source.relation is not None:
+        relation = Relation("table", source.relation)
+    elif source.sql is not None:
+        relation = Relation("query", one_select(source.sql))
+    else:
+        raise SpecError(f"{role}: data in memory can be evaluated, not compiled to text")
+    if isinstance(source, Rankings | Labels) and source.lists:
+        return listed(relation, source.columns)
+    return relation
+
+
+def tables_read(spec: Spec) -> Iterator[str]:
+    """The sources of a spec that are tables of a database: they can be read only there."""
+    if spec.clicks is None:
+        names = ("rankings", "labels", "queries", "items")
+        sources = {name: getattr(spec, name) for name in names}
+    else:
+        sources = {**spec.clicks.sources, "ranked": spec.clicks.ranked}
+        sources |= {"queries": spec.queries, "items": spec.items}
+    for name, source in sources.items():
+        if source is not None and (source.relation or _names_tables(source.sql)):
+            yield name
+
+
+def _names_tables(text: str | None) -> bool:
+    """Whether a query reads anything but files."""
+    import duckdb
+
+    if text is None:
+        return False
+    with duckdb.connect() as connection:
+        try:
+            names = connection.get_table_names(text)
+        except duckdb.Error:  # of another dialect, or wrong
+            return True
+    return not all("/" in name or name.casefold().endswith(_SUFFIXES) for name in names)
+
+
+def _file(source: Source, path: str, role: str) -> Relation:
+    place = files(path, role)
+    form = format_of(place, role)
+    if not form.template.startswith("parquet") and (first := first_file(place)):
+        refuse_foreign(first, role)
+    relation = Relation(form.template, place, True, form.columns, form.asks, form.texts)
+    return _separated(source, relation, form.separator) if form.separator else relation
+
+
+def _separated(source: Source, relation: Relation, usual: str) -> Relation:
+    """A file of separated values, as its header line shows it."""
+    named = source.columns.model_dump()
+    wanted = [name for name in named.values() if isinstance(name, str)]
+    header = header_of(first_file(relation.place), usual, wanted, source.separator)
+    decimals = dict.fromkeys(filter(None, map(named.get, NUMBERS)))
+    if isinstance(source.columns, RankingColumns):
+        decimals |= {source.columns.order: None}
+    if getattr(source, "grades", {}):
+        decimals.pop(named["grade"], None)
+    has_commas = source.decimal == "," and not getattr(source, "lists", False)
+    return replace(
+        relation,
+        separator="\\t" if header.separator == "\t" else header.separator,
+        trimmed=header.is_padded,
+        decimals=tuple(filter(header.has, decimals)) if has_commas else (),
+    )
+
+
+def source_of(given: object, role: str, find: Callable[[str], str | None]) -> dict[str, object]:
+    """What a person gave for a table, as the keys of a `Source`.
+
+    Args:
+        given: A path, a table's name, a `select` text, or data in memory.
+        role: `rankings` or `labels`, for messages.
+        find: Tells the table or view that a text names, if it names one.
+
+    Raises:
+        InputError: If a text is neither a table nor a file, or the file cannot be read.
+    """
+    if given is None or (isinstance(given, str) and not given):
+        raise InputError(f"{role}: nothing is given")
+    if not isinstance(given, str | PurePath):
+        return {"data": given}
+    text = str(given)
+    relation = find(text) if isinstance(given, str) else None
+    if relation is not None:
+        return {"relation": relation}
+    if isinstance(given, str) and _QUERY.match(text):
+        return {"sql": text}
+    return {"file": existing(text, role)}
+
+
+def one_select(text: str) -> str:
+    """A user's text, if it is one query and nothing else.
+
+    Raises:
+        SpecError: If it is not.
+    """
+    import duckdb
+
+    try:
+        kinds = [statement.type for statement in duckdb.extract_statements(text)]
+    except duckdb.Error as error:
+        raise SpecError(f"a source's sql cannot be read: {str(error).strip()}") from None
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise SpecError("a source's sql must be one select statement, and nothing else")
+    return text.strip().rstrip(";")
+
+
+def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:
+    """Where the tables are, as far as a spec says it.
+
+    Args:
+        spec: What is asked.
+        translation: The dialect of the database; DuckDB's if none.
+    """
+    rankings = relation_of(spec.rankings, "rankings")
+    labels = relation_of(spec.labels, "labels") if spec.labels else rankings
+    return Tables(
+        rankings,
+        labels,
+        relation_of(spec.queries, "queries") if spec.queries else None,
+        relation_of(spec.items, "items") if spec.items and spec.needs_items else None,
+        translation or Translation(),
+        zones={
+            table: source.time_zone
+            for table, source in _dated_sources(spec).items()
+            if source and source.time_zone and getattr(source.columns, "date", None)
+        },
+    )
+
+
+def _dated_sources(spec: Spec) -> dict[str, Dated | None]:
+    return {"rankings": spec.rankings, "labels": spec.truth, "queries": spec.queries}

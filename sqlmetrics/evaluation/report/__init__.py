@@ -1,0 +1,1 @@
+"""The result: its rows, what they hide, and how they are shown."""

@@ -1,0 +1,191 @@
+"""What a reader should know of an evaluation's input, and when it is no evaluation at all.
+
+The counts come from what is kept anyway. Whether any labelled item stands in any list is asked
+only where all numbers of a system look as if none did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.checks.ids import alike
+from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.plan.expressions import used_parts
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.script import Script
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import equal, print_template, with_stages
+from sqlmetrics.sql.template import literal
+
+SOME = 20
+"""As many labelled queries are looked through for ids that look alike."""
+
+ITEMS = 1000
+"""As many of their items."""
+
+MANY = 10
+"""From so many ids on, if they are half of those looked at, ids that look alike are no chance."""
+
+Number = tuple[str, str, int, float | None]
+"""System, metric, cutoff and value of a row of the summary that holds for all queries."""
+
+
+def notes(
+    plan: Plan, script: Script, engine: Database, numbers: Iterable[Number], *, check: bool
+) -> list[str]:
+    """Sentences about the input that a reader should know.
+
+    Args:
+        plan: The plan of the evaluation.
+        script: How `per_query` is read.
+        engine: Where it is.
+        numbers: What came of it.
+        check: Whether bad input is refused.
+
+    Raises:
+        InputError: If no labelled item stands in any list, and many ids look alike.
+    """
+    counts = "select coalesce(sum(1 - is_ranked), 0), coalesce(sum(is_ranked), 0) from per_query"
+    if "is_labelled" in _columns(plan):
+        counts += " where is_labelled = 1"
+    unranked, ranked = map(int, engine.rows(script.over(counts))[0])
+    found = [*_unranked(unranked, unranked + ranked)]
+    if check and _leaves_out(plan.spec):
+        found += _unlabelled(plan, script, engine, ranked)
+    return [*found, *_Meeting(plan, engine).notes(numbers, check=check)]
+
+
+def _columns(plan: Plan) -> set[str]:
+    return {str(getattr(one, "name", one)) for one in plan.per_query[-1].view["columns"]}
+
+
+def _unranked(unranked: int, total: int) -> Iterator[str]:
+    if unranked * 2 > total:
+        yield f"{unranked:,} of {total:,} labelled queries have no ranking"
+
+
+def _leaves_out(spec: Spec) -> bool:
+    """Whether some mean leaves out lists without labels that could have some."""
+    own = spec.clicks is not None and not spec.clicks.labels.pools
+    over = {spec.value(one, "average_over") for one in spec.measures}
+    return not own and not over <= {"rankings", "either"}
+
+
+def _unlabelled(plan: Plan, script: Script, engine: Database, ranked: int) -> Iterator[str]:
+    """How many lists count in no mean."""
+    if script.lists:
+        total = engine.rows(script.lists)[0][0]
+    else:
+        keys = ", ".join(plan.shape.keys)
+        rankings = f"select distinct {keys} from {plan.shape.names['rankings']}"
+        select = f"select count(*) from ({rankings}) as lists"
+        total = engine.rows(with_stages(plan.inputs, select))[0][0]
+    if total > ranked:
+        of_query = plan.shape.keys == ("query_id",)
+        noun = (
+            "ranked queries have no label" if of_query else "lists are of queries without a label"
+        )
+        yield f"{int(total) - ranked:,} of {int(total):,} {noun}: they count in no mean"
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """Whether labelled items stand in lists at all."""
+
+    plan: Plan
+    engine: Database
+
+    def notes(self, numbers: Iterable[Number], *, check: bool) -> Iterator[str]:
+        """One note for all systems, or one for each in whose lists no labelled item stands."""
+        if not (suspects := _suspects(self.plan.spec, numbers)):
+            return
+        counted = self._counted()
+        without = {name: n for name, n, n_labelled in counted if not n_labelled}
+        if len(without) == len(counted) > 0:
+            yield from self._of_all(sum(without.values()), check=check)
+            return
+        for system in sorted(without.keys() & suspects):
+            yield f"{system}: {_nowhere(without[system])}"
+
+    def _of_all(self, n_items: int, *, check: bool) -> Iterator[str]:
+        ours, theirs = self._examples()
+        pairs = alike(ours, theirs)
+        if check and len(pairs) >= max(MANY, len(theirs) / 2):
+            what = "no labelled item stands in any list, and ids look alike"
+            columns = ("item_id in rankings", "item_id in labels")
+            remedy = (
+                "make them one: type, case, spaces, leading zeros; or say that they are different "
+                "items: --skip-input-checks, check=False"
+            )
+            raise InputError(Problem("both tables", what, n_items, columns, pairs[:3], remedy))
+        one, other = next(iter(pairs), (min(ours, default=""), min(theirs, default="")))
+        look = ", which look alike: compare type, case, spaces, leading zeros" * bool(pairs)
+        yield f"{_nowhere(n_items)}, like {one!r} in the rankings and {other!r} in the labels{look}"
+
+    def _counted(self) -> Sequence[tuple[str, int, int]]:
+        """System, ranked items of labelled queries, and how many of them have a label."""
+        names, label_keys = self.plan.shape.names, self.plan.shape.label_keys
+        has_system = "system" in self.plan.shape.keys
+        view = {
+            "system": f"{names['rankings']}.system" if has_system else literal(""),
+            "grouped": has_system,
+            "label_keys": label_keys,
+            "query": equal("labelled", names["rankings"], label_keys),
+            "item": equal(names["labels"], names["rankings"], (*label_keys, "item_id")),
+            **names,
+        }
+        select = print_template("checks/meeting", view)
+        rows = self.engine.rows(with_stages(self.plan.inputs, select))
+        return [(str(name), int(n), int(labelled)) for name, n, labelled in rows if n]
+
+    def _examples(self) -> Iterator[list[str]]:
+        """Items of the rankings, and of the labels, of some queries that both have."""
+        rankings, labels = (self.plan.shape.names[one] for one in ("rankings", "labels"))
+        on = " and ".join(equal(labels, rankings, self.plan.shape.label_keys))
+        known = f"where exists (select 1 from {rankings} where {on})"
+        queries = self._texts("query_id", f"from {labels} {known}", SOME)
+        among = f"where query_id in ({', '.join(map(literal, queries))})"
+        for table in (rankings, labels):
+            yield self._texts("item_id", f"from {table} {among}", ITEMS)
+
+    def _texts(self, column: str, rows: str, most: int) -> list[str]:
+        select = f"select distinct {column} {rows} order by {column} limit {most}"
+        return [str(one) for (one,) in self.engine.rows(with_stages(self.plan.inputs, select))]
+
+
+def _nowhere(n_items: int) -> str:
+    return f"no labelled item stands in any list: none of {n_items:,} there has a label"
+
+
+def _suspects(spec: Spec, numbers: Iterable[Number]) -> set[str]:
+    """The systems whose numbers are all 0 or none, as if no labelled item were in their lists."""
+    telling = {(one.name, one.k or 0) for one in spec.measures if _tells(spec, one)}
+    values: dict[str, list[Any]] = {}
+    for system, metric, k, value in numbers:
+        if (metric, int(k)) in telling:
+            values.setdefault(system, []).append(value)
+    return {system for system, there in values.items() if not any(there)}
+
+
+def _tells(spec: Spec, measure: Measure) -> bool:
+    """Whether a metric is 0 or undefined for lists in which nothing has a label."""
+    filled = spec.value(measure, "no_relevant") in ("one", "nan")
+    if filled and measure.metric.undefined == "no_relevant":
+        return False
+    relations = ("ranked", "ideal_shown", "pairs")
+    leaves = _leaves(spec, spec.bound(measure))
+    return any(one.metric.over in relations and one.metric.name != "num_ret" for one in leaves)
+
+
+def _leaves(spec: Spec, measure: Measure) -> Iterator[Measure]:
+    """The sums that a metric is made of."""
+    if measure.metric.over != "query" and not measure.metric.pooled:
+        yield measure
+        return
+    for part in used_parts(spec, measure):
+        yield from _leaves(spec, part)

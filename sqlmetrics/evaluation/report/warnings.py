@@ -1,0 +1,77 @@
+"""What a number hides: sentences that stand beneath a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.spec.spec import Spec
+
+HIGH = 0.8
+"""NDCG against the shown items from here on looks good."""
+
+LOW = 0.5
+"""What is below it, of NDCG against all labels and of recall, is not good."""
+
+Row = Mapping[str, Any]
+
+
+def caveats(spec: Spec, measures: Iterable[Measure], rows: Iterable[Row]) -> Iterator[str]:
+    """What a reader of a summary should know.
+
+    Args:
+        spec: What was asked.
+        measures: The metrics.
+        rows: The summary.
+    """
+    if PRESETS[spec.preset].caveat:
+        yield PRESETS[spec.preset].caveat
+    shown = [one for one in measures if _has(spec, one, "ndcg", one.k, "shown_at_k")]
+    values = {(row["segment_name"], _list(row), row["metric"], row["k"]): row for row in rows}
+    for measure in shown:
+        whole = [one for one in measures if _has(spec, one, "ndcg", measure.k, "labels_at_k")]
+        found = [one for one in measures if _has(spec, one, "recall", measure.k, "r")]
+        if not whole or not found:
+            yield (
+                f"{measure} tells the order of the shown items alone; candidates@"
+                f"{measure.k or 10} puts it beside ndcg, dcg and recall"
+            )
+            continue
+        for row in values.values():
+            if (row["segment_name"], row["metric"], row["k"]) == ("all", *_key(measure)):
+                others = [values["all", _list(row), *_key(one)] for one in (whole[0], found[0])]
+                yield from _hidden(measure, row, (whole[0], found[0]), others)
+
+
+def _hidden(
+    measure: Measure, row: Row, measures: tuple[Measure, Measure], others: list[Row]
+) -> Iterator[str]:
+    """Whether a good order hides bad candidates."""
+    numbers = [row["value"], *(other["value"] for other in others)]
+    if None in numbers or numbers[0] < HIGH or max(numbers[1:]) >= LOW:
+        return
+    day = f" on {row['metric_date']}" if str(row["metric_date"]) != "1970-01-01" else ""
+    told = " and ".join(
+        f"{one} {number:.4f}" for one, number in zip(measures, numbers[1:], strict=True)
+    )
+    yield (
+        f"{row['system']}{day}: {measure} is {numbers[0]:.4f}, but {told}: "
+        "the shown items are in a good order, and most good items are not shown"
+    )
+
+
+def _has(spec: Spec, measure: Measure, name: str, k: int | None, choice: str) -> bool:
+    """Whether a measure is a metric at a cutoff, held against all labels or the shown items."""
+    option = {"ndcg": "ideal", "recall": "recall_denominator"}.get(measure.metric.name, "")
+    is_it = (measure.metric.name, measure.k) == (name, k)
+    return is_it and spec.value(measure, option) == choice
+
+
+def _key(measure: Measure) -> tuple[str, int]:
+    return measure.name, measure.k or 0
+
+
+def _list(row: Row) -> tuple[Any, str]:
+    return row["metric_date"], row["system"]

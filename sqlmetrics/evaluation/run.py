@@ -1,0 +1,86 @@
+"""The line itself: spec -> plan -> SQL -> engine -> result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.buckets import buckets
+from sqlmetrics.evaluation.checks import checks, prescan
+from sqlmetrics.evaluation.execution import USUALLY, Execution
+from sqlmetrics.evaluation.report.notes import notes
+from sqlmetrics.evaluation.report.result import Result, in_order, with_dates, with_hashes
+from sqlmetrics.evaluation.report.warnings import caveats
+from sqlmetrics.evaluation.statistics import offered
+from sqlmetrics.plan import script as sql
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.strategy import Offer
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.spec import Spec
+
+
+def run(
+    spec: Spec,
+    tables: Tables,
+    engine: Database,
+    *,
+    check: bool = True,
+    per_query: bool = True,
+    how: Execution = USUALLY,
+) -> Result:
+    """Evaluate a spec on an engine: plan it, check the input, run the script."""
+    with how.limited(engine):
+        return _evaluated(spec, tables, engine, check=check, per_query=per_query, how=how)
+
+
+def _evaluated(
+    spec: Spec, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
+) -> Result:
+    the_plan = planned(spec, tables)
+    with carried_out(the_plan, tables, engine, check=check, per_query=per_query, how=how) as script:
+        summary = engine.table(script.summary)
+        rows = engine.table(script.per_query) if per_query else None
+        found = summary.to_pylist()
+        numbers = [
+            (row["system"], row["metric"], row["k"], row["value"])
+            for row in found
+            if row["segment_name"] == ALL
+        ]
+        told = notes(the_plan, script, engine, numbers, check=check)
+    told += caveats(spec, the_plan.measures, found)
+    hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
+    return Result(
+        spec=spec,
+        measures=the_plan.measures,
+        sql=script.text(engine.translation.text),
+        notes=tuple(told),
+        list_keys=the_plan.shape.keys,
+        _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
+        _per_query=None if rows is None else with_dates(rows),
+    )
+
+
+@contextmanager
+def carried_out(
+    plan: Plan, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
+) -> Iterator[sql.Script]:
+    """The script of an evaluation while what it keeps is there; its input is checked."""
+    suspects = prescan.suspects(plan, engine) if check else ""
+    way = partial(planned, plan.spec, tables, physical=how.plan, suspects=suspects)
+    looks = check and not way(offer=Offer()).physical.suspects
+    if check:
+        checks.check(plan, engine, presumed=() if looks else ("rankings",))
+    offer = offered(plan, engine)
+    parts = [way(offer=offer, bucket=one) for one in buckets(way(offer=offer), engine, offer)]
+    on_the_way = bool(parts[0].physical.suspects)
+    if check and not (looks or on_the_way):
+        checks.check(plan, engine, presumed=("labels",))  # which were looked at already
+    with how.carried_out(parts, engine, per_query=per_query) as script:
+        if on_the_way:
+            checks.confirm(plan, len(parts), script, engine)
+        checks.check_kept(plan, script, engine)
+        yield script

@@ -1,0 +1,296 @@
+"""The fact table against its thresholds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from statistics import NormalDist
+from typing import Any
+
+from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.online import is_online, online
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.missing_days import day_of
+from sqlmetrics.jobs.tables import targets
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.days import as_sql
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.spec.threshold import PREVIOUS, Threshold
+from sqlmetrics.sql.template import literal, relation
+
+Row = Mapping[str, Any]
+
+EACH = "*"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether one thing holds that was asked.
+
+    Attributes:
+        what: The metric, or what is asked of the table.
+        rule: What was asked, like `min 0.42`.
+        system: The system; empty for the table as a whole.
+        segment: The segment, like `country=DE`; empty for all queries.
+        day: The day that was looked at; None if there is none.
+        value: What there is; None if there is nothing.
+        compared: What it was compared with, for a drop or a rise.
+        holds: Whether it holds.
+        note: Why it does not, or what else should be known.
+    """
+
+    what: str
+    rule: str
+    system: str
+    segment: str
+    day: date | None
+    value: float | None
+    compared: float | None
+    holds: bool
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is about, on one line."""
+        parts = (self.what, self.rule, self.system, self.segment)
+        return " ".join(part for part in parts if part)
+
+
+def verdicts(
+    spec: Spec, engine: Database, day: date | None = None, today: date | None = None
+) -> list[Verdict]:
+    """Look at the fact table of a spec.
+
+    Args:
+        spec: What is asked, with its `output` and `checks`.
+        engine: Where the fact table is.
+        day: Which day is looked at; by default the last one that the table has of the spec.
+        today: From which day the age is counted; by default the current one.
+
+    Raises:
+        SpecError: If the spec has no checks, or one of a metric that it has not.
+        InputError: If the fact table is not there, or has no rows of the spec.
+    """
+    if not spec.checks:
+        raise SpecError("the spec has no checks; add: checks: [{metric: ndcg@10, min: 0.4}]")
+    for one in spec.checks:
+        _check_metric(one, spec)
+    facts = targets(spec)["facts"]
+    with engine:
+        if engine.find(facts) is None:
+            raise InputError(f"there is no table {facts}; sqlmetrics run makes it")
+        look = _Look(spec, engine, facts, day)
+        return [told for one in spec.checks for told in look.at(one, today or date.today())]
+
+
+def _check_metric(one: Threshold, spec: Spec) -> None:
+    if one.metric is None:
+        return
+    known = {f"{metric}@{k}" if k else metric for metric, k, _ in hashes(spec)}
+    metric, k = _named(one.metric, spec)
+    if (f"{metric}@{k}" if k else metric) not in known:
+        raise SpecError(f"checks: {unknown('metric of the spec', one.metric, known)}")
+
+
+def _named(text: str, spec: Spec) -> tuple[str, int]:
+    """A metric as the fact table has it."""
+    if is_online(text):
+        asked = online(text)
+        return asked.metric.name, asked.k or 0
+    measure = spec.measure(text)
+    return measure.name, measure.k or 0
+
+
+Place = tuple[str, str, str]
+"""A system, and the name and value of a segment."""
+
+
+class _Look:
+    """The rows of a day, and of the last day before it that a system and segment has."""
+
+    def __init__(self, spec: Spec, engine: Database, facts: str, day: date | None) -> None:
+        self.spec, self.engine = spec, engine
+        self.source = f"from {relation(facts)}\nwhere spec = {literal(spec.title)}"
+        self.day = day or self._last("")
+        if self.day is None:
+            raise InputError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
+        self.rows = self._rows(self.day)
+        self.days_before = self._days_before(self.day)
+        there = {self.days_before.get(_place(row)) for row in self.rows}
+        self.rows_before = [row for day in there if day for row in self._rows(day)]
+
+    def _last(self, condition: str) -> date | None:
+        ((found,),) = self.engine.rows(f"select max(metric_date) as day {self.source}{condition}")
+        return None if found is None else day_of(found)
+
+    def _days_before(self, day: date) -> dict[Place, date]:
+        """The last day before, of each system and segment: as the view of daily changes has it."""
+        place = "system, segment_name, segment_value"
+        rows = self.engine.rows(
+            f"select {place}, max(metric_date) as day {self.source} "
+            f"and metric_date < {as_sql(day)} group by {place}"
+        )
+        return {tuple(own): day_of(found) for *own, found in rows}
+
+    def _rows(self, day: date) -> list[Row]:
+        condition = f" and metric_date = {as_sql(day)}"
+        rows: list[Row] = self.engine.table(f"select * {self.source}{condition}").to_pylist()
+        return rows
+
+    def at(self, one: Threshold, today: date) -> Iterator[Verdict]:
+        """What there is to say of one threshold."""
+        if one.max_age is not None and self.day:
+            age = (today - self.day).days
+            yield self._of_table("age in days", f"max {one.max_age}", age, age <= one.max_age)
+        if one.min_rows is not None:
+            rows = len(self.rows)
+            yield self._of_table("rows", f"min {one.min_rows}", rows, rows >= one.min_rows)
+        if one.metric is not None:
+            yield from self._of_metric(one)
+
+    def _of_table(self, what: str, rule: str, value: float, holds: bool) -> Verdict:
+        return Verdict(what, rule, "", "", self.day, value, None, holds)
+
+    def _of_metric(self, one: Threshold) -> Iterator[Verdict]:
+        found = [row for row in self.rows if self._is_meant(row, one)]
+        found.sort(key=lambda row: (row["system"], row["segment_value"]))
+        if one.against != PREVIOUS:
+            found = [row for row in found if row["system"] != one.against]
+        if not found:
+            note = "no such row on this day"
+            if not self.rows and (last := self._last("")):
+                note = f"no row of {self.spec.title} on this day; the last day is {last}"
+            where = one.system or ""
+            yield Verdict(
+                str(one.metric),
+                "has a row",
+                where,
+                _segment(one),
+                self.day,
+                None,
+                None,
+                False,
+                note,
+            )
+        for row in found:
+            yield from self._of_row(row, one)
+
+    def _is_meant(self, row: Row, one: Threshold) -> bool:
+        metric, k = _named(str(one.metric), self.spec)
+        if (row["metric"], row["k"]) != (metric, k):
+            return False
+        ((name, value),) = one.segment.items() or ((ALL, ALL),)
+        in_segment = row["segment_name"] == name and value in (EACH, row["segment_value"])
+        return in_segment and one.system in (None, row["system"])
+
+    def _of_row(self, row: Row, one: Threshold) -> Iterator[Verdict]:
+        told = self._told(row, one)
+        value, width = row["value"], _z(one) * _error(row)
+        within = _about(value, width)
+        if one.min is not None:
+            holds = value is not None and value + width >= one.min
+            yield replace(told, rule=f"min {one.min:g}", holds=holds, note=within)
+        if one.max is not None:
+            holds = value is not None and value - width <= one.max
+            yield replace(told, rule=f"max {one.max:g}", holds=holds, note=within)
+        if one.min_queries is not None:
+            n = row["n_queries"]
+            note = f"{n:,} queries"
+            rule = f"min_queries {one.min_queries}"
+            yield replace(told, rule=rule, holds=n >= one.min_queries, note=note)
+        for rule, allowed in self._changes(row, one):
+            told = replace(told, rule=f"{rule} against {one.against}")
+            yield self._changed(told, row, one, allowed)
+
+    def _told(self, row: Row, one: Threshold) -> Verdict:
+        """A verdict on a row, with what is still to be said left open."""
+        segment = row["segment_name"]
+        where = "" if segment == ALL else f"{segment}={row['segment_value']}"
+        base = self._other(row, one) if _compares(one) else None
+        compared = base["value"] if base else None
+        asked = str(one.metric)
+        return Verdict(asked, "", row["system"], where, self.day, row["value"], compared, False)
+
+    def _changes(self, row: Row, one: Threshold) -> Iterator[tuple[str, float]]:
+        """Each rule on a change, and how large it may be."""
+        base = self._other(row, one)
+        known = abs(base["value"]) if base and base["value"] is not None else 0.0
+        if one.max_drop is not None:
+            yield f"max_drop {one.max_drop:g}", one.max_drop
+        if one.max_drop_pct is not None:
+            yield f"max_drop_pct {one.max_drop_pct:g}", known * one.max_drop_pct / 100
+        if one.max_rise is not None:
+            yield f"max_rise {one.max_rise:g}", one.max_rise
+
+    def _other(self, row: Row, one: Threshold) -> Row | None:
+        """The row that it is compared with."""
+        same = ["segment_name", "segment_value", "metric", "k"]
+        if one.against == PREVIOUS:
+            before = self.days_before.get(_place(row))
+            rows = [r for r in self.rows_before if day_of(r["metric_date"]) == before]
+            same = [*same, "system"]
+        else:
+            rows = [other for other in self.rows if other["system"] == one.against]
+        return next((r for r in rows if all(r[name] == row[name] for name in same)), None)
+
+    def _changed(self, told: Verdict, row: Row, one: Threshold, allowed: float) -> Verdict:
+        """Whether a value became worse, or rose, no further than it may."""
+        base = self._other(row, one)
+        if base is None or base["value"] is None:
+            is_first = one.against == PREVIOUS
+            note = "no day before it" if is_first else f"no row of {one.against} on this day"
+            return replace(told, holds=is_first, note=note)
+        if row["value"] is None:
+            return replace(told, note="it has no value")
+        if base["definition_hash"] != row["definition_hash"]:
+            return replace(told, note="another definition of the metric: not comparable")
+        rises = told.rule.startswith("max_rise")
+        turned = not rises and direction(str(row["metric"])) < 0
+        change = (row["value"] - base["value"]) * (1 if rises or turned else -1)
+        width = _z(one) * math.hypot(_error(row), _error(base))
+        notes = ["lower is better: a rise counts"] * turned
+        notes += [_gap(row, base), _about(row["value"], width)]
+        note = "; ".join(filter(None, notes))
+        return replace(told, holds=change - width <= allowed, note=note)
+
+
+def _place(row: Row) -> Place:
+    return row["system"], row["segment_name"], row["segment_value"]
+
+
+def _gap(row: Row, base: Row) -> str:
+    """Which day it was compared with, if not with the one before; else nothing."""
+    day, before = day_of(row["metric_date"]), day_of(base["metric_date"])
+    return f"the day before is {before}" if day - before > timedelta(1) else ""
+
+
+def _z(one: Threshold) -> float:
+    """How many standard errors a confidence interval goes to each side; 0 without one."""
+    return NormalDist().inv_cdf((1 + one.confidence) / 2) if one.confidence else 0.0
+
+
+def _compares(one: Threshold) -> bool:
+    return (one.max_drop, one.max_drop_pct, one.max_rise) != (None, None, None)
+
+
+def _segment(one: Threshold) -> str:
+    return "".join(f"{name}={value}" for name, value in one.segment.items())
+
+
+def _error(row: Row) -> float:
+    """The standard error of a macro mean; 0 where the table does not have what it takes."""
+    n, total, squares = row["n_queries"], row["numerator"], row["sum_sq"]
+    if squares is None or total is None or n < 2 or row["denominator"] != n:
+        return 0.0
+    variance = max(squares - total * total / n, 0.0) / (n - 1)
+    return math.sqrt(variance / n)
+
+
+def _about(value: float | None, width: float) -> str:
+    if value is None:
+        return "it has no value"
+    return f"± {width:.4f}" if width else ""

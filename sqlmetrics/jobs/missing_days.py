@@ -1,0 +1,148 @@
+"""Which days a job has still to do: those of the data of which the fact table lacks a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, timedelta
+
+from sqlmetrics.catalog.online import is_online
+from sqlmetrics.clicks.evaluate import cleaned
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.checks.checks import check_columns
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.tables import check_own, targets
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.sql.template import literal, relation
+
+Metric = tuple[str, int]
+"""A metric's text without the cutoff, and the cutoff, 0 for none."""
+
+Moment = str
+"""A time as a text, which orders as times do."""
+
+
+def open_days(
+    spec: Spec,
+    engine: Database,
+    days: Days | None = None,
+    *,
+    backfill: bool = False,
+    lookback: int = 0,
+) -> list[Days]:
+    """The ranges of days that are to be computed.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where the data and the fact table are.
+        days: Which days are looked at; by default all.
+        backfill: Whether those are wanted that the data has and of which the fact table has
+            not all metrics.
+        lookback: How many of the last days are wanted, for data that came late: up to the
+            end of `days`, by default to the last day of the data.
+
+    Raises:
+        SpecError: If the spec's data has no dates.
+    """
+    there = data_days(spec, engine)
+    if days:
+        there = {day for day in there if _is_in(day, days)}
+    wanted = there - done_days(spec, engine) if backfill else set()
+    if lookback and (there or (days and days.end)):
+        end = days.end if days and days.end else max(there) + timedelta(1)
+        wanted |= {end - timedelta(back) for back in range(1, lookback + 1)}
+    return list(ranges(wanted))
+
+
+def data_days(spec: Spec, engine: Database) -> set[date]:
+    """The days that the rankings, or what is left of a click log, have."""
+    if spec.clicks is not None:
+        with engine, cleaned(spec.clicks, engine) as log:
+            stages = list(log.answered())
+            rows = engine.rows(with_stages(stages, f"select distinct metric_date from {log.left}"))
+    elif spec.rankings.columns.date is None:
+        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
+    else:
+        with engine:
+            the_plan = plan(spec, opened(spec, engine))
+            check_columns(the_plan, engine, apart=("labels", "queries", "items"))
+            shape = the_plan.shape
+            day = shape.day("rankings")
+            source = source_text(shape.tables["rankings"], shape.where["rankings"])
+            rows = engine.rows(f"select distinct {day} as metric_date from {source}")
+    return {day_of(day) for (day,) in rows if day is not None}
+
+
+def done_days(spec: Spec, engine: Database) -> set[date]:
+    """The days of which the fact table has all of a spec's metrics."""
+    facts = targets(spec)["facts"]
+    with engine:
+        check_own(spec, engine)
+        if engine.find(facts) is None:
+            return set()
+        rows = engine.rows(
+            "select metric_date, metric, k, min(computed_at) as computed_at\n"
+            f"from {relation(facts)}\nwhere spec = {literal(spec.title)}\n"
+            "group by metric_date, metric, k"
+        )
+    there: dict[date, dict[Metric, Moment]] = {}
+    for day, metric, k, moment in rows:
+        there.setdefault(day_of(day), {})[metric, int(k)] = str(moment)
+    asked = {(metric, k) for metric, k, _ in hashes(spec)}
+    first = {
+        one: min((own[one] for own in there.values() if one in own), default="") for one in asked
+    }
+    return {
+        day for day, own in there.items() if not any(_lacks(own, one, first[one]) for one in asked)
+    }
+
+
+def _lacks(own: Mapping[Metric, Moment], one: Metric, first: Moment) -> bool:
+    """Whether a day has still to be computed for a metric.
+
+    Metrics of lists come together, and so do those of the log itself. A day that has none of
+    a kind may have nothing to evaluate; that is so if it was computed when the metric was
+    asked for already.
+
+    Args:
+        own: What the day has, and when it was computed.
+        one: The metric.
+        first: When any day was computed with it; empty if none was.
+    """
+    if one in own:
+        return False
+    if any(is_online(other) == is_online(one[0]) for other, _ in own):
+        return True
+    return not first or max(own.values()) < first
+
+
+def ranges(days: Iterable[date]) -> Iterator[Days]:
+    """Days that follow one another as ranges, in their order.
+
+    >>> [str(one) for one in ranges([date(2026, 1, 3), date(2026, 1, 1), date(2026, 1, 2)])]
+    ['from 2026-01-01 and before 2026-01-04']
+    """
+    start: date | None = None
+    last = date.min
+    for day in sorted(set(days)):
+        if start is not None and day - last > timedelta(1):
+            yield Days(start=start, end=last + timedelta(1))
+            start = None
+        start = start or day
+        last = day
+    if start is not None:
+        yield Days(start=start, end=last + timedelta(1))
+
+
+def _is_in(day: date, days: Days) -> bool:
+    return (days.start or date.min) <= day < (days.end or date.max)
+
+
+def day_of(value: object) -> date:
+    """A day, also where the database has it as a text."""
+    return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])

@@ -1,0 +1,1 @@
+"""Every decision about an evaluation's SQL: keys, sums, ranking, stages, script."""

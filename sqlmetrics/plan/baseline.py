@@ -1,0 +1,33 @@
+"""Every list beside the baseline's list of the same query: how much they share, by depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlmetrics.plan.shape import Shape
+from sqlmetrics.sql.stage import Stage, Window, equal
+from sqlmetrics.sql.template import literal
+
+
+def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
+    """The stages from the ranked rows to `compared`, one row a list and depth.
+
+    Args:
+        shape: What the tables hold.
+        ranked: The stage of the ranked rows.
+        shown: The condition of the rows that count, empty if all do.
+    """
+    keys = shape.keys
+    view = {
+        "keys": keys,
+        "query_keys": shape.query_keys,
+        "ranked": ranked,
+        "name": literal(shape.spec.baseline or ""),
+        "shown": shown,
+        "same_query": equal("baseline", ranked, shape.query_keys),
+        "same_list": equal("baseline", "lists", shape.query_keys),
+        "list": Window(keys, []),
+        "down": Window(keys, ["rnk asc"], "unbounded preceding"),
+    }
+    for name in ("baseline", "places", "depths", "in_common", "compared"):
+        yield Stage(name, name, view)

@@ -1,0 +1,250 @@
+"""What a metric's template sees: its settings, its parts and its rows, as SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure, word
+from sqlmetrics.catalog.metric import catalog
+from sqlmetrics.catalog.option import Choice, Table
+from sqlmetrics.plan.row_columns import Rows
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import case, double, number
+
+WHOLE_LIST = "@list"
+"""Behind a part's name in a header: the part has no cutoff."""
+
+
+class View:
+    """A metric, its settings and the texts of its parts, each made when it is asked for.
+
+    Its parameters and its parts, with what options add to them, are attributes by the
+    names that its header gives them.
+
+    Args:
+        spec: Whose conventions hold.
+        measure: The metric.
+        part: Gives the text of another metric that this one is made of.
+    """
+
+    def __init__(self, spec: Spec, measure: Measure, part: Callable[[Measure], str]) -> None:
+        self.measure = measure
+        self.k = measure.k
+        self._spec = spec
+        self._part = part
+
+    def __getattr__(self, name: str) -> str:
+        if name in self.measure.metric.parameters:
+            return double(self._spec.parameter(self.measure, name))
+        terms = list(self._terms(name))
+        if not terms:
+            raise AttributeError(name)
+        return terms[0] if len(terms) == 1 else f"({_added(terms)})"
+
+    def _terms(self, part: str) -> Iterator[str]:
+        """A part, and what the metric's options add to it."""
+        if part in self.measure.metric.parts:
+            yield self._part(part_of(self.measure, part))
+        for choice in self._spec.choices(self.measure):
+            if part in choice.adds:
+                yield choice.adds[part].format_map(_Fields(self))
+
+    def by(self, option: str) -> str:
+        """The text of an option's choice, with the metric's own parts in it."""
+        choice = self.choice(option)
+        text = choice.uncut if choice.uncut and self.k is None else choice.sql
+        return text.format_map(_Fields(self))
+
+    def choice(self, option: str) -> Choice:
+        """What holds for the metric."""
+        return OPTIONS[option].choice(self._spec.value(self.measure, option))
+
+    @property
+    def relevant(self) -> str:
+        """The condition of a relevant item."""
+        return f"grade >= {number(self._rel)}"
+
+    @property
+    def suffix(self) -> str:
+        """What the names of columns about relevant items end in."""
+        return "" if self._rel == 1 else f"_rel{word(self._rel)}"
+
+    @property
+    def _rel(self) -> float:
+        return self._spec.parameter(self.measure, "rel")
+
+    @property
+    def every_discount(self) -> str:
+        """The sum of the discounts of ranks 1 to k, as a number."""
+        weight, cut = self.choice("discount").weight, self.choice("rounding").cut
+        return double(sum(cut(weight(rank)) for rank in range(1, (self.k or 0) + 1)))
+
+
+class RowView(View):
+    """The same for a metric that is a sum over rows: what it reads of a row.
+
+    Args:
+        spec: Whose conventions hold.
+        measure: The metric.
+        part: Gives the text of another metric, beside a row.
+        rows: What is asked of the rows is noted here.
+    """
+
+    def __init__(
+        self, spec: Spec, measure: Measure, part: Callable[[Measure], str], rows: Rows
+    ) -> None:
+        super().__init__(spec, measure, part)
+        self._rows = rows
+        is_list = measure.metric.over == "ranked"
+        self._all_orders = is_list and self.choice("ties").all_orders
+        rows.in_order |= not self._all_orders
+
+    @property
+    def grade(self) -> str:
+        """The grade of the item."""
+        return self._mean("grade", self._grade)
+
+    @property
+    def _grade(self) -> str:
+        """The grade as SQL; in an ideal order, 0 for a label that counts as none."""
+        over, policy = self.measure.metric.over, self._spec.options["negative_grades"]
+        of_labels = over in ("ideal", "ideal_returned")
+        return "coalesce(grade, 0e0)" if of_labels and policy == "unjudged" else "grade"
+
+    @property
+    def judged(self) -> str:
+        """1 if the item has a label, else 0."""
+        self._rows.judged = True
+        return self._mean("judged", "judged")
+
+    @property
+    def gain(self) -> str:
+        """What the grade is worth."""
+        gain = self._spec.value(self.measure, "gain")
+        if isinstance(gain, Table):
+            pairs = [f"when {number(grade)} then {double(gain[grade])}" for grade in gain]
+            text = f"case {self._grade} {' '.join(pairs)} else 0e0 end"
+        else:
+            text = self.choice("gain").sql.format(grade=self._grade, relevant=self.relevant)
+        return self._mean(f"gain_{word(gain)}" + self.suffix * (gain == "binary"), text)
+
+    @property
+    def term(self) -> str:
+        """Gain x discount."""
+        value = f"{self.gain} * {self.discount('rnk')}"
+        term = self.choice("rounding").term
+        return value if term == "{value}" else term.format(value=f"({value})")
+
+    def discount(self, rank: str) -> str:
+        """What a rank is worth."""
+        return self.choice("discount").sql.format(rank=rank)
+
+    @property
+    def hits_so_far(self) -> str:
+        """How many relevant items there are down to a relevant row."""
+        count = self._rows.expected_hits if self._all_orders else self._rows.running
+        return count(self.suffix, self.relevant)
+
+    @property
+    def above(self) -> str:
+        """The sum, over the rows above, of what the metric's macro `above` says of a row."""
+        name = f"{self.measure.formula.column}_above"
+        return self._rows.sum_above(name, self.measure.metric.sql("above", self))
+
+    def in_top(self, value: str) -> str:
+        """The value for rows in the top k, 0 for others."""
+        return case(self._top, value) if self._top else value
+
+    def up_to(self, rank: str, value: str) -> str:
+        """The value for rows down to a rank, 0 for others."""
+        return case(f"rnk <= {rank}", value)
+
+    def in_hits(self, value: str, condition: str = "") -> str:
+        """The value for relevant rows in the top k, 0 for others."""
+        if not self._all_orders:
+            return case(both(self._top, condition, self.relevant), value)
+        mean = self._rows.mean(f"relevant{self.suffix}", case(self.relevant, "1e0"))
+        product = mean if value == "1e0" else f"{mean} * {value}"
+        top = both(self._top, condition)
+        return case(top, product) if top else product
+
+    def first_hit(self, value: str, pick: str = "max") -> str:
+        """The value of the first relevant row of the top k, NULL without one.
+
+        Args:
+            value: What to give of that row.
+            pick: `max` if the value falls with the rank, `min` if it grows.
+        """
+        if not self._all_orders:
+            return f"{pick}(case when {both(self._top, self.relevant)} then {value} end)"
+        chance = self._rows.chance_first(self.suffix, self.relevant)
+        top = both(self._top, f"{chance} > 0e0")
+        return f"sum(case when {top} then {chance} * {value} end)"
+
+    def in_relevant(self, value: str) -> str:
+        """The value for relevant rows, 0 for others."""
+        return case(self.relevant, value)
+
+    def _mean(self, name: str, value: str) -> str:
+        """A value of a row: with ties in all orders the mean of its tie group."""
+        return self._rows.mean(name, value) if self._all_orders else value
+
+    @property
+    def best_hit(self) -> str:
+        """The condition of a relevant row in the top k that is better than all above it."""
+        self._rows.best_above = True
+        return both(self._top, self.relevant, "grade > coalesce(best_above, 0e0)")
+
+    @property
+    def _top(self) -> str:
+        return f"rnk <= {self.k}" if self.k else ""
+
+
+class _Fields(dict[str, str]):
+    """The fields of a choice's text, made when they are met."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def __missing__(self, name: str) -> str:
+        return str(getattr(self._view, name))
+
+
+def part_of(measure: Measure, name: str) -> Measure:
+    """The part of a metric that its header calls by a name."""
+    return part_named(measure, measure.metric.parts[name])
+
+
+def part_named(measure: Measure, text: str) -> Measure:
+    """A metric with what it shares with another, `@list` behind its name: over the whole list."""
+    metric, whole, _ = text.partition(WHOLE_LIST)
+    part = measure.part(catalog()[metric])
+    return part.uncut() if whole else part
+
+
+def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
+    """The metrics that one is made of, under the choices that hold."""
+    found: dict[Measure, None] = {}
+
+    def noted(part: Measure) -> str:
+        found[part] = None
+        return "0"
+
+    if measure.metric.pooled:
+        return [part_of(measure, "rows")]
+    view = RowView(spec, measure, noted, Rows())
+    for macro in ("numerator", "denominator") if measure.metric.ratio else ("value",):
+        measure.metric.sql(macro, view)
+    return list(found)
+
+
+def _added(terms: Sequence[str]) -> str:
+    wrap = "\n    " if len("".join(terms)) > 60 else " "
+    return f"{wrap}+ ".join(terms)
+
+
+def both(*conditions: str) -> str:
+    """All the conditions that there are."""
+    return " and ".join(filter(None, conditions))

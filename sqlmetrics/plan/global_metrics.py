@@ -1,0 +1,267 @@
+"""Metrics of all lists together: what a day, system or segment has as a whole.
+
+They cannot be put together from values of queries, so the ranked rows are gone through for
+them, and counted as far as that goes without losing anything:
+
+    ranked, per_query ─> scores_of_all ─> scores_of_segments ─> scores_in_order ─> pooled
+
+`per_query` tells which queries count: there such a metric has 1 for a query that adds rows
+to it. In all these stages every metric has columns of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.plan.expressions import View
+from sqlmetrics.plan.needs import Needs
+from sqlmetrics.plan.pairs import running
+from sqlmetrics.plan.shape import Shape, segment
+from sqlmetrics.sql.stage import Column, Stage, Window, equal
+from sqlmetrics.sql.template import case, double, literal
+
+Segment = tuple[str, str, list[str]]
+"""Its name, its value as SQL, and the columns that it is grouped by."""
+
+SEGMENT = ("segment_name", "segment_value")
+
+
+def pooled_stages(shape: Shape, needs: Needs, segments: Sequence[Segment]) -> Iterator[Stage]:
+    """The stages from `ranked` and `per_query` to one row a metric, system and segment.
+
+    Args:
+        shape: What the tables hold.
+        needs: What the metrics need.
+        segments: The segments of the summary.
+    """
+    pools = [_scores(shape, needs), _items(shape, needs)]
+    pools = [pool for pool in pools if pool.values]
+    for pool in pools:
+        yield from pool.stages(shape, segments)
+    if pools:
+        values = [
+            (measure, value, pool.source)
+            for pool in pools
+            for measure, value in pool.values.items()
+        ]
+        yield _pooled_stage(shape, values)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What is counted of every score, or of every item, of all lists together.
+
+    Attributes:
+        name: What the stages are called by.
+        by: The column of `ranked` whose values are counted.
+        where: The conditions of the rows that count for any metric.
+        tallies: The counts.
+        steps: What is added to them, one stage after the other.
+        values: The metrics, each as a sum over the last stage.
+        beside: A stage of one row that stands beside every row of the last stage.
+    """
+
+    name: str
+    by: str
+    where: Sequence[str]
+    tallies: Sequence[Column]
+    steps: Sequence[tuple[str, str, Sequence[Column]]]
+    values: dict[Measure, str]
+    beside: tuple[Stage, ...] = ()
+
+    @property
+    def noun(self) -> str:
+        """What one row of a stage is."""
+        return self.name.removesuffix("s")
+
+    @property
+    def source(self) -> str:
+        """Where the values come from: the last stage, and what stands beside it."""
+        last = self.steps[-1][0] if self.steps else "of_segments"
+        crossed = [f"cross join {stage.name}" for stage in self.beside]
+        return "\n".join([f"{self.name}_{last}", *crossed])
+
+    def stages(self, shape: Shape, segments: Sequence[Segment]) -> Iterator[Stage]:
+        """From `ranked` to the last stage."""
+        yield self._tallies_stage(shape)
+        names = [column.name for column in self.tallies]
+        view = {
+            "about": "the same for each segment, and for all",
+            "groups": [*shape.groups],
+            "keys": [self.by],
+            "sums": [Column(f"sum({name})", name) for name in names],
+            "from": f"{self.name}_of_all",
+            "segments": segments,
+        }
+        yield Stage(f"{self.name}_of_segments", "segments", view)
+        columns: list[object] = [*shape.groups, *SEGMENT, *names]
+        before = f"{self.name}_of_segments"
+        for name, about, added in self.steps:
+            view = {"about": about, "columns": [*columns, *added], "from": before}
+            before = f"{self.name}_{name}"
+            yield Stage(before, "steps", view)
+            columns += [column.name for column in added]
+        yield from self.beside
+
+    def _tallies_stage(self, shape: Shape) -> Stage:
+        keys = [f"ranked.{key}" for key in shape.groups]
+        keys += [f"per_query.{segment(name)}" for name in shape.spec.by]
+        view = {
+            "about": f"one row a {self.noun}: how often it is there, in the queries that count",
+            "keys": [*keys, f"ranked.{self.by}"],
+            "columns": self.tallies,
+            "on": equal("per_query", "ranked", shape.keys),
+            "where": self.where,
+        }
+        return Stage(f"{self.name}_of_all", "tallies", view)
+
+
+def _counts(measures: Sequence[Measure]) -> str:
+    """The condition of a query that counts for any of the metrics."""
+    flags = [f"per_query.{measure.column} = 1e0" for measure in measures]
+    either = "\n        or ".join(flags)
+    return either if len(flags) == 1 else f"(\n        {either}\n    )"
+
+
+def _pooled_stage(shape: Shape, values: Sequence[tuple[Measure, str, str]]) -> Stage:
+    keys = (*shape.groups, *SEGMENT)
+    metrics = [
+        (
+            [
+                *keys,
+                Column(literal(measure.name), "metric"),
+                Column(str(measure.k or 0), "k"),
+                Column(value, "pooled_value"),
+            ],
+            last,
+            keys,
+        )
+        for measure, value, last in values
+    ]
+    return Stage("pooled", "pooled", {"metrics": metrics})
+
+
+# -- scores: AUC ------------------------------------------------------------------------
+
+
+def _scores(shape: Shape, needs: Needs) -> Pool:
+    """How many relevant items have a score, and how many others."""
+    measures = [measure for measure in needs.pooled if measure.metric.over == "pooled_scores"]
+    aucs = [_Auc(measure, needs, (*shape.groups, *SEGMENT)) for measure in measures]
+    steps = [
+        ("in_order", "and how many relevant items have a higher score"),
+        ("cut", "and how many others are within the limit of false positives"),
+    ]
+    columns = [[c for auc in aucs for c in auc.in_order()], [c for auc in aucs for c in auc.cut()]]
+    return Pool(
+        "scores",
+        "score",
+        [one for one in (_counts(measures), "ranked.judged = 1e0", needs.depth) if one],
+        [column for auc in aucs for column in auc.tallies()],
+        [(*step, added) for step, added in zip(steps, columns, strict=True) if added],
+        {auc.measure: auc.value() for auc in aucs},
+    )
+
+
+@dataclass(frozen=True)
+class _Auc:
+    """The columns of one AUC, named by it."""
+
+    measure: Measure
+    needs: Needs
+    partition: tuple[str, ...]
+
+    @property
+    def max_fpr(self) -> float:
+        """The share of the others up to which the area is taken."""
+        return self.needs.spec.parameter(self.measure, "max_fpr")
+
+    @property
+    def view(self) -> View:
+        """Its settings."""
+        return View(self.needs.spec, self.measure, str)
+
+    def name(self, what: str) -> str:
+        """A column."""
+        return f"{self.measure.column}_{what}"
+
+    def tallies(self) -> Iterator[Column]:
+        """Relevant items and others, of the queries that count."""
+        flag, high = f"per_query.{self.measure.column} = 1e0", self.view.relevant
+        for what, condition in (("highs", f"ranked.{high}"), ("lows", f"not ranked.{high}")):
+            yield Column(f"sum({case(f'{flag} and {condition}', '1e0')})", self.name(what))
+
+    def in_order(self) -> Iterator[Column]:
+        """What stands above a score, and what is left of the limit there."""
+        yield from running(self.partition, self.name("highs"))
+        if self.max_fpr < 1:
+            lows = self.name("lows")
+            limit = f"{double(self.max_fpr)} * sum({lows}) over {Window(self.partition)}"
+            window = Window(self.partition, ["score desc"], "unbounded preceding")
+            yield Column(f"{limit}\n+ {lows} - sum({lows}) over {window}", self.name("left"))
+
+    def cut(self) -> Iterator[Column]:
+        """How many of a score's others are within the limit."""
+        if self.max_fpr < 1:
+            left, lows = self.name("left"), self.name("lows")
+            whens = f"when {left} >= {lows} then {lows}\n    when {left} > 0e0 then {left}"
+            yield Column(f"case\n    {whens}\n    else 0e0\nend", self.name("within"))
+
+    def value(self) -> str:
+        """The metric as a sum over the last stage."""
+        view = SimpleNamespace(
+            highs=self.name("highs"),
+            lows=self.name("lows"),
+            above=self.name("highs_above"),
+            within=self.name("within"),
+            max_fpr=self.view.max_fpr,
+        )
+        return self.measure.metric.sql("partial" if self.max_fpr < 1 else "value", view)
+
+
+# -- items: coverage and Gini -----------------------------------------------------------
+
+
+def _items(shape: Shape, needs: Needs) -> Pool:
+    """How often an item stands in the top k. Items that are never shown have no row."""
+    measures = [measure for measure in needs.pooled if measure.metric.over == "pooled_items"]
+    deepest = max((measure.k or 0 for measure in measures), default=0)
+    ginis = [measure for measure in measures if measure.metric.name == "gini"]
+    places = [_place(measure, (*shape.groups, *SEGMENT)) for measure in ginis]
+    return Pool(
+        "items",
+        "item_id",
+        [one for one in (_counts(measures), f"ranked.rnk <= {deepest}", needs.depth) if one],
+        [_shown(measure) for measure in measures],
+        [("in_order", "and its place, from the most shown item on", places)] if places else [],
+        {measure: _over_items(measure) for measure in measures},
+        (_catalogue_stage(shape),) if measures else (),
+    )
+
+
+def _shown(measure: Measure) -> Column:
+    condition = f"per_query.{measure.column} = 1e0 and ranked.rnk <= {measure.k}"
+    return Column(f"sum({case(condition, '1e0')})", f"{measure.column}_shown")
+
+
+def _place(measure: Measure, partition: tuple[str, ...]) -> Column:
+    window = Window(partition, [f"{measure.column}_shown desc", "item_id asc"])
+    return Column(f"row_number() over {window}", f"{measure.column}_place")
+
+
+def _over_items(measure: Measure) -> str:
+    name = measure.column
+    view = SimpleNamespace(shown=f"{name}_shown", place=f"{name}_place", n_items="n_items")
+    return measure.metric.sql("value", view)
+
+
+def _catalogue_stage(shape: Shape) -> Stage:
+    view = {
+        "about": "one row: how many items there are",
+        "columns": [Column("cast(count(*) as double)", "n_items")],
+        "from": shape.names["items"],
+    }
+    return Stage("catalogue_size", "steps", view)

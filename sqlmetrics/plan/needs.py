@@ -1,0 +1,276 @@
+"""What the metrics need: every part of every metric as one column of one per-query sum.
+
+However many metrics and cutoffs use a part, it is computed once: `ndcg@10`, `dcg@10` and
+`ndcg(average_over=hits)@10` share the column `retrieved.dcg_at_10`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure, word
+from sqlmetrics.catalog.option import Choice, Table
+from sqlmetrics.plan.expressions import RowView, View, both, part_named
+from sqlmetrics.plan.row_columns import Rows
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column
+
+SUMS = {
+    "labels": "wanted",
+    "ideal": "wanted",
+    "ranked": "retrieved",
+    "ideal_shown": "shown",
+    "ideal_returned": "as_returned",
+    "described": "variety",
+    "compared": "agreement",
+    "pairs": "paired",
+}
+"""Relation -> the stage of its sums; a sum may be joined with those before it."""
+
+
+@dataclass
+class Sums:
+    """The sums over one relation, one row a query: `retrieved` over `ranked`, and so on.
+
+    Attributes:
+        over: A relation of `SUMS`.
+        suffix: Tells apart the ideal orders of gain tables that order grades differently,
+            and pairs by what they compare.
+        order: What an ideal order is sorted by, empty where nothing is.
+        relevant: Which item of a pair is to be the higher one; empty: that of the higher
+            grade.
+        columns: The sums, by name.
+        joined: Other sums that the rows of this one must be joined with.
+        cutoffs: The cutoffs of its sums, None for a sum over the whole list.
+    """
+
+    over: str
+    suffix: str = ""
+    order: str = ""
+    relevant: str = ""
+    columns: dict[str, Column] = field(default_factory=dict)
+    joined: dict[str, None] = field(default_factory=dict)
+    cutoffs: set[int | None] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """The stage of the sums."""
+        return SUMS[self.over] + self.suffix
+
+    @property
+    def deepest(self) -> int | None:
+        """The last rank that some sum looks at, None if one looks at the whole list."""
+        cutoffs = [cutoff for cutoff in self.cutoffs if cutoff]
+        return max(cutoffs) if cutoffs and len(cutoffs) == len(self.cutoffs) else None
+
+    @property
+    def rows(self) -> str:
+        """The stage of the rows that are summed, where it is an ideal order."""
+        return self.over.removesuffix("_returned") + self.suffix
+
+    @property
+    def a_list(self) -> bool:
+        """Whether there is one row a list, not one a query."""
+        return self.over not in ("labels", "ideal")
+
+
+@dataclass(frozen=True)
+class Final:
+    """A metric in `per_query`: its value and, for a micro mean, what it is a ratio of.
+
+    A metric that has no value for a query has 1 there if the query adds rows to it.
+    """
+
+    measure: Measure
+    value: str
+    numerator: str = ""
+    denominator: str = ""
+
+
+class Needs:
+    """All that the metrics of a spec need.
+
+    Attributes:
+        finals: The metrics, in the spec's order.
+        sums: The sums by name; `retrieved` and `wanted` are always there.
+        rows: What ranked rows must tell.
+        every_item: The metric to which an item without a label adds by itself, if there is
+            one.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.sums: dict[str, Sums] = {}
+        self.rows = Rows()
+        self.every_item: Measure | None = None
+        self._sums("ranked")
+        self._sums("labels")
+        self.finals = tuple(self._final(measure) for measure in spec.measures)
+
+    @property
+    def lists(self) -> str:
+        """The stage with one row a list: the sums, unless items are left out before them."""
+        return "answered" if self.spec.options["unjudged"] == "condensed" else "retrieved"
+
+    @property
+    def reads_item(self) -> bool:
+        """Whether ranked rows must have their item."""
+        return self._is_over("described", "compared", "pooled_items")
+
+    @property
+    def reads_score(self) -> bool:
+        """Whether ranked rows must have their score."""
+        return self._is_over("pairs", "pooled_scores")
+
+    @property
+    def reads_judged(self) -> bool:
+        """Whether ranked rows must say if their item has a label."""
+        return self.rows.judged or self.reads_score
+
+    def _is_over(self, *relations: str) -> bool:
+        overs = {sums.over for sums in self.sums.values()}
+        return not {*relations}.isdisjoint(overs | {one.metric.over for one in self.pooled})
+
+    @property
+    def depth(self) -> str:
+        """The condition that a ranked row is looked at, empty without a depth."""
+        depth = self.spec.options["depth"]
+        return "" if depth == "none" else f"rnk <= {depth}"
+
+    @property
+    def pooled(self) -> list[Measure]:
+        """The metrics that are numbers of all lists together."""
+        return [measure for measure in self.spec.measures if measure.metric.pooled]
+
+    @property
+    def counts_unlabelled(self) -> bool:
+        """Whether queries without a label can be counted too."""
+        return any("is_labelled" not in self._over(one).only for one in self.spec.measures)
+
+    def _final(self, measure: Measure) -> Final:
+        bound = self.spec.bound(measure)
+        view = View(self.spec, bound, self._text)
+        if bound.metric.pooled:
+            added = f"case when {view.rows} > 0e0 then 1e0 end"
+            return Final(measure, self._counted(bound, added))
+        if not bound.metric.ratio:
+            return Final(measure, self._guarded(bound, self._text(bound)))
+        top, bottom = (bound.metric.sql(name, view) for name in ("numerator", "denominator"))
+        value = self._guarded(bound, _ratio(top, bottom))
+        if self.spec.weighs(bound):
+            rounded = self._chosen("rounding", bound).format(value=_ratio(top, bottom))
+            top, bottom = f"{view.weight} * {rounded}", view.weight
+        elif self.spec.value(bound, "average") != "micro":
+            return Final(measure, value)
+        return Final(measure, value, self._counted(bound, top), bottom)
+
+    def _text(self, measure: Measure) -> str:
+        """A metric's value before any policy, in `per_query`."""
+        if measure.metric.over != "query":
+            return self._summed(measure)
+        view = View(self.spec, measure, self._text)
+        return measure.metric.sql("value", view)
+
+    def _guarded(self, measure: Measure, value: str) -> str:
+        """The value, what stands for it where it is undefined, or NULL if left out."""
+        metric = measure.metric
+        value = self._chosen("rounding", measure).format(value=value)
+        if metric.undefined == "no_relevant":
+            value = self._chosen("no_relevant", measure).format(value=value)
+        elif metric.undefined == "zero":
+            value = f"coalesce({value}, 0e0)"
+        return self._counted(measure, value)
+
+    def _counted(self, measure: Measure, value: str) -> str:
+        """The value of a query that the mean runs over, NULL for another."""
+        over = self._over(measure)
+        if over.part:
+            count = self._summed(part_named(measure, over.part))
+            value = over.sql.format(count=count, value=value)
+        where = {"is_labelled": "evaluated", "is_ranked": self.lists}
+        only = self.population(measure)
+        if self.spec.options["missing"] == "drop":
+            only = [*dict.fromkeys([*only, "is_ranked"])]
+        flags = [f"{where[flag]}.{flag} = 1" for flag in only]
+        return f"case when {both(*flags)} then {value} end" if flags else value
+
+    def _chosen(self, option: str, measure: Measure) -> str:
+        """The text of an option's choice for a metric."""
+        return OPTIONS[option].choice(self.spec.value(measure, option)).sql
+
+    def population(self, measure: Measure) -> list[str]:
+        """The flags of the queries that a metric's mean runs over, where not all have them."""
+        over = self._over(measure)
+        return [flag for flag in over.only if flag != "is_labelled" or self.counts_unlabelled]
+
+    def _over(self, measure: Measure) -> Choice:
+        """Which queries a metric's mean runs over."""
+        return OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
+
+    def _summed(self, measure: Measure) -> str:
+        """Have a sum computed, and say how `per_query` refers to it."""
+        sums = self._sums_of(measure)
+        sums.cutoffs.add(measure.k)
+        if measure.column not in sums.columns:
+            if measure.metric.every_item or self._gains_of_nothing(measure):
+                self.every_item = measure
+            rows = self.rows if measure.metric.over == "ranked" else Rows()
+            view = RowView(self.spec, measure, partial(self._beside, sums), rows)
+            sums.columns[measure.column] = Column(measure.metric.sql("value", view), measure.column)
+        reference = f"{sums.name}.{measure.column}"
+        undefined = sums.name == "wanted" or measure.metric.undefined == "skip"
+        return reference if undefined else f"coalesce({reference}, 0e0)"
+
+    def _gains_of_nothing(self, measure: Measure) -> bool:
+        """Whether grade 0 has a gain."""
+        gain = self.spec.value(measure, "gain") if "gain" in measure.metric.options else None
+        return isinstance(gain, Table) and bool(gain.get(0))
+
+    def _beside(self, sums: Sums, part: Measure) -> str:
+        """Another sum's column beside every row of this one."""
+        self._summed(part)
+        other = self._sums_of(part)
+        reference = f"{other.name}.{part.column}"
+        if sums is other:
+            return f"max({reference})"
+        sums.joined[other.name] = None
+        return reference
+
+    def _sums_of(self, measure: Measure) -> Sums:
+        """Where a metric is summed."""
+        over = measure.metric.over
+        if over == "pairs":
+            return self._pairs(measure)
+        if not over.startswith("ideal"):
+            return self._sums(over)
+        gain = self.spec.value(measure, "gain")
+        order, suffix = "grade", ""
+        if isinstance(gain, Table):
+            order = RowView(self.spec, measure, self._text, Rows()).gain
+            suffix = f"_by_gain_{word(gain)}"
+        if over == "ideal_returned":
+            self._sums("ideal", suffix, order)
+        return self._sums(over, suffix, order)
+
+    def _pairs(self, measure: Measure) -> Sums:
+        """The pairs of a relevant item and another, or of any two different grades."""
+        if "rel" not in measure.metric.parameters:
+            return self._sums("pairs", "_by_grade")
+        view = View(self.spec, measure, self._text)
+        sums = self._sums("pairs", view.suffix)
+        sums.relevant = view.relevant
+        return sums
+
+    def _sums(self, over: str, suffix: str = "", order: str = "") -> Sums:
+        sums = self.sums.setdefault(SUMS[over] + suffix, Sums(over, suffix, order))
+        if order:
+            sums.over, sums.order = over, order
+        return sums
+
+
+def _ratio(top: str, bottom: str) -> str:
+    """A quotient, undefined where the denominator is 0."""
+    wrap = "\n    " if len(top + bottom) > 60 else " "
+    return f"{top}{wrap}/ nullif({bottom}, 0e0)"

@@ -1,0 +1,229 @@
+"""The stages from the two tables to one row a query and system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlmetrics.plan import baseline, items
+from sqlmetrics.plan.needs import SUMS, Final, Needs, Sums
+from sqlmetrics.plan.pairs import pair_stages
+from sqlmetrics.plan.population import Population
+from sqlmetrics.plan.ranking import Windowed
+from sqlmetrics.plan.shape import Shape
+from sqlmetrics.plan.strategy import PORTABLE, Physical
+from sqlmetrics.plan.summary import UNKNOWN
+from sqlmetrics.sql.stage import Column, Stage, equal
+from sqlmetrics.sql.template import literal
+
+BUCKET, SCREENED, SUSPECTS, LISTS = "bucket", "n_screened", "n_suspects", "n_lists"
+"""Columns of `per_query` where the plan looks for mistakes on the way: the number of a bucket of
+queries, how many rows and lists it has, and how many mistakes there may be."""
+
+
+def per_query_stages(shape: Shape, needs: Needs) -> tuple[Stage, ...]:
+    """The stages from the two tables to one row a query and system, by the portable plan."""
+    return tuple(PerQuery(shape, needs, PORTABLE).stages())
+
+
+@dataclass(frozen=True)
+class PerQuery:
+    """The stages from the two tables to one row a query and system."""
+
+    shape: Shape
+    needs: Needs
+    physical: Physical
+
+    def stages(self) -> Iterator[Stage]:
+        """All of them, each after those that it reads."""
+        rankings, labels = self._names()
+        *unique, ranked = self.ranked_stages()
+        yield from (*unique, ranked)
+        yield from self.needs.rows.stages(
+            [column.name for column in ranked.view["columns"]],
+            self.shape.keys,
+            self.shape.order[0],
+            self.shape.listed_facts,
+        )
+        if self.needs.lists == "answered":
+            yield self._answered_stage(rankings)
+        for sums in self._sums_in_order():
+            yield from self._row_stages(sums)
+            if sums.order and sums.over != "ideal_returned":
+                yield self._ideal_stage(sums, labels)
+            yield self._sums_stage(sums, labels)
+        if self.shape.listed_facts:
+            yield self._facts_stage()
+        yield from self._population.stages()
+        yield self._per_query_stage()
+
+    def ranked_stages(self) -> Iterator[Stage]:
+        """The stages from the two tables to one row a ranked item."""
+        yield from self._unique_stages()
+        yield from self._ranking.stages()
+
+    @property
+    def _ranking(self) -> Windowed:
+        return self.physical.ranking(self.shape, self.needs, *self._names())
+
+    @property
+    def _population(self) -> Population:
+        return Population(self.shape, self.needs)
+
+    @property
+    def _merges(self) -> dict[str, bool]:
+        """Whether duplicates of a table are merged."""
+        options = self.shape.spec.options
+        return {
+            "rankings": options["duplicate_rankings"] == "best_score",
+            "labels": options["duplicate_labels"] == "max_grade",
+        }
+
+    def _names(self) -> tuple[str, str]:
+        """The stages of the two tables, without duplicates."""
+        merges, names = self._merges, self.shape.names
+        rankings, labels = (
+            f"unique_{table}" if merges[table] else names[table] for table in ("rankings", "labels")
+        )
+        return rankings, labels
+
+    def _unique_stages(self) -> Iterator[Stage]:
+        best = {"rankings": self._best(), "labels": [Column("max(grade)", "grade")]}
+        keys = {"rankings": self.shape.keys, "labels": self.shape.label_keys}
+        for table in (table for table, merges in self._merges.items() if merges):
+            view = {"keys": (*keys[table], "item_id"), "best": best[table]}
+            yield Stage(f"unique_{table}", "unique", view | {"from": self.shape.names[table]})
+
+    def _best(self) -> list[Column]:
+        best = Column("min(given_rank)", "given_rank")
+        if "rank" not in self.shape.columns["rankings"]:
+            best = Column("max(score)", "score")
+        carried = (*self.shape.sorters[1:], *self.shape.listed_facts)
+        first = [name for name in carried if name not in ("item_id", "grade")]
+        return [best] + [Column(f"min({name})", name) for name in first]
+
+    def _answered_stage(self, rankings: str) -> Stage:
+        """The lists there are, also those of which no item is left."""
+        columns = [Column("1", "is_ranked")]
+        columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
+        view = {"keys": self.shape.keys, "columns": columns, "from": rankings}
+        return Stage("answered", "answered", view)
+
+    def _sums_in_order(self) -> list[Sums]:
+        """The labels' sums first: the rankings' may be joined with them."""
+        sums = self.needs.sums.values()
+        order = list(SUMS)
+        return sorted(sums, key=lambda one: (max(1, order.index(one.over)), one.name))
+
+    def _sum_keys(self, sums: Sums) -> tuple[str, ...]:
+        return self.shape.keys if sums.a_list else self.shape.label_keys
+
+    def _row_stages(self, sums: Sums) -> Iterator[Stage]:
+        """The stages of the rows that are summed, where they are made of the ranked ones."""
+        made = {"described": items.stages, "compared": baseline.stages}
+        if sums.over == "pairs":
+            yield from pair_stages(sums, self.shape.keys, self.needs.depth)
+        elif sums.over in made:
+            ends = (sums.deepest, self.shape.spec.options["depth"])
+            last = min((end for end in ends if isinstance(end, int)), default=None)
+            shown = f"rnk <= {last}" if last else ""
+            yield from made[sums.over](self.shape, "ranked", shown)
+
+    def _ideal_stage(self, sums: Sums, labels: str) -> Stage:
+        over = labels if sums.over == "ideal" else "ranked"
+        keys = self._sum_keys(sums)
+        unjudged = self.shape.spec.options["negative_grades"] == "unjudged" and over == labels
+        order = "coalesce(grade, 0e0)" if unjudged and sums.order == "grade" else sums.order
+        where = self.needs.depth if over == "ranked" else ""
+        view = {"about": _ABOUT_IDEAL[sums.over], "keys": keys, "from": over, "where": where}
+        return self._ranking.in_order(sums.rows, view, f"{order} desc")
+
+    def _sums_stage(self, sums: Sums, labels: str) -> Stage:
+        rows = {"labels": labels, "ranked": self.needs.rows.stage}.get(sums.over, sums.rows)
+        over, *others = [rows, *sums.joined]
+        if sums.over == "ideal_returned":
+            over, *others = [*others, over]
+        keys = self._sum_keys(sums)
+        columns = list(sums.columns.values())
+        if sums.name == self.needs.lists:
+            columns = [Column("1", "is_ranked"), *columns]
+            columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
+        joins = {name: equal(name, over, self.shape.label_keys) for name in others}
+        return Stage(
+            sums.name,
+            "sums",
+            {
+                "keys": [f"{over}.{key}" for key in keys] if others else keys,
+                "columns": columns,
+                "from": over,
+                "joins": joins,
+                "where": self.needs.depth if sums.over == "ranked" else "",
+                "about": _ABOUT[sums.over],
+            },
+        )
+
+    def _facts_stage(self) -> Stage:
+        columns = [Column(f"min({name})", name) for name in self.shape.listed_facts]
+        view = {"keys": self.shape.query_keys, "columns": columns, "from": self.needs.lists}
+        return Stage("facts", "facts", view)
+
+    def _per_query_stage(self) -> Stage:
+        evaluated = self._population.stage
+        columns = [Column(f"{evaluated}.{key}", key) for key in self.shape.keys]
+        columns += [Column(self._fact(name), name) for name in self.shape.facts]
+        if self.needs.counts_unlabelled:
+            columns.append(Column("evaluated.is_labelled", "is_labelled"))
+        columns.append(Column(f"coalesce({self.needs.lists}.is_ranked, 0)", "is_ranked"))
+        for final in self.needs.finals:
+            columns += _final_columns(final)
+        if self.physical.suspects:
+            columns += [
+                Column(str(self.shape.bucket.number), BUCKET),
+                Column("(select n_rows from screened)", SCREENED),
+                Column("(select n_bad + n_gaps + n_alike from screened)", SUSPECTS),
+                Column("(select count(*) from listed)", LISTS),
+            ]
+        joins = {
+            sums.name: equal(sums.name, evaluated, self._sum_keys(sums))
+            for sums in self._sums_in_order()
+            if sums.name != evaluated
+        }
+        if self.needs.lists == "answered":
+            joins["answered"] = equal("answered", evaluated, self.shape.keys)
+        if self.shape.listed_facts:
+            joins["facts"] = equal("facts", evaluated, self.shape.query_keys)
+        if self.shape.known_facts:
+            queries = self.shape.names["queries"]
+            joins[queries] = equal(queries, evaluated, self.shape.known_keys)
+        view = {"columns": columns, "from": evaluated, "joins": joins}
+        return Stage("per_query", "per_query", view)
+
+    def _fact(self, name: str) -> str:
+        known = name in self.shape.known_facts
+        fact = f"{self.shape.names['queries'] if known else 'facts'}.{name}"
+        return fact if name == "weight" else f"coalesce({fact}, {literal(UNKNOWN)})"
+
+
+_ABOUT = {
+    "ranked": "one row a query with a ranking: sums over its list",
+    "labels": "one row a query with a label: sums over its labels",
+    "ideal": "one row a query with a label: sums over its ideal order",
+    "ideal_shown": "one row a query with a ranking: sums over its list in the best order",
+    "ideal_returned": "one row a query with a ranking: sums over as many of its labels",
+    "described": "one row a query with a ranking: sums over the items of its list",
+    "compared": "one row a query with a ranking: sums over its list beside the baseline's",
+    "pairs": "one row a query with a scored and labelled item: its pairs of them",
+}
+
+_ABOUT_IDEAL = {
+    "ideal": "a query's labels, best first; equal gains may come in any order",
+    "ideal_shown": "the items of a list, best first; equal gains may come in any order",
+}
+
+
+def _final_columns(final: Final) -> Iterator[Column]:
+    name = final.measure.column
+    yield Column(final.value, name)
+    if final.denominator:
+        yield Column(final.numerator, f"{name}_numerator")
+        yield Column(final.denominator, f"{name}_denominator")

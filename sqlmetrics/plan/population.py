@@ -1,0 +1,122 @@
+"""Who must answer what: the queries that are evaluated for a system on a day.
+
+    wanted ───┐
+    searched ─┼─> evaluated
+    systems ──┘
+
+A query counts for a system on a day on which any system, or the queries table, has it. Which
+systems count on a day is told by that day alone, so that the numbers of a day do not depend on
+the other days that a run looks at; `absent_systems=missing` looks at the system's first and last
+day besides. A request of a click log belongs to the system that served it, and to no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlmetrics.plan.needs import Needs
+from sqlmetrics.plan.shape import APPEARANCES, Shape
+from sqlmetrics.sql.stage import Column, Stage, equal
+
+
+@dataclass(frozen=True)
+class Population:
+    """The stages to one row a query and system that counts.
+
+    Attributes:
+        shape: What the tables hold.
+        needs: What the metrics need.
+    """
+
+    shape: Shape
+    needs: Needs
+
+    @property
+    def stage(self) -> str:
+        """The stage whose rows are evaluated: every labelled query, where that is all."""
+        plain = self.shape.keys == ("query_id",) and not self.needs.counts_unlabelled
+        return "wanted" if plain else "evaluated"
+
+    def stages(self) -> Iterator[Stage]:
+        """All of them; none where every labelled query counts."""
+        if self.stage == "wanted":
+            return
+        if not self._as_served:
+            yield from self._searched_stages()
+            yield from self._system_stages()
+        yield self._evaluated_stage()
+
+    @property
+    def _as_served(self) -> bool:
+        """Whether only the system that has the list of a query can answer it."""
+        return self.shape.of_one_system and self.shape.keys != ("query_id",)
+
+    @property
+    def _is_dated(self) -> bool:
+        return "metric_date" in self.shape.keys
+
+    @property
+    def _is_searched_alone(self) -> bool:
+        """Whether a query may be searched on a day that the rankings have not."""
+        return self._is_dated and "metric_date" in self.shape.known_keys
+
+    @property
+    def _has_systems(self) -> bool:
+        return "system" in self.shape.keys or self._is_searched_alone
+
+    def _searched_stages(self) -> Iterator[Stage]:
+        if self._is_dated:
+            queries = [self.shape.names["queries"]] if self._is_searched_alone else []
+            tables = [self.needs.lists, *queries]
+            yield Stage("searched", "searched", {"keys": self.shape.query_keys, "tables": tables})
+
+    def _system_stages(self) -> Iterator[Stage]:
+        groups = self.shape.groups
+        if not self._has_systems:
+            return
+        if self.shape.spans_pauses:
+            own = [key for key in groups if key != "metric_date"]
+            yield Stage("lifetimes", "lifetimes", {"keys": own, "from": APPEARANCES})
+            yield Stage("systems", "systems_of_lifetimes", {"keys": own})
+            return
+        view = {
+            "about": " and ".join({"metric_date": "day"}.get(key, key) for key in groups),
+            "keys": groups,
+            "from": self.needs.lists,
+            "known": [
+                Column(f"unnest([{', '.join(values)}])", key)
+                for key, values in self.shape.bucket.systems.items()
+            ],
+        }
+        yield Stage("systems", "systems", view)
+
+    def _evaluated_stage(self) -> Stage:
+        shape, lists = self.shape, self.needs.lists
+        view = {
+            "keys": [f"{self._origin(key)}.{key}" for key in shape.keys],
+            "joins": dict(self._joins()),
+            "flag": ["1 as is_labelled"] if self.needs.counts_unlabelled else [],
+            "lists": lists,
+            "ranked_keys": [f"{lists}.{key}" for key in shape.keys],
+            "unlabelled": equal("wanted", lists, shape.label_keys),
+        }
+        return Stage("evaluated", "evaluated", view)
+
+    def _origin(self, key: str) -> str:
+        """The stage that a key of an evaluated query is taken from."""
+        if self._as_served:
+            return self.needs.lists
+        return {"metric_date": "searched", "system": "systems", "query_id": "wanted"}[key]
+
+    def _joins(self) -> Iterator[tuple[str, list[str]]]:
+        """What is joined with the labelled queries, and by what; by nothing means with all."""
+        labels = self.shape.label_keys
+        if self._as_served:
+            yield self.needs.lists, equal(self.needs.lists, "wanted", labels)
+            return
+        if self._is_dated:
+            yield "searched", equal("searched", "wanted", labels)
+        if self._has_systems:
+            days = ("metric_date",) if self._is_dated else ()
+            yield "systems", equal("systems", "searched", days)

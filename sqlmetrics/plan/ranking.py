@@ -1,0 +1,103 @@
+"""The stage `ranked`: the items of a list get their ranks by a window over every row.
+
+That is right for every metric, on every database; `listed` has what is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.plan.needs import Needs
+from sqlmetrics.plan.shape import Shape
+from sqlmetrics.sql.stage import Column, Stage, Window, equal
+from sqlmetrics.sql.template import case
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """Ranks by a window over every row.
+
+    Attributes:
+        shape: What the tables hold.
+        needs: What the metrics need.
+        rankings: The stage of the rankings, without duplicates.
+        labels: That of the labels.
+    """
+
+    shape: Shape
+    needs: Needs
+    rankings: str
+    labels: str
+
+    def stages(self) -> Iterator[Stage]:
+        """From the two tables to one row a ranked item."""
+        yield self.stage("ranked")
+
+    def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
+        """A stage of all grades of a list or a query with their ranks in an order.
+
+        Args:
+            name: Its name.
+            view: The `keys` of a list, what its rows come `from`, and the like.
+            order: What sorts them.
+        """
+        rank = Column(f"row_number() over {Window(view['keys'], [order])}", "rnk")
+        return Stage(name, "chosen", {**view, "columns": [*view["keys"], "grade", rank]})
+
+    def stage(self, name: str) -> Stage:
+        """The stage of a name."""
+        condensed = self.shape.spec.options["unjudged"] == "condensed"
+        view = {
+            "columns": [*dict.fromkeys(self._known()), *self._graded(), *self._ranks()],
+            "rankings": self.rankings,
+            "labels": self.labels,
+            "on": self._on,
+            "where": f"{self.labels}.grade is not null" if condensed else "",
+        }
+        return Stage(name, "ranked", view)
+
+    @property
+    def _on(self) -> list[str]:
+        """What joins an item with its label."""
+        return equal(self.labels, self.rankings, (*self.shape.label_keys, "item_id"))
+
+    def _known(self) -> Iterator[Column]:
+        """The columns of the rankings that later stages read."""
+        tied_by = [self.shape.sorters[0]] if self.needs.rows.has_ties else []
+        item = ["item_id"] if self.needs.reads_item else []
+        for name in (*self.shape.keys, *self.shape.listed_facts, *tied_by, *item):
+            yield Column(f"{self.rankings}.{name}", name)
+        if self.needs.reads_score:
+            yield self._score()
+
+    def _score(self) -> Column:
+        """What pairs of items are compared by: the higher, the better."""
+        if "rank" in self.shape.columns["rankings"]:
+            return Column(f"-{self.rankings}.given_rank", "score")
+        return Column(f"{self.rankings}.score", "score")
+
+    def _graded(self) -> Iterator[Column]:
+        yield Column(f"coalesce({self.labels}.grade, 0e0)", "grade")
+        if self.needs.reads_judged:
+            flag = f"case when {self.labels}.grade is null then 0e0 else 1e0 end"
+            yield Column(flag, "judged")
+
+    def _ranks(self) -> Iterator[Column]:
+        over = Window([f"{self.rankings}.{key}" for key in self.shape.keys], list(self._order()))
+        yield Column(f"row_number() over {over}", "rnk")
+        running = Window(over.partition, over.order, "unbounded preceding")
+        for name, hit in self.needs.rows.running_hits.items():
+            flag = case(f"{self.labels}.{hit}", "1e0")
+            yield Column(f"sum({flag}) over {running}", name)
+        if self.needs.rows.best_above:
+            above = Window(over.partition, over.order, "unbounded preceding", "1 preceding")
+            yield Column(f"max({self.labels}.grade) over {above}", "best_above")
+
+    def _order(self) -> Iterator[str]:
+        for column in self.shape.order:
+            if column.startswith("grade "):
+                yield f"coalesce({self.labels}.{column.replace(' ', ', 0e0) ')}"
+            else:
+                yield f"{self.rankings}.{column}"

@@ -1,0 +1,217 @@
+"""The stage `ranked` by lists instead of a window, on DuckDB.
+
+An item without a label adds nothing to most metrics but its place. So one row a list keeps
+the scores alone, and a labelled item's rank is found among them:
+
+- `Listed`: it is the place of its score among the sorted scores;
+- `Counted`: it follows from the number of better scores, where a list has few labels;
+- `Given`: it is known already.
+
+Where equal scores leave a rank open, or more items than a list was made for, the window ranks
+that list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlmetrics.plan.ranking import Windowed
+from sqlmetrics.plan.screening import clues
+from sqlmetrics.sql.stage import Column, Stage
+
+OPEN = "is_open"
+"""The column of `placed` that says if a rank is not known yet."""
+
+
+@dataclass(frozen=True)
+class Listed(Windowed):
+    """Ranks by the place of a score among the sorted ones of its list.
+
+    Attributes:
+        longest: The last rank that is told: the deepest cutoff, or that of the longest list.
+            One more score is kept, to see if it equals the last.
+        most: How many relevant items of a list are told apart at most.
+        screened: Whether the lists are looked through for mistakes on the way.
+    """
+
+    longest: int
+    most: int
+    screened: bool
+
+    _keeps_all: ClassVar[bool] = True
+    """Whether a rank is found among all items of a list."""
+
+    _list: ClassVar[str] = "{best}({value}, {number})"
+    """How some of them are kept."""
+
+    def stages(self) -> Iterator[Stage]:
+        """From the two tables to one row a labelled item, and one a list without any."""
+        yield from self._list_stages()
+        yield _chosen("placed", _PLACED, self._placed(), "unfolded", hint="materialized")
+        yield from self._settled_stages()
+        names = [one.name for one in (*self._graded(), *self._ranks())]
+        columns = _same(*self.shape.keys, *self.shape.listed_facts, *names)
+        yield Stage("ranked", "united", {"columns": columns, "keys": self.shape.keys})
+
+    def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
+        """The same by lists of grades, which hold nothing else."""
+        return Stage(name, "in_order", {**view, "order": order})
+
+    def _list_stages(self) -> Iterator[Stage]:
+        """One row a list, then one a labelled item of it."""
+        yield self._listed_stage()
+        if self.screened:
+            view = {"lists": "listed", "ranked": self._by == "given_rank", "keyed": False}
+            yield Stage("screened", "screened", view)
+        yield _chosen("unfolded", "one row a labelled item of a list", self._unfolded(), "listed")
+
+    def _settled_stages(self) -> Iterator[Stage]:
+        """The lists with a rank that is open, ranked by the window."""
+        yield Stage("unsettled", "unsettled", {"keys": self.shape.keys, "open": OPEN})
+        rest = Windowed(self.shape, self.needs, "open_rankings", "open_labels")
+        yield _in_unsettled(rest.rankings, self.rankings, self.shape.keys)
+        yield _in_unsettled(rest.labels, self.labels, self.shape.label_keys)
+        yield rest.stage("settled")
+
+    @property
+    def _by(self) -> str:
+        """What sorts a list, before the rule for ties."""
+        return self.shape.sorters[0]
+
+    @property
+    def _better(self) -> str:
+        """How a value that comes before another compares with it."""
+        return "<" if self.shape.order[0].endswith(" asc") else ">"
+
+    def _listed_stage(self) -> Stage:
+        labels, value = self.labels, f"{self.rankings}.{self._by}"
+        counts = f"{labels}.grade {'is not null' if self.needs.reads_judged else '<> 0'}"
+        columns = [Column(f"min({self.rankings}.{one})", one) for one in self.shape.listed_facts]
+        if self._keeps_all:
+            columns.append(Column(self._kept(value, self.longest), f"{self._by}s"))
+        for name, hit in self.needs.rows.running_hits.items():
+            among = f"\n    filter (where {labels}.{hit})"
+            kept = self._kept(value, self.most)
+            columns.append(Column(f"{kept}{among}", f"{self._by}s_of_{name}"))
+        columns += [
+            Column(f"list({value})\n    filter (where {counts})", f"labelled_{self._by}s"),
+            Column(f"list({labels}.grade)\n    filter (where {counts})", "grades"),
+        ]
+        if self.screened:
+            item, rank = f"{self.rankings}.item_id", f"{self.rankings}.given_rank"
+            bad = f"{self.rankings}.is_suspect"
+            columns += clues(item, bad, rank if self._by == "given_rank" else "")
+        view = {
+            "about": _LISTED,
+            "keys": [f"{self.rankings}.{key}" for key in self.shape.keys],
+            "columns": columns,
+            "from": self.rankings,
+            "joins": {labels: self._on},
+            "where": "",
+        }
+        return Stage("listed", "sums", view, "materialized" if self.screened else "")
+
+    def _kept(self, value: str, number: int) -> str:
+        """What is kept of the items of a list, of which so many are told apart."""
+        best = "max" if self._better == ">" else "min"
+        return self._list.format(value=value, best=best, number=number + 1)
+
+    def _unfolded(self) -> Iterator[Column]:
+        lists = [f"{self._by}s"] if self._keeps_all else []
+        lists += [f"{self._by}s_of_{name}" for name in self.needs.rows.running_hits]
+        yield from _same(*self.shape.keys, *self.shape.listed_facts, *lists)
+        yield Column(f"unnest(coalesce(labelled_{self._by}s, [null]))", self._by)
+        yield Column("unnest(coalesce(grades, [null]))", "label")
+
+    def _placed(self) -> Iterator[Column]:
+        yield from self._known_places()
+        yield Column(self._is_open(), OPEN)
+
+    def _known_places(self) -> Iterator[Column]:
+        yield from _same(*self.shape.keys, *self.shape.listed_facts)
+        yield Column("coalesce(label, 0e0)", "grade")
+        if self.needs.reads_judged:
+            yield Column("case when label is null then 0e0 else 1e0 end", "judged")
+        yield Column(self._rank(), "rnk")
+        for name in self.needs.rows.running_hits:
+            yield Column(self._hits_so_far(f"{self._by}s_of_{name}"), name)
+
+    def _rank(self) -> str:
+        return f"list_position({self._by}s, {self._by})"
+
+    def _hits_so_far(self, hits: str) -> str:
+        return f"list_position({hits}, {self._by})"
+
+    def _is_open(self) -> str:
+        """Whether an item's place is not its rank: another has its score, or it has no place."""
+        deepest = self.needs.sums["retrieved"].deepest
+        is_cut = deepest and deepest <= self.longest
+        no_place = f"{self._by} is null"
+        if not is_cut:
+            no_place = f"coalesce(rnk > {self.longest}, true)"
+        reasons = [
+            f"coalesce({self._by}s[rnk + 1] = {self._by}, false)",
+            f"label is not null and {no_place}",
+        ]
+        for name in self.needs.rows.running_hits:
+            reasons.append(f"coalesce(len({self._by}s_of_{name}) > {self.most}, false)")
+        return "\n    or ".join(reasons)
+
+
+@dataclass(frozen=True)
+class Counted(Listed):
+    """Ranks by the number of better scores: nothing is sorted."""
+
+    _list = "list({value})"
+
+    def _rank(self) -> str:
+        better = self._number(f"{self._by}s", self._better)
+        return f"case when {self._by} is not null\n    then {better} + 1\nend"
+
+    def _hits_so_far(self, hits: str) -> str:
+        return self._number(hits, f"{self._better}=")
+
+    def _number(self, values: str, sign: str) -> str:
+        """How many of a list's values compare so with the item's own."""
+        return f"len(list_filter({values}, lambda other: other {sign} {self._by}))"
+
+    def _is_open(self) -> str:
+        equals = self._number(f"{self._by}s", "=")
+        return f"{equals} > 1\n    or label is not null and {self._by} is null"
+
+
+@dataclass(frozen=True)
+class Given(Counted):
+    """Ranks as they were given, where they are 1, 2, ... n in every list."""
+
+    _keeps_all = False
+
+    def stages(self) -> Iterator[Stage]:
+        """From the two tables to one row a labelled item, and one a list without any."""
+        yield from self._list_stages()
+        yield _chosen("ranked", _GIVEN, self._known_places(), "unfolded")
+
+    def _rank(self) -> str:
+        return self._by
+
+
+_LISTED = "one row a list: what its items are ranked by, and those that have a label"
+_PLACED = "a rank is the place of a score; a list without a label has a row without a rank"
+_GIVEN = "the ranks that were given; a list without a label has a row without a rank"
+
+
+def _same(*names: str) -> list[Column]:
+    """Columns that keep their names."""
+    return [Column(name, name) for name in names]
+
+
+def _in_unsettled(name: str, table: str, keys: Sequence[str]) -> Stage:
+    """The rows of a table that belong to unsettled lists: mostly none, and then none is read."""
+    return Stage(name, "open", {"from": table, "keys": keys})
+
+
+def _chosen(name: str, about: str, columns: Iterator[Column], table: str, hint: str = "") -> Stage:
+    view = {"columns": list(columns), "from": table, "about": about, "where": ""}
+    return Stage(name, "chosen", view, hint)

@@ -1,0 +1,182 @@
+"""What ranked rows tell beyond grade and rank, as far as the metrics ask for it.
+
+With ties=average a metric is the mean over all orders of equal scores. The metrics'
+templates stay as they are: what they read of a row is replaced by what stands at its rank
+on average. Of a tie group of n items with m relevant ones each rank holds a relevant item
+with the chance m / n (McSherry and Najork 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlmetrics.sql.stage import Column, Stage, Window
+from sqlmetrics.sql.template import case
+
+
+@dataclass
+class Rows:
+    """The columns of ranked rows; each is there once a metric asked for it.
+
+    Attributes:
+        in_order: Whether a metric reads the rows in the one order of the rule for ties.
+        judged: Whether a row says if its item has a label.
+        best_above: Whether a row knows the highest grade above it.
+        running_hits: Name of a running count -> the condition of a hit.
+        above: Name of a sum over the rows above a row -> what is summed.
+        means: Name of a mean over a tie group -> the value of a row.
+        hits: Suffix of the columns about hits of a tie group -> the condition of a hit.
+        expected: What follows from the tie groups: name -> the suffix of what it reads.
+    """
+
+    in_order: bool = False
+    judged: bool = False
+    best_above: bool = False
+    running_hits: dict[str, str] = field(default_factory=dict)
+    above: dict[str, str] = field(default_factory=dict)
+    means: dict[str, str] = field(default_factory=dict)
+    hits: dict[str, str] = field(default_factory=dict)
+    expected: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether tie groups are looked at."""
+        return bool(self.means or self.hits)
+
+    @property
+    def stage(self) -> str:
+        """The stage whose rows are summed."""
+        if self.expected:
+            return "expected"
+        return "tied" if self.has_ties else self._in_one_order
+
+    @property
+    def _in_one_order(self) -> str:
+        return "running" if self.above else "ranked"
+
+    def running(self, suffix: str, relevant: str) -> str:
+        """The column that counts the relevant items down to a row."""
+        name = f"hits_so_far{suffix}"
+        self.running_hits[name] = relevant
+        return name
+
+    def sum_above(self, name: str, value: str) -> str:
+        """The column that sums a value over the rows above a row, NULL for the first."""
+        self.above[name] = value
+        return name
+
+    def mean(self, name: str, value: str) -> str:
+        """The column of the mean of a value over the row's tie group."""
+        self.means[f"mean_{name}"] = value
+        return f"mean_{name}"
+
+    def expected_hits(self, suffix: str, relevant: str) -> str:
+        """The column that counts the relevant items down to a row that holds one, on average."""
+        return self._expect("expected_hits", suffix, relevant)
+
+    def chance_first(self, suffix: str, relevant: str) -> str:
+        """The column of the chance that a row holds the first relevant item of its list."""
+        return self._expect("chance_first", suffix, relevant)
+
+    def _expect(self, name: str, suffix: str, relevant: str) -> str:
+        self.hits[suffix] = relevant
+        self.expected[f"{name}{suffix}"] = suffix
+        return f"{name}{suffix}"
+
+    def stages(
+        self, ranked: Sequence[str], keys: Sequence[str], order: str, carried: Sequence[str]
+    ) -> Iterator[Stage]:
+        """The stages after `ranked` that tell what stands above a row, or there on average.
+
+        Args:
+            ranked: The columns of `ranked`.
+            keys: What a list is identified by.
+            order: What sorts it, before the rule for ties.
+            carried: Columns of a list that later stages read.
+        """
+        if self.above:
+            down = Window(keys, ["rnk asc"], "unbounded preceding", "1 preceding")
+            sums = [
+                Column(_over(f"sum({one})", str(down)), name) for name, one in self.above.items()
+            ]
+            about = "the ranked items, with sums over those above each"
+            yield _chosen("running", about, [*ranked, *sums], "ranked")
+        if self.has_ties:
+            yield from self._tie_stages(keys, order, carried)
+
+    def _tie_stages(
+        self, keys: Sequence[str], order: str, carried: Sequence[str]
+    ) -> Iterator[Stage]:
+        """The stages that tell what stands at a rank on average."""
+        plain = ["grade", *["judged"] * self.judged, *["best_above"] * self.best_above]
+        in_order = [*plain, *self.running_hits, *self.above] if self.in_order else []
+        same = [*keys, *carried, "rnk", *in_order]
+        columns = [*same, *self._tie_columns(keys, order)]
+        yield _chosen(
+            "tied", "a row stands for every item of its tie group", columns, self._in_one_order
+        )
+        if self.expected:
+            columns = [*same, *self.means, *self._expected_columns(keys)]
+            about = "what stands at a rank, on average over all orders of the ties"
+            yield _chosen("expected", about, columns, "tied")
+
+    def _tie_columns(self, keys: Sequence[str], order: str) -> Iterator[Column]:
+        tie = f"(partition by {', '.join([*keys, order.split(maxsplit=1)[0]])})"
+        down_to_tie = str(Window(keys, [order]))
+        for name, value in self.means.items():
+            yield Column(_over(f"avg({value})", tie), name)
+        if self.hits:
+            yield Column(f"min(rnk) over {tie}", "tie_start")
+            yield Column(f"cast(count(*) over {tie} as double)", "tie_size")
+            yield Column(f"max(rnk) over {tie} - rnk + 1e0", "ranks_left")
+        for suffix, relevant in self.hits.items():
+            hits = f"sum({case(relevant, '1e0')})"
+            yield Column(_over(hits, tie), f"tie_hits{suffix}")
+            above = f"{_over(hits, down_to_tie)}\n    - {_over(hits, tie)}"
+            yield Column(above, f"hits_above{suffix}")
+
+    def _expected_columns(self, keys: Sequence[str]) -> Iterator[Column]:
+        for name, suffix in self.expected.items():
+            if name.startswith("chance_first"):
+                yield Column(_chance_first(suffix, keys), name)
+            else:
+                yield Column(_expected_hits(suffix), name)
+
+
+def _chosen(name: str, about: str, columns: Sequence[object], table: str) -> Stage:
+    view = {"columns": columns, "from": table, "about": about, "where": ""}
+    return Stage(name, "chosen", view)
+
+
+def _over(value: str, window: str) -> str:
+    """A window function, on two lines where one is too long."""
+    line = f"{value} over {window}"
+    return line if len(line) <= 62 else f"{value}\n    over {window}"
+
+
+def _expected_hits(suffix: str) -> str:
+    """Those above the tie group, the row itself, and its share of the group's others."""
+    return (
+        f"hits_above{suffix} + 1e0\n"
+        f"    + (tie_size - ranks_left) * (tie_hits{suffix} - 1e0)\n"
+        "    / case when tie_size > 1e0 then tie_size - 1e0 else 1e0 end"
+    )
+
+
+def _chance_first(suffix: str, keys: Sequence[str]) -> str:
+    """None above the tie group, none at its ranks so far, and one of what is left here."""
+    hits, above = f"tie_hits{suffix}", f"hits_above{suffix}"
+    before = Window([*keys, "tie_start"], ["rnk asc"], "unbounded preceding", "1 preceding")
+    none_before = str(before).replace("\n", "\n    ")
+    return (
+        f"case when {above} = 0e0 and {hits} > 0e0 and {hits} <= ranks_left\n"
+        f"    then {hits} / ranks_left * exp(coalesce(sum(\n"
+        f"        case when {hits} < ranks_left\n"
+        f"            then ln(1e0 - {hits} / ranks_left)\n"
+        "            else 0e0\n"
+        "        end\n"
+        f"    ) over {none_before}, 0e0))\n"
+        "    else 0e0\n"
+        "end"
+    )

@@ -1,0 +1,160 @@
+"""Plan -> text: one query to read, or the statements that an engine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.plan.per_query import BUCKET, LISTS
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.strategy import PORTABLE
+from sqlmetrics.sql.dialect import KEPT
+from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.sql.template import finished, lines, literal
+
+
+@dataclass(frozen=True)
+class Script:
+    """The statements of one evaluation, in order.
+
+    Attributes:
+        keep: Computes `per_query` once and keeps it; empty where nothing can be kept.
+        more: Adds other buckets of queries to it.
+        copies: Write each bucket to a file, from which it is then kept.
+        lists: Counts the lists there are, where that is known from what was kept.
+        per_query: Reads the per-query table from what was kept; empty where nobody asks.
+        summary: Computes the summary from what was kept.
+        drop: Removes what was kept.
+        stages: The stages of `per_query`, for what else is read from it.
+    """
+
+    keep: str
+    per_query: str
+    summary: str
+    drop: str
+    stages: tuple[Stage, ...]
+    more: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    lists: str = ""
+
+    def __str__(self) -> str:
+        return self.text(str)
+
+    def text(self, translated: Callable[[str], str]) -> str:
+        """All of it as one text, each statement as a function has it."""
+        texts = (translated(one).rstrip() for one in self.statements)
+        return "\n\n".join(f"{text};" for text in texts) + "\n"
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """All of them, in the order in which they run."""
+        kept = (*self.copies, self.keep, *self.more)
+        return tuple(filter(None, (*kept, self.summary, self.per_query, self.drop)))
+
+    def over(self, select: str) -> str:
+        """Another select from `per_query`."""
+        return with_stages(self.stages, select)
+
+
+def query(plan: Plan, *, per_query: bool = False) -> str:
+    """The whole evaluation as one query: its summary, or its per-query table."""
+    stages = plan.inputs + plan.per_query
+    if per_query:
+        return _header(plan) + with_stages(stages, rows_of(plan)) + "\n"
+    return _header(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
+
+
+def script(
+    parts: Sequence[Plan],
+    table: str = KEPT,
+    *,
+    per_query: bool = True,
+    files: Sequence[Path] = (),
+) -> Script:
+    """The evaluation as statements that go through the data once.
+
+    For metrics of all lists together the summary goes through it a second time: to keep
+    the ranked rows would take as much memory as they have.
+
+    Args:
+        parts: What to print: the plan for each bucket of queries.
+        table: The name of what is kept; empty if nothing may be.
+        per_query: Whether the per-query table is wanted.
+        files: Where each part is written first, if it shall outlast a run that is stopped.
+    """
+    plan = parts[0]
+    dialect = plan.shape.at.translation.dialect
+    stages = plan.inputs + plan.per_query
+    if not (dialect.keep and table):
+        rows = query(plan, per_query=True).rstrip() if per_query else ""
+        return Script("", rows, query(plan).rstrip(), "", stages)
+    kept = Stage("per_query", "kept", {"table": table})
+    again = plan.inputs + plan.again if plan.again else ()
+    first, *others = (_kept(part) for part in parts)
+    if files:
+        there = ", ".join(literal(str(file)) for file in files)
+        copies = zip((first, *others), files, strict=True)
+        first, others = f"select *\nfrom read_parquet([{there}])", []
+    return Script(
+        copies=tuple(_copied(body, file) for body, file in copies) if files else (),
+        keep=_header(plan) + f"{dialect.keep} {table} as\n{first}",
+        summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
+        per_query=rows_of(plan, table) if per_query else "",
+        drop=f"{dialect.drop} {table}",
+        stages=(kept,),
+        more=tuple(f"insert into {table}\n{other}" for other in others),
+        lists=_lists(table) if plan.physical.suspects else "",
+    )
+
+
+def _lists(table: str) -> str:
+    """How many lists there are, with and without labels."""
+    each = f"select distinct {BUCKET}, {LISTS} from {table}"
+    return f"select coalesce(sum({LISTS}), 0) from ({each}) as buckets"
+
+
+def _kept(plan: Plan) -> str:
+    return with_stages(plan.inputs + plan.per_query, "select *\nfrom per_query")
+
+
+def _copied(body: str, file: Path) -> str:
+    return finished(f"copy (\n{body}\n) to {literal(f'{file}.part')} (format parquet)")
+
+
+def rows_of(plan: Plan, table: str = "per_query") -> str:
+    """The select of the per-query table, from a stage or table of its rows."""
+    where = f"\nwhere {plan.where}" if plan.where else ""
+    return finished(f"select\n    {lines(plan.output)}\nfrom {table}{where}")
+
+
+def _header(plan: Plan) -> str:
+    """Comment lines that say what the query computes and by which conventions."""
+    spec = plan.spec
+    metrics = _wrapped("metrics: ", [str(measure) for measure in plan.measures])
+    used = {name for measure in plan.measures for name in measure.metric.settings}
+    used |= {name for name, option in OPTIONS.items() if option.scope == "spec"}
+    if "metric_date" not in plan.shape.keys:
+        used -= {name for name, option in OPTIONS.items() if option.of_days}
+    options = [f"{name}={value}" for name, value in spec.options.items() if name in used]
+    physical = "" if plan.physical == PORTABLE else _commented(f"plan: {plan.physical}")
+    return metrics + physical + _wrapped(f"conventions ({spec.preset}): ", options)
+
+
+def _commented(text: str) -> str:
+    """A sentence, on comment lines of at most 88 columns."""
+    return "\n".join(wrap(text, 88, initial_indent="-- ", subsequent_indent="--     ")) + "\n"
+
+
+def _wrapped(title: str, words: Sequence[str]) -> str:
+    """Words behind commas, on comment lines of at most 88 columns."""
+    lines, line = [], f"-- {title}"
+    for number, word in enumerate(words):
+        piece = word + (", " if number < len(words) - 1 else "")
+        if len(line + piece.rstrip()) > 88:
+            lines.append(line.rstrip())
+            line = "--     "
+        line += piece
+    return "\n".join([*lines, line]).replace("\r", " ") + "\n"

@@ -1,0 +1,443 @@
+"""What the tables of a spec hold: their columns, what identifies a list, what sorts it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, count
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.errors import SpecError
+from sqlmetrics.plan.bucket import WHOLE, Bucket
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.source import ItemColumns, QueryColumns
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import double, identifier, literal
+
+_ABOUT = {
+    "rankings": "one row a ranked item",
+    "labels": "one row a labelled item",
+    "queries": "one row a query: what is known of it",
+    "items": "one row an item: what is known of it",
+}
+
+_ITEM_FACTS = {
+    "category": "cast({column} as varchar)",
+    "popularity": "cast({column} as double)",
+    "vector": "cast({column} as double[])",
+}
+
+APPEARANCES = "appearances"
+"""The stage of all days and systems of the rankings."""
+
+
+def segment(name: str) -> str:
+    """The column of a segment in the stages; no user's name can clash with ours."""
+    return identifier(f"by_{name}")
+
+
+def worth(text: str, grades: Mapping[str, float], *, braces: bool = False) -> str:
+    """The number that a grade's text stands for, NULL for a text without one.
+
+    Args:
+        text: The expression of the text.
+        grades: Text -> number.
+        braces: Whether the whole is a format, in which the texts' own braces are doubled.
+
+    >>> worth("grade", {"good": 2, "bad": 0})
+    "case grade when 'good' then 2e0 when 'bad' then 0e0 end"
+    """
+    whens = " ".join(f"when {literal(one)} then {double(n)}" for one, n in grades.items())
+    if braces:
+        whens = whens.replace("{", "{{").replace("}", "}}")
+    return f"case {text} {whens} end"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of the input.
+
+    Attributes:
+        spec: What was asked.
+        at: Where the tables are.
+        bucket: Which queries are looked at.
+    """
+
+    spec: Spec
+    at: Tables
+    bucket: Bucket = WHOLE
+
+    @cached_property
+    def tables(self) -> dict[str, Relation]:
+        """The tables by name."""
+        return {name: self.at.shown(relation) for name, relation in self._sources.items()}
+
+    @cached_property
+    def _sources(self) -> dict[str, Relation]:
+        items = self.at.items if self.spec.needs_items else None
+        known = {"queries": self.at.queries, "items": items}
+        there = {name: relation for name, relation in known.items() if relation is not None}
+        return {"rankings": self.at.rankings, "labels": self.at.labels} | there
+
+    @cached_property
+    def where(self) -> dict[str, str]:
+        """Table -> the condition that its rows must meet, empty without one."""
+        return {
+            table: self.bucket.of(table, self._on_days(table, condition))
+            for table, condition in self._given_where.items()
+        }
+
+    @cached_property
+    def _given_where(self) -> dict[str, str]:
+        """Table -> the condition of its rows, of all days and queries."""
+        own = {table: getattr(self.spec, table) for table in ("rankings", "queries", "items")}
+        own["labels"] = self.spec.truth
+        there = {
+            table: self.at.translation.condition(source.where or "")
+            for table, source in own.items()
+            if source
+        }
+        if self.joined:
+            has_label = f"{identifier(self.columns['labels']['grade'])} is not null"
+            labels = there["labels"]
+            there["labels"] = f"({labels}) and {has_label}" if labels else has_label
+        return there
+
+    def day(self, table: str) -> str:
+        """The day of a row: of a time with a zone, by the zone that holds for the table."""
+        column = identifier(self.columns[table]["date"])
+        zone = self.at.zones.get(table)
+        if zone is None:
+            return f"cast({column} as date)"
+        times = self.at.translation.dialect.times
+        return self.at.translation.expression(times.in_zone(zone), column)
+
+    def _on_days(self, table: str, condition: str) -> str:
+        """A condition of a table's rows, for the days that are looked at."""
+        day = self.columns.get(table, {}).get("date")
+        if self.at.ends is None or day is None:
+            return condition
+        within = self.at.ends.of(self.day(table))
+        return " and ".join([f"({condition})"] * bool(condition) + within)
+
+    @cached_property
+    def columns(self) -> dict[str, dict[str, str]]:
+        """Table -> role -> the source's column, for the roles that the table has."""
+        columns = {
+            "rankings": self._ranking_columns,
+            "labels": self._label_columns,
+            "queries": self._query_columns,
+            "items": self._item_columns,
+        }
+        return {table: columns[table]() for table in self.tables}
+
+    @cached_property
+    def segments(self) -> dict[str, tuple[str, ...]]:
+        """Table -> the columns of `by` that it has."""
+        queries = self.spec.queries.columns.segments if self.spec.queries else ()
+        return {
+            "rankings": tuple(name for name in self.spec.by if name not in queries),
+            "queries": tuple(name for name in self.spec.by if name in queries),
+        }
+
+    @cached_property
+    def weighted(self) -> str:
+        """The table that has the weights, empty without weights."""
+        tables = (table for table, roles in self.columns.items() if "weight" in roles)
+        return next(tables, "")
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """What a ranked list is identified by."""
+        has = self.columns["rankings"]
+        date = ("metric_date",) if "date" in has else ()
+        return date + (("system",) if "system" in has else ()) + ("query_id",)
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """What a summary is made for: every day and system."""
+        return tuple(key for key in self.keys if key != "query_id")
+
+    @cached_property
+    def query_keys(self) -> tuple[str, ...]:
+        """What a query is identified by, whichever system answers it."""
+        return tuple(key for key in self.keys if key != "system")
+
+    @property
+    def of_one_system(self) -> bool:
+        """Whether a query is answered by one system alone: a request of a click log."""
+        return self.spec.clicks is not None
+
+    @property
+    def spans_pauses(self) -> bool:
+        """Whether a system counts on days without a row of it, between its first and last day."""
+        return "metric_date" in self.keys and self.spec.options["absent_systems"] == "missing"
+
+    @cached_property
+    def label_keys(self) -> tuple[str, ...]:
+        """What a query's labels are identified by."""
+        return (("metric_date",) if "date" in self.columns["labels"] else ()) + ("query_id",)
+
+    @cached_property
+    def facts(self) -> tuple[str, ...]:
+        """Columns that belong to a query as a whole: its segments and its weight."""
+        return tuple(map(segment, self.spec.by)) + (("weight",) if self.weighted else ())
+
+    @cached_property
+    def listed_facts(self) -> tuple[str, ...]:
+        """The facts that stand in the rankings."""
+        weight = ("weight",) if self.weighted == "rankings" else ()
+        return tuple(map(segment, self.segments["rankings"])) + weight
+
+    @cached_property
+    def known_facts(self) -> tuple[str, ...]:
+        """The facts that stand in the queries table."""
+        weight = ("weight",) if self.weighted == "queries" else ()
+        return tuple(map(segment, self.segments["queries"])) + weight
+
+    @cached_property
+    def known_keys(self) -> tuple[str, ...]:
+        """What a row of the queries table is identified by."""
+        return (("metric_date",) if "date" in self.columns.get("queries", {}) else ()) + (
+            "query_id",
+        )
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """What sorts a list: its score or rank, then the rule for ties."""
+        ties = OPTIONS["ties"].choice(self.spec.options["ties"]).sql.split(", ")
+        return ("given_rank asc" if "rank" in self.columns["rankings"] else "score desc", *ties)
+
+    @cached_property
+    def sorters(self) -> tuple[str, ...]:
+        """The columns of `order`."""
+        return tuple(column.split()[0] for column in self.order)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What the stages of the two tables are called: names that no source mentions.
+
+        A CTE hides a table of its own name, so that `labels: {relation: rankings}` would
+        read our stage instead of the user's table.
+        """
+        return {table: self._unmentioned(table) for table in self.tables}
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The tables, as the other stages and the input checks read them."""
+        select = {
+            "rankings": self._select_rankings,
+            "labels": self._select_labels,
+            "queries": self._select_queries,
+            "items": self._select_items,
+        }
+        return tuple(self._stage(table, select[table]()) for table in self.tables)
+
+    def appearances(self) -> Stage:
+        """The days on which systems have rows, whatever days and queries are looked at."""
+        has = self.columns["rankings"]
+        view = {
+            "about": "one row a ranked item, of all days there are: its day and system",
+            "distinct": False,
+            "columns": list(self._select_groups(has)),
+            "relation": self.tables["rankings"],
+            "where": self._given_where["rankings"],
+        }
+        return Stage(APPEARANCES, "table", view)
+
+    def _unmentioned(self, name: str) -> str:
+        texts = [one.place for one in self._sources.values() if one.is_sql]
+        names = chain([name], (f"{name}_{number}" for number in count(2)))
+        mentions = re.compile(r"\w+").findall(" ".join(texts).casefold())
+        return next(free for free in names if free not in mentions)
+
+    def problems(self) -> Iterator[str]:
+        """What the spec asks for that its tables cannot give."""
+        has = self.columns
+        ordered = self.at.rankings.ordered or "rank" in has["rankings"]
+        if self.spec.options["ties"] == "input_order" and not ordered:
+            yield (
+                "ties=input_order needs rows in an order: a rank column, a file or a "
+                "DataFrame; a table or query of a database has none"
+            )
+        if self.of_one_system and self.spec.options["absent_systems"] == "missing":
+            yield (
+                "absent_systems=missing: a request of a click log belongs to the system that "
+                "served it, no other one misses it; leave the option out"
+            )
+        yield from self._unreadable()
+        yield from self._zoneless()
+        for table in ("labels", "queries"):
+            if "date" in has.get(table, {}) and "date" not in has["rankings"]:
+                yield f"the {table} have a date column, the rankings have none"
+        if "weight" in has["rankings"] and "weight" in has.get("queries", {}):
+            yield "the rankings and the queries both have a weight; name one"
+        compares = "baseline" in self.spec.needed
+        if self.spec.baseline is not None and "system" not in has["rankings"] and not compares:
+            yield "a baseline is a system; name the rankings' column of systems"
+        yield from self._unmet_needs()
+
+    def _unreadable(self) -> Iterator[str]:
+        """Sources that DuckDB alone can read."""
+        if not self.at.translation.changes:
+            return
+        dialect = self.at.translation.dialect.title
+        for table, relation in self._sources.items():
+            if not relation.is_sql:
+                yield f"{table}: {dialect} reads no files; load it, and give the relation"
+            elif relation.lists:
+                yield f"{table}: rows that hold lists are read by DuckDB alone; unfold them in sql"
+
+    def _zoneless(self) -> Iterator[str]:
+        """Zones of which the database cannot tell the days."""
+        dialect = self.at.translation.dialect
+        for table, zone in self.at.zones.items():
+            if not dialect.times.knows(zone):
+                yield (
+                    f"{table}.time_zone: {dialect.title} cannot tell the days of {zone}; "
+                    "give a column of days"
+                )
+
+    def _unmet_needs(self) -> Iterator[str]:
+        """Metrics that need what is not there."""
+        if self.spec.needs_items and "items" not in self.tables:
+            measure = next(m for need, m in self.spec.needed.items() if need.startswith("items"))
+            yield f"{measure} needs the items table, one row an item; give items"
+            return
+        for need, measure in self.spec.needed.items():
+            table, _, role = need.partition(".")
+            if need == "baseline" and "system" not in self.columns["rankings"]:
+                yield f"{measure} compares systems; name the rankings' column of systems"
+            elif need == "baseline" and self.spec.baseline is None:
+                yield f"{measure} compares with a system; name it as the baseline"
+            elif role and role not in self.columns[table]:
+                yield (
+                    f"{measure} needs the {role} of items: a column {role} of the items table, "
+                    f"or, in a spec, {table}: {{columns: {{{role}: ...}}}}"
+                )
+
+    def checked(self) -> Shape:
+        """The shape itself, if nothing is wrong with it.
+
+        Raises:
+            SpecError: Else.
+        """
+        problems = list(self.problems())
+        if problems:
+            raise SpecError(problems)
+        return self
+
+    def _ranking_columns(self) -> dict[str, str]:
+        columns = self.spec.rankings.columns
+        own = dict(self.at.rankings.columns)
+        order = "rank" if columns.rank or "rank" in own else "score"
+        named = {"query": columns.query, "item": columns.item, order: columns.order}
+        for role in ("system", "date", "weight"):
+            if getattr(columns, role):
+                named[role] = getattr(columns, role)
+        fixed = {role: name for role, name in own.items() if role != "score" or role in named}
+        return named | fixed
+
+    def _label_columns(self) -> dict[str, str]:
+        columns = self.spec.truth.columns
+        named = {"query": columns.query, "item": columns.item, "grade": columns.grade}
+        date = {"date": columns.date} if columns.date else {}
+        fixed = {} if self.joined else dict(self.at.labels.columns)
+        return named | date | fixed
+
+    def _query_columns(self) -> dict[str, str]:
+        columns = self.spec.queries.columns if self.spec.queries else QueryColumns()
+        named = {"query": columns.query}
+        for role in ("date", "weight"):
+            if getattr(columns, role):
+                named[role] = getattr(columns, role)
+        return named
+
+    def _item_columns(self) -> dict[str, str]:
+        """The columns that metrics need."""
+        columns = self.spec.items.columns if self.spec.items else ItemColumns()
+        named = {role: getattr(columns, role) for role in self._item_roles}
+        return {"item": columns.item} | {role: name for role, name in named.items() if name}
+
+    @property
+    def _item_roles(self) -> list[str]:
+        return [need.partition(".")[2] for need in self.spec.needed if need.startswith("items.")]
+
+    @property
+    def joined(self) -> bool:
+        """Whether the labels stand in the rankings."""
+        return self.spec.labels is None
+
+    def _stage(self, table: str, columns: Iterator[Column]) -> Stage:
+        view = {
+            "about": _ABOUT[table],
+            "distinct": table == "labels" and self.joined,
+            "columns": list(columns),
+            "relation": self.tables[table],
+            "where": self.where[table],
+        }
+        return Stage(self.names[table], "table", view)
+
+    def _select_rankings(self) -> Iterator[Column]:
+        has = {role: identifier(name) for role, name in self.columns["rankings"].items()}
+        yield from self._select_groups(self.columns["rankings"])
+        yield Column(f"cast({has['query']} as varchar)", "query_id")
+        yield Column(f"cast({has['item']} as varchar)", "item_id")
+        yield self._sorting(has)
+        if "input_order" in self.sorters:
+            yield Column("row_number() over ()" if self.at.rankings.ordered else "1", "input_order")
+        yield from self._select_facts("rankings")
+
+    def _select_groups(self, has: Mapping[str, str]) -> Iterator[Column]:
+        """The day and the system of a row of the rankings."""
+        if "date" in has:
+            yield Column(self.day("rankings"), "metric_date")
+        if "system" in has:
+            yield Column(f"cast({identifier(has['system'])} as varchar)", "system")
+
+    def _select_facts(self, table: str) -> Iterator[Column]:
+        for name in self.segments[table]:
+            yield Column(f"cast({identifier(name)} as varchar)", segment(name))
+        if self.weighted == table:
+            yield Column(f"cast({identifier(self.columns[table]['weight'])} as double)", "weight")
+
+    def _sorting(self, has: dict[str, str]) -> Column:
+        if "rank" in has:
+            return Column(f"cast({has['rank']} as bigint)", "given_rank")
+        precision = OPTIONS["score_precision"].choice(self.spec.options["score_precision"])
+        return Column(precision.sql.format(score=has["score"]), "score")
+
+    def _select_labels(self) -> Iterator[Column]:
+        has = {role: identifier(name) for role, name in self.columns["labels"].items()}
+        if "date" in has:
+            yield Column(self.day("labels"), "metric_date")
+        yield Column(f"cast({has['query']} as varchar)", "query_id")
+        yield Column(f"cast({has['item']} as varchar)", "item_id")
+        yield Column(self._grade(has["grade"]), "grade")
+
+    def _grade(self, column: str) -> str:
+        """A grade as a number: texts by their map, negative ones by their policy."""
+        grade = f"cast({column} as double)"
+        if self.spec.truth.grades:
+            grade = worth(f"cast({column} as varchar)", self.spec.truth.grades)
+        return self._policy("negative_grades").format(grade=grade)
+
+    def _policy(self, option: str) -> str:
+        return OPTIONS[option].choice(self.spec.options[option]).sql
+
+    def _select_queries(self) -> Iterator[Column]:
+        has = {role: identifier(name) for role, name in self.columns["queries"].items()}
+        if "date" in has:
+            yield Column(self.day("queries"), "metric_date")
+        yield Column(f"cast({has['query']} as varchar)", "query_id")
+        yield from self._select_facts("queries")
+
+    def _select_items(self) -> Iterator[Column]:
+        has = {role: identifier(name) for role, name in self.columns["items"].items()}
+        yield Column(f"cast({has['item']} as varchar)", "item_id")
+        for role, sql in _ITEM_FACTS.items():
+            if role in has:
+                yield Column(sql.format(column=has[role]), role)

@@ -1,0 +1,191 @@
+"""Which physical plan carries out an evaluation: by what metrics need and the data offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.plan.needs import Needs
+from sqlmetrics.plan.ranking import Windowed
+from sqlmetrics.plan.ranking_by_lists import Counted, Given, Listed
+from sqlmetrics.plan.shape import Shape
+
+WINDOW, LISTS, COUNTS, RANKS = "window", "lists", "counts", "ranks"
+PLANS = {
+    WINDOW: "a window over every row, portable",
+    LISTS: "the place of a labelled item's score among the sorted scores of its list, on DuckDB",
+    COUNTS: "how many scores of its list are better than that of a labelled item, on DuckDB",
+    RANKS: "the ranks that are given, which the input checks look at on the way, on DuckDB",
+}
+"""The physical plans, and what they do."""
+
+USUAL = 128
+"""How many items a list is taken to have where it was not measured; and so many labels."""
+
+FEW = 2
+"""Up to so many labels a list, better scores are counted in less time than all are sorted."""
+
+SHORTEST = 16
+"""Lists are made for so many items at least."""
+
+LONGEST = 1024
+"""Sorted lists beyond this many items cost more than a window."""
+
+MANY_TIES = 0.5
+"""The share of lists with equal scores from which on a window is cheaper."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What was measured of the rankings, on their first rows.
+
+    Attributes:
+        longest: The most items of a list.
+        usual: The mean.
+        tied: The share of lists with equal scores.
+        labels: How many labels above or below 0 a query has, on average.
+        most: And at most.
+    """
+
+    longest: int = USUAL
+    usual: float = USUAL
+    tied: float = 0.0
+    labels: float = USUAL
+    most: int = USUAL
+
+    def __str__(self) -> str:
+        return (
+            f"lists of up to {self.longest:,} items, {self.tied:.0%} of them with equal scores, "
+            f"{self.labels:.3g} labels above or below 0 a query"
+        )
+
+
+@dataclass(frozen=True)
+class Physical:
+    """A physical plan.
+
+    Attributes:
+        name: One of `PLANS`.
+        why: Why this one.
+        longest: For `lists`: the last rank that is told.
+        most: For `lists`: how many relevant items of a list are told apart at most.
+        suspects: What rows of the rankings meet that break a rule, where the plan looks for
+            them, for repeated items and for gaps in ranks on the way.
+    """
+
+    name: str
+    why: str
+    longest: int = 0
+    most: int = 0
+    suspects: str = ""
+
+    def ranking(self, shape: Shape, needs: Needs, rankings: str, labels: str) -> Windowed:
+        """What makes the stage `ranked`."""
+        if self.name == WINDOW:
+            return Windowed(shape, needs, rankings, labels)
+        kind = {LISTS: Listed, COUNTS: Counted, RANKS: Given}[self.name]
+        screened = bool(self.suspects)
+        return kind(shape, needs, rankings, labels, self.longest, self.most, screened)
+
+    def bytes_a_row(self, offer: Offer, needs: Needs) -> float:
+        """About how much memory a row of the rankings takes."""
+        sorted_lists = {
+            LISTS: self.longest + 1 + len(needs.rows.running_hits) * (self.most + 1),
+            COUNTS: offer.usual,
+        }
+        labelled, hashes = 16, 8 if self.suspects else 0
+        return 8 * sorted_lists.get(self.name, 0) / max(1, offer.usual) + labelled + hashes
+
+    def __str__(self) -> str:
+        return f"{self.name} ({PLANS[self.name]}), since {self.why}"
+
+
+PORTABLE = Physical(WINDOW, "it is the same on every database")
+
+
+def chosen(
+    shape: Shape,
+    needs: Needs,
+    offer: Offer | None = None,
+    name: str | None = None,
+    suspects: str = "",
+) -> Physical:
+    """The plan that fits.
+
+    Args:
+        shape: What the tables hold.
+        needs: What the metrics need.
+        offer: What was measured, to choose by.
+        name: The plan that was asked for; None for the fastest, where something was measured.
+        suspects: What rows of the rankings meet that break a rule, if a plan that can shall
+            look for them on the way.
+
+    Raises:
+        SpecError: If there is no such plan, or it would give wrong numbers.
+    """
+    if name is not None and name not in PLANS:
+        raise SpecError(unknown("plan", name, PLANS))
+    if name == WINDOW or (name is None and offer is None):
+        return PORTABLE
+    found = offer or Offer()
+    obstacles: list[str] = []
+    for one in [name] if name else (RANKS, COUNTS, LISTS):
+        doubts = _doubts(shape, suspects) if one == RANKS else ()
+        costs = () if name else _costs(one, needs, found)
+        obstacles = [*_obstacles(shape, needs), *doubts, *costs]
+        if not obstacles:
+            why = "there are ranks" if one == RANKS else f"there are {found}"
+            most = _power(found.most)
+            return Physical(one, why, _last_rank(needs, found), most, suspects)
+    if name:
+        raise SpecError(f"the plan {name} cannot be taken: {obstacles[0]}")
+    return Physical(WINDOW, obstacles[0])
+
+
+def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
+    """Why lists of scores or ranks would not be enough."""
+    options = shape.spec.options
+    if shape.at.translation.changes:
+        yield f"{shape.at.translation.dialect.title} has no such lists"
+    if needs.every_item:
+        yield f"{needs.every_item} counts items without a label too"
+    if needs.pooled:
+        yield f"{needs.pooled[0]} is a number of all lists together"
+    if needs.reads_item or needs.reads_score:
+        yield "metrics look at items beside their labels"
+    if needs.rows.has_ties:
+        yield "ties=average looks at every tie"
+    if needs.rows.best_above:
+        yield "a metric looks for the best label above an item"
+    if options["depth"] != "none" or options["unjudged"] == "condensed":
+        yield "depth and unjudged=condensed leave out rows"
+
+
+def _doubts(shape: Shape, suspects: str) -> Iterator[str]:
+    """Why ranks may not be what they were given as."""
+    if "rank" not in shape.columns["rankings"]:
+        yield "no ranks are given"
+    if not suspects:
+        yield "whole numbers of a column of that type are wanted, and the input checks on them"
+
+
+def _costs(name: str, needs: Needs, offer: Offer) -> Iterator[str]:
+    """Why a plan would cost more than another one."""
+    if name == COUNTS and offer.labels > FEW:
+        yield f"there are {offer}"
+    if name == LISTS and _last_rank(needs, offer) > LONGEST:
+        yield f"there are {offer}"
+    if name != RANKS and offer.tied > MANY_TIES:
+        yield f"there are {offer}"
+
+
+def _last_rank(needs: Needs, offer: Offer) -> int:
+    """The deepest cutoff, or that of the longest list, with some room."""
+    whole = _power(offer.longest)
+    return min(whole, needs.sums["retrieved"].deepest or whole)
+
+
+def _power(number: int) -> int:
+    """The next power of two, for numbers that may be somewhat larger elsewhere."""
+    return max(SHORTEST, 1 << (number - 1).bit_length())

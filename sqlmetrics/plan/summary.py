@@ -1,0 +1,155 @@
+"""From one row a query to the summary: means, counts and segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlmetrics.plan.global_metrics import Segment, pooled_stages
+from sqlmetrics.plan.needs import Final, Needs
+from sqlmetrics.plan.shape import Shape, segment
+from sqlmetrics.sql.stage import Column, Stage, equal
+from sqlmetrics.sql.template import literal
+
+NO_DATE = "1970-01-01"
+ALL = "all"
+UNKNOWN = "(unknown)"
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """The stages from `per_query` to the summary."""
+
+    shape: Shape
+    needs: Needs
+
+    def stages(self) -> tuple[Stage, ...]:
+        """One row a query and metric, then their totals, then the summary."""
+        pooled = pooled_stages(self.shape, self.needs, self._segments)
+        return (self._values_stage(), self._totals_stage(), *pooled, self._summary_stage())
+
+    def per_query_output(self) -> Iterator[Column]:
+        """The columns of the per-query table."""
+        date, system = self._named_keys()
+        if "metric_date" in self.shape.keys:
+            yield date
+        yield system
+        yield Column("query_id", "query_id")
+        for measure in self.shape.spec.measures:
+            if not measure.metric.pooled:
+                yield Column(measure.column, measure.column)
+
+    @cached_property
+    def _micro(self) -> bool:
+        return any(final.denominator for final in self.needs.finals)
+
+    @cached_property
+    def _counts(self) -> bool:
+        return any(measure.metric.count for measure in self.shape.spec.measures)
+
+    def _values_stage(self) -> Stage:
+        shared = [*self.shape.groups, *self.shape.facts, Column("1 - is_ranked", "is_missing")]
+        metrics = [
+            {
+                "columns": list(self._value_columns(final)),
+                "population": " and ".join(
+                    f"{flag} = 1" for flag in self.needs.population(final.measure)
+                ),
+            }
+            for final in self.needs.finals
+        ]
+        return Stage("metric_values", "metric_values", {"shared": shared, "metrics": metrics})
+
+    def _value_columns(self, final: Final) -> Iterator[Column]:
+        measure = final.measure
+        yield Column(literal(measure.name), "metric")
+        yield Column(str(measure.k or 0), "k")
+        yield Column(measure.column, "metric_value")
+        if self._micro:
+            ratio = bool(final.denominator)
+            yield Column(f"{measure.column}_numerator" if ratio else measure.column, "numerator")
+            yield Column(f"{measure.column}_denominator" if ratio else "1e0", "denominator")
+        if self._counts:
+            yield Column("1" if measure.metric.count else "0", "is_count")
+        if self.needs.pooled:
+            yield Column("1" if measure.metric.pooled else "0", "is_pooled")
+
+    def _totals_stage(self) -> Stage:
+        weight = " * weight" if "weight" in self.shape.facts else ""
+        top = f"coalesce(sum(metric_value{weight}), 0e0)"
+        bottom = "cast(count(metric_value) as double)"
+        if weight:
+            bottom = "sum(case when metric_value is null then 0e0 else weight end)"
+        if self._micro:
+            top, bottom = (
+                f"sum(case when numerator is null then 0e0 else {part}{weight} end)"
+                for part in ("numerator", "denominator")
+            )
+        counted = "metric_value is null"
+        if self.shape.spec.options["missing"] == "drop":
+            counted += " and is_missing = 0"
+        sums = {
+            "numerator": top,
+            "denominator": bottom,
+            "n_queries": "count(metric_value)",
+            "n_skipped": f"sum(case when {counted} then 1 else 0 end)",
+            "n_missing": "sum(is_missing)",
+            "sum_sq": f"coalesce(sum(metric_value * metric_value{weight}), 0e0)",
+        }
+        if self._counts:
+            sums["total"] = "case when max(is_count) = 1 then coalesce(sum(metric_value), 0e0) end"
+        if self.needs.pooled:
+            sums["is_pooled"] = "max(is_pooled)"
+        view = {
+            "about": "one row a system, segment and metric: what its mean is made of",
+            "groups": [*self.shape.groups],
+            "keys": ["metric", "k"],
+            "sums": [Column(sql, name) for name, sql in sums.items()],
+            "from": "metric_values",
+            "segments": self._segments,
+        }
+        return Stage("totals", "segments", view)
+
+    @property
+    def _segments(self) -> list[Segment]:
+        """Name, value and column of every segment; `all` has no column."""
+        own = [(name, segment(name), [segment(name)]) for name in self.shape.spec.by]
+        return [(ALL, literal(ALL), []), *own]
+
+    def _summary_stage(self) -> Stage:
+        names = ("segment_name", "segment_value", "metric", "k")
+        of = "totals." if self.needs.pooled else ""
+        columns = [
+            Column(literal(self.shape.spec.title), "spec"),
+            *self._named_keys(of),
+            *(Column(f"{of}{name}", name) for name in names),
+            *self._numbers(),
+            *(Column(f"cast({n} as bigint)", n) for n in ("n_queries", "n_skipped", "n_missing")),
+            Column(self._added_up("sum_sq", counts=False), "sum_sq"),
+        ]
+        on = equal("pooled", "totals", (*self.shape.groups, *names))
+        return Stage("summary", "summary", {"columns": columns, "pooled": on * bool(of)})
+
+    def _numbers(self) -> Iterator[Column]:
+        """Value, numerator and denominator; both are NULL for what cannot be added up."""
+        value = "numerator / nullif(denominator, 0e0)"
+        if self._counts:
+            value = f"coalesce(total, {value})"
+        if self.needs.pooled:
+            value = f"case\n    when is_pooled = 1 then pooled_value\n    else {value}\nend"
+        yield Column(value, "value")
+        for name in ("numerator", "denominator"):
+            yield Column(self._added_up(name, counts=self._counts), name)
+
+    def _added_up(self, name: str, *, counts: bool) -> str:
+        """A sum, NULL for the metrics that are not made of it."""
+        conditions = ["total is null"] * counts + ["is_pooled = 0"] * bool(self.needs.pooled)
+        return f"case when {' and '.join(conditions)} then {name} end" if conditions else name
+
+    def _named_keys(self, of: str = "") -> Iterator[Column]:
+        has_date = "metric_date" in self.shape.keys
+        date = f"{of}metric_date" if has_date else f"cast({literal(NO_DATE)} as date)"
+        yield Column(date, "metric_date")
+        has_system = "system" in self.shape.keys
+        yield Column(f"{of}system" if has_system else literal(self.shape.spec.title), "system")

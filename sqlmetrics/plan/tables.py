@@ -1,0 +1,37 @@
+"""The tables of an evaluation, each as what stands behind FROM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlmetrics.spec.days import Ends
+from sqlmetrics.spec.zones import Zones
+from sqlmetrics.sql.relation import Relation, shown
+from sqlmetrics.sql.translation import Translation
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of an evaluation; those of the queries and the items need not be there.
+
+    Attributes:
+        rankings: The ranked items.
+        labels: The graded items.
+        queries: What is known of queries.
+        items: What is known of items.
+        translation: The dialect of the database that they are in.
+        ends: Of the days that are looked at, where a table has days; None for all.
+        zones: Table -> the zone whose days its times have, for those that have times with one.
+    """
+
+    rankings: Relation
+    labels: Relation
+    queries: Relation | None = None
+    items: Relation | None = None
+    translation: Translation = field(default_factory=Translation)
+    ends: Ends | None = None
+    zones: Zones = field(default_factory=dict)
+
+    def shown(self, relation: Relation) -> Relation:
+        """A table as the compiler prints it: a query of the user's is hidden from translation."""
+        return shown(relation, self.translation)

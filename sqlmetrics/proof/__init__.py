@@ -1,0 +1,1 @@
+"""The proof: plain Python, ties, a doctor for databases; numbers of others, examples."""

@@ -1,0 +1,243 @@
+"""What a database is asked: every metric by every preset and option, every shape of input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from itertools import chain
+from typing import Any
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.metric import listed
+from sqlmetrics.catalog.option import Option, Table
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.sources import tables_of
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialect import Dialect
+from sqlmetrics.sql.dialect import dialect as named
+
+K = 3
+VALUES: Mapping[str, Any] = {"table": Table({1: 1, 2: 4.5, 3: 9}), "number": 2}
+"""Choices that are no names -> a value."""
+
+ELSEWHERE = {"duplicate_rankings", "duplicate_labels", "unjudged", "negative_grades"}
+"""Options that need tables of their own, or that refuse these."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One evaluation that must succeed.
+
+    Attributes:
+        name: What is special about it.
+        spec: What is asked; its relations are the names of `data.tables`.
+    """
+
+    name: str
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One evaluation that must be refused.
+
+    Attributes:
+        name: What is wrong with its tables.
+        spec: What is asked.
+        words: What the message must have.
+    """
+
+    name: str
+    spec: Spec
+    words: str
+
+
+def texts() -> list[str]:
+    """Every metric, with and without a cutoff."""
+    plain = [one.name for one in listed() if one.cutoff != "required"]
+    return plain + [f"{one.name}@{K}" for one in listed() if one.cutoff != "none"]
+
+
+def cases(dialect: Dialect, schema: str = "", only: Callable[[str], bool] = bool) -> Iterator[Case]:
+    """All that a dialect can be asked, over tables in a schema; `only` picks by the name."""
+    tables = _Tables(schema)
+    asked = chain(_of_presets(dialect), _of_options(dialect), _of_input(tables))
+    for name, metrics, given in asked:
+        spec = _fitting(metrics, **{**tables.usual, **given}) if only(name) else None
+        if spec is not None:
+            yield Case(name, spec)
+
+
+def refusals(schema: str = "") -> Iterator[Refusal]:
+    """What would give wrong numbers."""
+    tables = _Tables(schema)
+    for name, own, words in (
+        ("a NULL score", {"rankings": tables.where("", "no_score")}, "score is NULL"),
+        ("a repeated row", {"rankings": tables.where("", "doubled")}, "more than once"),
+        ("a negative grade", {"labels": {"relation": tables.of("minus")}}, "grade is negative"),
+        ("a text for a number", {"labels": {"relation": tables.of("words")}}, "grade"),
+    ):
+        yield Refusal(f"refuses {name}", Spec(metrics=["ndcg@3"], **{**tables.usual, **own}), words)
+
+
+Asked = tuple[str, list[str], Mapping[str, Any]]
+"""A name, metrics, and what a spec has beside the usual."""
+
+
+def _lacking(dialect: Dialect) -> dict[str, tuple[str, str]]:
+    """Values that a table, or the dialect, has not -> an option and what it is instead."""
+    lacking = {"input_order": ("ties", "id_asc")}
+    if not dialect.has_float32:
+        lacking["float32"] = ("score_precision", "double")
+    if not dialect.has_nan:
+        lacking["nan"] = ("no_relevant", "skip")
+    return lacking
+
+
+def _of_presets(dialect: Dialect) -> Iterator[Asked]:
+    """Every preset, but for what cannot be."""
+    lacking = _lacking(dialect)
+    for name, preset in PRESETS.items():
+        own = chain(preset.options.values(), *map(dict.values, map(dict, preset.metrics.values())))
+        options = dict(lacking[str(value)] for value in own if str(value) in lacking)
+        yield f"preset {name}", texts(), {"preset": name, "conventions": options}
+
+
+def _of_options(dialect: Dialect) -> Iterator[Asked]:
+    """Every value of every option but the house's, for the metrics that have it."""
+    left_out = {"error", *_lacking(dialect)}
+    for option in OPTIONS.values():
+        has = [text for text in texts() if _has(text, option)]
+        for choice in option.choices[1:] if option.name not in ELSEWHERE else ():
+            if choice.name not in left_out:
+                value = VALUES.get(choice.name, choice.name)
+                beside = {"gain": "binary"} if "gain=binary" in choice.needs else {}
+                yield f"{option.name}={value}", has, {"conventions": {**beside, option.name: value}}
+
+
+def _of_input(tables: _Tables) -> Iterator[Asked]:
+    """Other tables, other columns, other policies for what is bad in them."""
+    ranks = {"relation": tables.of("ranks"), "columns": {"rank": "place"}}
+    joined = {"relation": tables.of("joined"), "columns": {"grade": "grade"}}
+    dated = {"relation": tables.of("dated"), "columns": {"system": "system", "date": "ds"}}
+    known = {"relation": tables.of("queries"), "columns": {"segments": ["country"]}}
+    weighed = {"relation": tables.of("queries"), "columns": {"weight": "traffic"}}
+    mapped = {"none": 0, "low": 1, "mid": 2, "high": 3}
+    given: dict[str, Mapping[str, Any]] = {
+        "ranks": {"rankings": ranks, "baseline": None},
+        "ranks with the mean over ties": {
+            "rankings": ranks,
+            "baseline": None,
+            "conventions": {"ties": "average"},
+        },
+        "joined labels": {"rankings": joined, "labels": None, "baseline": None},
+        "days": {"rankings": dated},
+        "days, segments of queries": {"rankings": dated, "queries": known, "by": ["country"]},
+        "segments of rankings": {"by": ["device"]},
+        "weights": {"queries": weighed},
+        "weights and a mean over some": {
+            "queries": weighed,
+            "conventions": {"average_over": "common", "missing": "drop"},
+        },
+        "grades that are texts": {"labels": {"relation": tables.of("words"), "grades": mapped}},
+        "condensed lists": {"conventions": {"unjudged": "condensed"}},
+        "a condition": {"rankings": tables.where("score >= 0 and item_id <> 'ss'")},
+        "repeated rows": {
+            "rankings": tables.where("", "doubled"),
+            "labels": {"relation": tables.of("doubled_labels")},
+            "conventions": {"duplicate_rankings": "best_score", "duplicate_labels": "max_grade"},
+        },
+        "negative grades as unjudged": tables.minus("unjudged"),
+        "negative grades as 0": tables.minus("zero"),
+    }
+    for name, own in given.items():
+        yield name, texts(), own
+
+
+def names(dialect: Dialect | None = None) -> list[str]:
+    """The names of all cases; nothing is planned for it."""
+    found: list[str] = []
+
+    def noted(name: str) -> bool:
+        found.append(name)
+        return False
+
+    list(cases(dialect or named("duckdb"), "", noted))
+    return [*found, *(one.name for one in refusals(""))]
+
+
+def chosen(words: Sequence[str]) -> list[str]:
+    """The cases of a name, or with a word in their names.
+
+    Raises:
+        SpecError: If a word is in none; the nearest name is told.
+    """
+    known = names()
+    found: list[str] = []
+    for word in words:
+        folded = word.casefold()
+        some = [one for one in known if one.casefold() == folded]
+        some = some or [one for one in known if folded in one.casefold()]
+        if not some:
+            near = get_close_matches(folded, known, n=1, cutoff=0.6)
+            guess = f"; did you mean {near[0]!r}?" if near else ";"
+            raise SpecError(f"unknown case {word!r}{guess} --list-cases prints all")
+        found += some
+    return found
+
+
+class _Tables:
+    """The tables of the hard data set, in a schema."""
+
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+
+    def of(self, name: str) -> str:
+        """A table's name with its schema."""
+        return f"{self.schema}.{name}" if self.schema else name
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """The tables of a spec, where nothing is special."""
+        facts = {"category": "category", "popularity": "popularity"}
+        return {
+            "rankings": self.where(""),
+            "labels": {"relation": self.of("labels")},
+            "items": {"relation": self.of("items"), "columns": facts},
+            "baseline": "o'ld",
+        }
+
+    def where(self, condition: str, name: str = "rankings") -> dict[str, Any]:
+        """The rankings that meet a condition."""
+        columns = {"system": "system"}
+        return {"relation": self.of(name), "columns": columns, "where": condition or None}
+
+    def minus(self, policy: str) -> dict[str, Any]:
+        """Labels with grades below 0, and the policy for them."""
+        labels = {"relation": self.of("minus")}
+        return {"labels": labels, "conventions": {"negative_grades": policy}}
+
+
+@cache
+def _has(text: str, option: Option) -> bool:
+    """Whether a metric is changed by an option."""
+    if option.scope == "spec":
+        return True
+    measure = Spec(**_Tables("").usual, metrics=[text]).measures[0]
+    return option.name in measure.metric.settings
+
+
+def _fitting(metrics: list[str], **given: Any) -> Spec | None:
+    """A spec of all the metrics that can be asked with what is given, None if none can."""
+    kept: list[str] = []
+    for text in metrics:
+        try:
+            spec = Spec(metrics=[text], **given)
+            kept += plan(spec, tables_of(spec)).spec.metrics
+        except SpecError:
+            continue
+    return Spec(metrics=kept, **given) if kept else None

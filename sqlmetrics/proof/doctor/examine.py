@@ -1,0 +1,152 @@
+"""The examination of a database: every case against the reference, in a schema of its own."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SqlmetricsError
+from sqlmetrics.evaluation.checks.checks import check
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.proof.doctor.cases import Case, Refusal, cases, refusals
+from sqlmetrics.proof.doctor.data import tables
+from sqlmetrics.proof.verify import compare, evaluated_by_reference
+from sqlmetrics.sql.conformance import Executed
+
+TOLERANCE = 1e-9
+"""What engines may be apart: they sum in different orders, and have their own logarithms."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of one case.
+
+    Attributes:
+        case: Its name.
+        compared: How many per-query values and means were compared with the reference.
+        largest: The largest |a - b| / max(1, |b|); infinite if one side has no value.
+        where: The metric and place of that difference, or what failed; empty if all is well.
+    """
+
+    case: str
+    compared: int
+    largest: float
+    where: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found out about a database.
+
+    Attributes:
+        engine: The product.
+        version: Its version.
+        findings: One a case.
+        seconds: How long it took.
+    """
+
+    engine: str
+    version: str
+    findings: tuple[Finding, ...]
+    seconds: float
+
+    @property
+    def failures(self) -> list[Finding]:
+        """The cases that gave another number, or none."""
+        return [one for one in self.findings if one.where]
+
+    @property
+    def compared(self) -> int:
+        """How many numbers were compared."""
+        return sum(one.compared for one in self.findings)
+
+    @property
+    def largest(self) -> float:
+        """The largest difference of the cases that are well."""
+        return max((one.largest for one in self.findings if not one.where), default=0.0)
+
+    def __str__(self) -> str:
+        failed = [[one.case, f"{one.largest:.1e}", one.where] for one in self.failures]
+        told = aligned(["case", "difference", "what"], failed) + "\n\n" if failed else ""
+        verdict = f"{len(failed)} of them failed" if failed else "all as they should be"
+        return (
+            f"{told}{self.engine} {self.version}: {len(self.findings)} cases, {verdict}\n"
+            f"{self.compared:,} numbers compared with the reference, largest difference "
+            f"{self.largest:.1e} (up to {TOLERANCE:.0e} is well); {self.seconds:.0f} s"
+        )
+
+
+def examine(
+    engine: Database,
+    *,
+    only: Callable[[str], bool] | None = None,
+    told: Callable[[str], object] = str,
+    longest: int = 1000,
+) -> Report:
+    """Let a database compute hard cases, and compare every number with the reference.
+
+    Makes a schema of its own, loads a small data set, and drops the schema at the end, also
+    after a failure.
+
+    Args:
+        engine: An open database, whose user may create a schema and tables.
+        only: Tells by its name whether a case is wanted; default: all are.
+        told: Is given the name of each case before it runs.
+        longest: How long the longest list is, for databases that are no fast ones.
+
+    Raises:
+        EngineError: If the schema or its tables cannot be made.
+    """
+    start = time.perf_counter()
+    with engine.scratch() as schema:
+        for name, table in tables(longest).items():
+            engine.load(f"{schema}.{name}", table)
+        findings = []
+        for case in _wanted(engine, schema, only or bool):
+            told(case.name)
+            findings.append(_found(case, engine))
+    return Report(engine.name, engine.version, tuple(findings), time.perf_counter() - start)
+
+
+def _wanted(engine: Database, schema: str, only: Callable[[str], bool]) -> Iterator[Case | Refusal]:
+    yield from cases(engine.translation.dialect, schema, only)
+    yield from (one for one in refusals(schema) if only(one.name))
+
+
+def _found(case: Case | Refusal, engine: Database) -> Finding:
+    try:
+        return _compared(case, engine) if isinstance(case, Case) else _refused(case, engine)
+    except SqlmetricsError as error:
+        return Finding(case.name, 0, math.inf, " ".join(str(error).split()))
+
+
+def _compared(case: Case, engine: Database) -> Finding:
+    there = opened(case.spec, engine)
+    result = run(case.spec, there, engine)
+    proof = evaluated_by_reference(plan(case.spec, there), engine)
+    agreements = list(compare(result, proof))
+    worst = max(agreements, key=lambda one: one.largest)
+    where = "" if worst.largest <= TOLERANCE else f"{worst.measure}: {worst.where}"
+    return Finding(case.name, sum(one.compared for one in agreements), worst.largest, where)
+
+
+def _refused(case: Refusal, engine: Database) -> Finding:
+    try:
+        check(plan(case.spec, opened(case.spec, engine)), engine)
+    except InputError as error:
+        if case.words in str(error):
+            return Finding(case.name, 0, 0.0, "")
+        return Finding(case.name, 0, math.inf, f"says {error}, not {case.words!r}")
+    return Finding(case.name, 0, math.inf, f"is not refused: {case.words!r}")
+
+
+def executed(report: Report) -> Executed:
+    """What is kept of a report in which nothing failed."""
+    cases, largest = len(report.findings), float(f"{report.largest:.1e}")
+    return Executed(report.engine, report.version, cases, report.compared, largest)

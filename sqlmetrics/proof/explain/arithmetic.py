@@ -1,0 +1,169 @@
+"""The arithmetic of a metric on one list: its parts, their sums, and how they go together.
+
+The numbers are the reference's. How parts become a metric is read from the metric's own
+template, with numbers in the place of columns: nothing is written by hand for a metric.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.plan.expressions import View, used_parts
+from sqlmetrics.proof import reference
+from sqlmetrics.proof.explain.example import CATALOGUE, Grades, Value
+from sqlmetrics.proof.verify import asked
+from sqlmetrics.spec.spec import Spec
+
+
+def number(value: Value) -> str:
+    """A number to read: whole ones plain, others to four decimals.
+
+    >>> number(2.0), number(0.5), number(None)
+    ('2', '0.5000', 'undefined')
+    """
+    if value is None:
+        return "undefined"
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.4f}"
+
+
+def parts(spec: Spec, measure: Measure) -> Iterator[Measure]:
+    """The metrics that a metric is made of, each after its own parts; itself last."""
+    for part in used_parts(spec, measure):
+        yield from parts(spec, part)
+    yield measure
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """One metric on one list.
+
+    Attributes:
+        spec: Whose conventions hold.
+        measure: The metric.
+        ranked: The items of the list, best first, with their grades; None without a label.
+        labels: The grades of all labelled items.
+        other: The baseline's list.
+    """
+
+    spec: Spec
+    measure: Measure
+    ranked: Grades
+    labels: Grades
+    other: tuple[str, ...]
+
+    @cached_property
+    def parts(self) -> tuple[Measure, ...]:
+        """The metric's parts, each once, and the metric itself."""
+        return tuple(dict.fromkeys(parts(self.spec, self.measure)))
+
+    @cached_property
+    def sums(self) -> dict[str, list[float]]:
+        """What each rank adds to the parts that are sums over the list, by their names."""
+        sums = (part for part in self.parts if part.metric.over == "ranked")
+        added = {part.metric.name: self._added(part) for part in sums if self.value(part, []) == 0}
+        return {name: terms for name, terms in added.items() if min(terms, default=0) >= 0}
+
+    @property
+    def has_gain(self) -> bool:
+        """Whether grades are worth gains."""
+        return any("gain" in part.metric.options for part in self.parts)
+
+    @property
+    def has_rel(self) -> bool:
+        """Whether items are relevant or not."""
+        return any("rel" in part.metric.parameters for part in self.parts)
+
+    def steps(self) -> Iterator[tuple[str, str]]:
+        """Every part and the metric itself, and how its value comes about."""
+        for part in self.parts:
+            value = self.value(part)
+            how = self._how(part, value)
+            name = part.metric.name + (f"@{part.k}" if part.k else "")
+            yield name, number(value) if how in ("", number(value)) else f"{how} = {number(value)}"
+
+    def value(self, part: Measure, grades: Sequence[Value] | None = None) -> Value:
+        """A part's value by the reference, before any policy; None where it is undefined."""
+        one = asked(self.spec, part)
+        seen = list(self.ranked.values()) if grades is None else grades
+        ranks = enumerate(seen, start=1)
+        given = {
+            "grades": seen,
+            "labels": list(self.labels.values()),
+            "items": list(self.ranked)[: len(seen)],
+            "other": self.other,
+            "catalogue": CATALOGUE,
+            "rows": [(-float(rank), grade) for rank, grade in ranks if grade is not None],
+            "lists": [list(self.ranked)],
+        }
+        return reference.computed(one, given)
+
+    def gain(self, grade: Value) -> float:
+        """What a grade is worth."""
+        how: Any = self.spec.value(self.measure, "gain")
+        return reference.gain(grade, how, self.spec.parameter(self.measure, "rel"))
+
+    def discount(self, rank: int) -> float:
+        """What a rank is worth."""
+        return reference.discount(rank, str(self.spec.value(self.measure, "discount")))
+
+    def ideal(self) -> Grades:
+        """The items of the ideal order, best first; empty if the metric has none."""
+        overs = {part.metric.over for part in self.parts}
+        if not any(over.startswith("ideal") for over in overs):
+            return {}
+        items = self.ranked if "ideal_shown" in overs else self.labels
+        return dict(sorted(items.items(), key=lambda pair: -self.gain(pair[1])))
+
+    def ideal_worth(self) -> list[float]:
+        """Gain x discount of the items of the ideal order."""
+        grades = enumerate(self.ideal().values(), start=1)
+        return [self.gain(grade) * self.discount(rank) for rank, grade in grades]
+
+    def _added(self, part: Measure) -> list[float]:
+        grades = list(self.ranked.values())
+        sums = [self.value(part, grades[:length]) or 0.0 for length in range(len(grades) + 1)]
+        return [round(after - before, 12) for before, after in pairwise(sums)]
+
+    def _how(self, part: Measure, value: Value) -> str:
+        """The arithmetic as a text, empty if there is none."""
+        if part.metric.over == "query":
+            return self._filled(part)
+        terms: list[float] = []
+        if part.metric.name in self.sums:
+            terms = self.sums[part.metric.name][: part.k]
+        elif part.metric.over.startswith("ideal"):
+            terms = self._ideal_terms(value or 0.0)
+        return " + ".join(map(number, terms)) if len(terms) > 1 else ""
+
+    def _ideal_terms(self, value: float) -> list[float]:
+        """As much of the ideal order as the value is the sum of."""
+        worth = self.ideal_worth()
+        lengths = sorted(range(1, len(worth) + 1), key=lambda length: length != self.measure.k)
+        fits = (n for n in lengths if math.isclose(math.fsum(worth[:n]), value, abs_tol=1e-12))
+        return worth[: next(fits, 0)]
+
+    def _filled(self, part: Measure) -> str:
+        """A metric's template with numbers in the place of its parts."""
+        metric = part.metric
+        view = View(self.spec, part, self._number)
+        if not metric.ratio:
+            return _readable(metric.sql("value", view))
+        top, bottom = (_readable(metric.sql(name, view)) for name in ("numerator", "denominator"))
+        is_one = " " not in bottom or bottom.startswith("case")
+        return f"{top} / {bottom if is_one else f'({bottom})'}"
+
+    def _number(self, part: Measure) -> str:
+        value = self.value(part)
+        return "NULL" if value is None else number(value)
+
+
+def _readable(text: str) -> str:
+    """SQL's arithmetic as people write it."""
+    return " ".join(re.sub(r"\b(\d+(?:\.\d+)?)e0\b", r"\1", text).split())

@@ -1,0 +1,83 @@
+"""The example that metrics are worked out on: a list, labels, a baseline's list, a catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.proof.reference import Item
+from sqlmetrics.spec.spec import Spec
+
+Value = float | None
+Grades = Mapping[str, Value]
+
+LIST: Grades = {"a": None, "b": 2, "c": 0, "d": 3, "e": None, "f": 1}
+"""The ranked items, best first, with their grades; None for an item without a label."""
+
+NOT_RETRIEVED: Grades = {"g": 2}
+"""A relevant item that the list does not hold."""
+
+BASELINE = ("b", "a", "g", "d")
+"""The baseline's list, best first."""
+
+CATALOGUE: Mapping[str, Item] = {
+    "a": Item("red", 40, (1, 0)),
+    "b": Item("red", 20, (3, 4)),
+    "c": Item("blue", 10, (0, 1)),
+    "d": Item("red", 10, (4, 3)),
+    "e": Item("blue", 5, (0, 2)),
+    "f": Item("green", 5, (1, 1)),
+    "g": Item("blue", 10, (1, 0)),
+}
+"""What is known of the items."""
+
+SYSTEM = "new"
+"""Whose list it is, where there are systems."""
+
+
+def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
+    """The keys of a spec for what a metric needs beside rankings and labels.
+
+    Its tables are `my_items` and, with a column `system`, `my_rankings`.
+    """
+    roles = {name: name for name in ("category", "popularity", "vector")}
+    items = {"relation": "my_items", "columns": roles}
+    plain = Spec(
+        rankings={"relation": "my_rankings"},
+        labels={"relation": "my_labels"},
+        metrics=[str(measure)],
+        preset=preset,
+    )
+    systems = {"rankings": {"relation": "my_rankings", "columns": {"system": "system"}}}
+    compares = systems | {"baseline": "prod"} if "baseline" in plain.needed else {}
+    return compares | ({"items": items} if plain.needs_items else {})
+
+
+def rankings(*, systems: bool) -> pa.Table:
+    """The list; with a column of systems the baseline's too."""
+    lists = {SYSTEM: tuple(LIST)} | ({"prod": BASELINE} if systems else {})
+    rows = [
+        {"query_id": "q", "item_id": item, "score": float(-place), "system": system}
+        for system, items in lists.items()
+        for place, item in enumerate(items)
+    ]
+    table = pa.Table.from_pylist(rows)
+    return table if systems else table.drop_columns("system")
+
+
+def items() -> pa.Table:
+    """The catalogue."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "item_id": name,
+                "category": item.category,
+                "popularity": item.popularity,
+                "vector": [float(number) for number in item.vector],
+            }
+            for name, item in CATALOGUE.items()
+        ]
+    )

@@ -1,0 +1,312 @@
+"""What a metric or an option is, as text: its definition, its SQL and an example."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from textwrap import wrap
+from typing import Any
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure, parse
+from sqlmetrics.catalog.metric import listed, spellings
+from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
+from sqlmetrics.catalog.option import Option, Value
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.plan import script
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.proof.explain.arithmetic import number, parts
+from sqlmetrics.proof.explain.choices import Tried, tried, value_of
+from sqlmetrics.proof.explain.example import needed
+from sqlmetrics.proof.explain.presets import LABELS, LISTS, QUERIES, Agreeing, agreeing
+from sqlmetrics.proof.explain.worked_example import Worked, worked
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import with_stages
+
+WIDTH = 80
+SAME = 1e-12
+CUTOFF = 5
+"""The cutoff of the example for a metric that needs one and was named without."""
+
+
+def explain(name: str, preset: str | None = None) -> str:
+    """All about a metric or an option, to read at 80 columns.
+
+    Args:
+        name: A metric's text, like `ndcg(gain=linear)@10`, or its name alone; or the name
+            of an option, like `ties`.
+        preset: The conventions that hold where the metric's text says nothing else; if it
+            is given, the metric is also shown on one data set under every preset.
+
+    Raises:
+        SpecError: If there is no such metric or option, the metric's text is wrong, or
+            the preset is unknown; the nearest name is told.
+    """
+    if preset is not None and preset not in PRESETS:
+        raise SpecError(unknown("preset", preset, PRESETS))
+    if is_online(name):
+        return _online(online(name))
+    option = OPTIONS.get(name.strip().casefold())
+    holds = preset or "house"
+    sections = _option(option, holds) if option else _metric(_measure(name), holds)
+    alone = option or preset is None or needed(_measure(name), preset)
+    compared = [] if alone else _presets(_measure(name))
+    return "\n\n".join([*sections, *compared])
+
+
+def sql_of(measure: Measure, preset: str = "house") -> str:
+    """What `compile` prints for one metric, per query, without its comment of conventions.
+
+    A metric of all lists together has no value for a query; for it this is the summary.
+
+    The stages that give columns their names and types are left out where that is all they
+    do: the text then reads the tables `rankings` (query_id, item_id, score) and `labels`
+    (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns. Where
+    ties keep their input order, the rankings have a rank instead of a score; a metric that
+    needs more reads a column `system` too, or the table `items`.
+
+    Raises:
+        SpecError: If the metric does not fit the preset's conventions.
+    """
+    plain, inputs = (
+        with_stages(_plan(measure, name).inputs, "").rstrip() for name in ("house", preset)
+    )
+    per_query = not measure.metric.pooled
+    text = script.query(_plan(measure, preset), per_query=per_query).rstrip()
+    _, _, rest = text.partition(inputs)
+    return "with" + rest.removeprefix(",") if inputs == plain else inputs + rest
+
+
+def _spec(measure: Measure, preset: str) -> Spec:
+    by_rank = {"rank": "rank"} if PRESETS[preset].options.get("ties") == "input_order" else {}
+    labels = {"relation": "my_labels"}
+    rankings: dict[str, Any] = {"relation": "my_rankings"}
+    given = {"rankings": rankings, "labels": labels, **needed(measure, preset)}
+    given["rankings"]["columns"] = given["rankings"].get("columns", {}) | by_rank
+    return Spec(**given, name="rankings", metrics=[str(measure)], preset=preset)
+
+
+def _measure(text: str) -> Measure:
+    """The metric of a text; one that needs a cutoff and has none takes that of the example."""
+    try:
+        return parse(text)
+    except SpecError:
+        with suppress(SpecError):
+            return parse(f"{text}@{CUTOFF}")
+        name = re.split(r"[(@]", text)[0].strip()
+        if name.casefold() in spellings() or not name.isidentifier():
+            raise
+        if name.casefold() in PRESETS:
+            raise SpecError(
+                f"{name} is a preset: sqlmetrics list presets tells how it departs from the house, "
+                f"sqlmetrics explain ndcg@10 --preset {name.casefold()} a metric by it"
+            ) from None
+        known = [*(metric.name for metric in listed()), *ONLINE, *OPTIONS]
+        raise SpecError(unknown("metric or option", name, known)) from None
+
+
+def _online(asked: Online) -> str:
+    """A metric of click logs."""
+    metric = asked.metric
+    needs = {"requests": "the requests, also those without a result", "time": "times"}
+    facts = {
+        "what": metric.title,
+        "better": metric.better,
+        "unit": metric.unit,
+        "cutoff": "optional" if metric.cut else "has none",
+        "needs": needs.get(metric.needs, "a click log"),
+        "sums": "over requests, value = numerator / denominator",
+        "numerator": metric.numerator.format(at=""),
+        "denominator": metric.denominator.format(at=""),
+    }
+    return "\n".join([f"{asked}: of a click log", *(_hung(*fact) for fact in facts.items())])
+
+
+# -- a metric -------------------------------------------------------------------------
+
+
+def _metric(measure: Measure, preset: str) -> Iterator[str]:
+    spec = _spec(measure, preset)
+    measure = spec.measures[0]
+    yield f"{measure}: {measure.metric.title}"
+    yield "\n".join(_hung(*fact) for fact in _facts(spec, measure))
+    yield f"Options, * marks what holds under the preset {preset}"
+    yield "\n".join(_options(spec, measure))
+    yield _paragraph("For all metrics: ", _common(spec), "; see sqlmetrics explain OPTION")
+    yield "SQL, one row a system" if measure.metric.pooled else "SQL, one row a query"
+    yield sql_of(measure, preset)
+    yield from _worked(measure, worked(measure, preset))
+
+
+def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
+    metric = measure.metric
+    yield "formula", metric.formula
+    yield "range", metric.range
+    yield "better", f"{metric.better}{f'; unit: {metric.unit}' if metric.unit else ''}"
+    yield "empty", metric.empty
+    yield "cutoff", {"required": "needed", "optional": "optional"}.get(metric.cutoff, "has none")
+    yield "aliases", ", ".join(metric.aliases) or "-"
+    defaults = metric.parameters.items()
+    own = [f"{n}={number(spec.parameter(measure, n))} (default {number(d)})" for n, d in defaults]
+    yield "parameters", ", ".join(own) or "-"
+    for part in dict.fromkeys(parts(spec, measure)):
+        if part != measure:
+            yield "made of", f"{part.metric.name}: {part.metric.formula}"
+    yield "column", measure.column
+    yield "source", metric.source
+
+
+def _options(spec: Spec, measure: Measure) -> Iterator[str]:
+    for name in (name for name in measure.metric.settings if name in OPTIONS):
+        yield f"{name}: {OPTIONS[name].meaning}"
+        yield from _choices(OPTIONS[name], spec.value(measure, name))
+
+
+def _choices(option: Option, holds: Value) -> Iterator[str]:
+    """One line a choice, with a star before the one that holds."""
+    indent = max(19, *(len(choice.name) + 6 for choice in option.choices))
+    for choice in option.choices:
+        star = "*" if option.choice(holds) == choice else " "
+        yield _hung(f"  {star} {choice.name}", choice.meaning, indent)
+
+
+def _common(spec: Spec) -> list[str]:
+    return [f"{name}={spec.options[name]}" for name in OPTIONS if OPTIONS[name].scope == "spec"]
+
+
+def _worked(measure: Measure, example: Worked) -> Iterator[str]:
+    yield "Example: all lists together, here one" if measure.metric.pooled else "Example: one query"
+    yield aligned(example.columns, example.rows, numbers_from=2)
+    yield "\n".join(_legend(measure))
+    if example.ideal:
+        yield "The ideal order"
+        names = ["rank", "item", "grade", "gain", "discount", "gain x discount"]
+        yield aligned(names, example.ideal, numbers_from=2)
+    yield "\n".join(_hung(name, how, 18) for name, how in example.steps)
+    if example.remark:
+        yield _paragraph("", [example.remark])
+    yield "\n".join(_compared(example))
+
+
+def _compared(example: Worked) -> Iterator[str]:
+    """The two values, and whether they are the same as far as numbers are."""
+    yield f"reference         {_exact(example.value)}"
+    same = example.difference <= SAME
+    apart = f"the same to {SAME:g}" if same else f"NOT the same: {example.difference:g} apart"
+    yield f"SQL on DuckDB     {_exact(example.sql_value)}, {apart}"
+
+
+def _legend(measure: Measure) -> Iterator[str]:
+    yield "rank -: not retrieved, or left out; grade -: no label"
+    if measure.k:
+        yield f"below rank {measure.k} nothing counts"
+
+
+def _exact(value: float | None) -> str:
+    return "left out of the mean" if value is None else f"{value:.12g}"
+
+
+# -- the presets ----------------------------------------------------------------------
+
+
+def _presets(measure: Measure) -> Iterator[str]:
+    """The toy data, and what the presets make of it."""
+    found = list(agreeing(measure))
+    groups = [one for one in found if isinstance(one, Agreeing)]
+    yield f"{measure} of one data set under every preset"
+    yield "\n".join(
+        _hung(query, f"ranked {_items(LISTS, query)}; labels {_items(LABELS, query)}", 6)
+        for query in QUERIES
+    )
+    rows = [[str(i), *_agreed(group)] for i, group in enumerate(groups, start=1)]
+    yield aligned(["", *QUERIES, "mean", "queries"], rows, numbers_from=1)
+    yield "Which tools agree"
+    yield "\n".join(
+        _hung(row[0], ", ".join(g.presets), 4) for row, g in zip(rows, groups, strict=True)
+    )
+    refused = [one for one in found if isinstance(one, tuple)]
+    if refused:
+        yield "\n".join(_hung(preset, f"refused: {why}", 15) for preset, why in refused)
+
+
+def _items(rows: dict[str, dict[str, int]], query: str) -> str:
+    return " ".join(f"{item}:{value}" for item, value in rows.get(query, {}).items()) or "none"
+
+
+def _agreed(group: Agreeing) -> list[str]:
+    values = ["-" if value is None else f"{value:.4f}" for value in (*group.values, group.mean)]
+    return [*values, str(group.n_queries)]
+
+
+# -- an option ------------------------------------------------------------------------
+
+
+def _option(option: Option, preset: str) -> Iterator[str]:
+    spec = Spec(
+        rankings={"relation": "r"}, labels={"relation": "l"}, metrics=["num_q"], preset=preset
+    )
+    example = tried(option, preset)
+    yield f"{option.name}: {option.meaning}"
+    yield f"Choices, * marks what holds under the preset {preset}"
+    yield "\n".join(_choices(option, spec.options[option.name]))
+    yield "\n".join(_hung(*fact, 13) for fact in _places(option, example.measure))
+    if not option.of_days:
+        yield from _example(option, example)
+
+
+def _example(option: Option, example: Tried) -> Iterator[str]:
+    yield "Example: a small log; what has no score is not ranked, no grade is no label"
+    rows = [
+        [q, i, "" if s is None else repr(s), number(g) if g is not None else ""]
+        for q, i, s, g in example.log
+    ]
+    yield aligned(["query", "item", "score", "grade"], rows, numbers_from=2)
+    yield f"{example.measure} with each choice: the mean, and every query; - is left out"
+    yield _tried(option, example)
+
+
+def _places(option: Option, measure: Measure) -> Iterator[tuple[str, str]]:
+    """Where the option is set, and who sets it otherwise."""
+    value = value_of(option, option.choices[1])
+    yield "in a spec", f"conventions: {{{option.name}: {value}}}"
+    yield "in a shell", f"sqlmetrics evaluate ... -c {_quoted(f'{option.name}={value}')}"
+    if option.scope == "metric":
+        yield "in a metric", str(measure.having(option.name, value))
+        names = [metric.name for metric in listed() if option.name in metric.settings]
+        yield "metrics", ", ".join(names)
+    presets = [
+        f"{name}: {preset.options[option.name]}"
+        for name, preset in PRESETS.items()
+        if option.name in preset.options
+    ]
+    yield "presets", ", ".join(presets) + "; " * bool(presets) + f"others: {option.choices[0].name}"
+
+
+def _tried(option: Option, example: Tried) -> str:
+    values = {name: row for name, row in example.rows.items() if not isinstance(row, str)}
+    refused = {name: row for name, row in example.rows.items() if isinstance(row, str)}
+    rows = [(name, *row) for name, row in values.items()]
+    table = aligned([option.name, "mean", *example.queries], rows, numbers_from=1)
+    return "\n".join([table, *(_hung(name, why, 18) for name, why in refused.items())])
+
+
+# -- lines ----------------------------------------------------------------------------
+
+
+def _hung(label: str, text: str, indent: int = 12) -> str:
+    """A label, and beside it a text that is wrapped under itself."""
+    lines = wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
+    head = label.ljust(indent - 1) + " "
+    return "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
+
+
+def _paragraph(head: str, words: Sequence[str], tail: str = "") -> str:
+    text = head + ", ".join(words) + tail
+    return "\n".join(wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if " " in text else text

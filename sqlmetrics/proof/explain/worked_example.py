@@ -1,0 +1,203 @@
+"""A metric worked out on a short list: the table, the arithmetic, the value, and SQL's value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.option import Table
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.proof.explain.arithmetic import Arithmetic, number
+from sqlmetrics.proof.explain.example import (
+    BASELINE,
+    CATALOGUE,
+    LIST,
+    NOT_RETRIEVED,
+    SYSTEM,
+    Grades,
+    Value,
+    items,
+    needed,
+    rankings,
+)
+from sqlmetrics.proof.verify import evaluated_by_reference
+from sqlmetrics.spec.spec import Spec
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A metric worked out on the list.
+
+    Attributes:
+        columns: The names of the table's columns.
+        rows: One row an item, the ranked ones first.
+        ideal: Rows (rank, item, grade, gain, discount, their product) of the ideal order,
+            empty if the metric has none.
+        steps: What is computed -> how: the metric's parts, then the metric.
+        remark: What an option makes of the value, empty if nothing.
+        value: The value by the reference; None if the query is left out. For a metric of
+            all lists together, its value for this one list.
+        sql_value: The value by the SQL on DuckDB.
+    """
+
+    columns: Row
+    rows: tuple[Row, ...]
+    ideal: tuple[Row, ...]
+    steps: tuple[tuple[str, str], ...]
+    remark: str
+    value: Value
+    sql_value: Value
+
+    @property
+    def difference(self) -> float:
+        """How far the two values are apart, infinite if one side alone has none."""
+        if self.value is None or self.sql_value is None:
+            return 0.0 if self.value is self.sql_value else math.inf
+        if math.isnan(self.value) and math.isnan(self.sql_value):
+            return 0.0
+        return abs(self.value - self.sql_value)
+
+
+def worked(measure: Measure, preset: str) -> Worked:
+    """Work a metric out on the list, by the conventions of a preset.
+
+    Args:
+        measure: The metric; with a gain table the list's grades are those of the table.
+        preset: A name of `PRESETS`.
+
+    Raises:
+        SpecError: If the metric does not fit the preset's conventions.
+    """
+    labels = _labels(measure)
+    spec = _spec(measure, preset, labels)
+    ranked = _seen(spec, {item: labels.get(item) for item in LIST})
+    other = _seen(spec, {item: labels.get(item) for item in BASELINE})
+    arithmetic = Arithmetic(spec, spec.measures[0], ranked, labels, tuple(other))
+    value, sql_value = _both(spec)
+    return Worked(
+        columns=_columns(arithmetic),
+        rows=tuple(_rows(arithmetic)),
+        ideal=tuple(_ideal_rows(arithmetic)),
+        steps=tuple(arithmetic.steps()),
+        remark=_remark(arithmetic, value),
+        value=value,
+        sql_value=sql_value,
+    )
+
+
+def _labels(measure: Measure) -> Grades:
+    """The labels; grades 1, 2, 3 are the first, second and third of a gain table."""
+    labels = {item: grade for item, grade in {**LIST, **NOT_RETRIEVED}.items() if grade is not None}
+    table = measure.setting("gain")
+    levels = sorted(grade for grade in table if grade > 0) if isinstance(table, Table) else []
+    if not levels:
+        return labels
+    return {i: levels[min(int(g), len(levels)) - 1] if g else g for i, g in labels.items()}
+
+
+def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
+    more = dict(needed(measure, preset))
+    systems = "baseline" in more
+    labelled = {"query_id": ["q"] * len(labels), "item_id": list(labels)}
+    columns = {"system": "system"} if systems else {}
+    more["rankings"] = {"data": rankings(systems=systems), "columns": columns}
+    if "items" in more:
+        more["items"] = {"data": items(), "columns": more["items"]["columns"]}
+    return Spec(
+        **more,
+        name="example",
+        labels={"data": pa.table({**labelled, "grade": list(labels.values())})},
+        metrics=[str(measure)],
+        preset=preset,
+    )
+
+
+def _seen(spec: Spec, ranked: Grades) -> Grades:
+    """The items that count, by the conventions about lists."""
+    if spec.options.get("unjudged") == "condensed":
+        ranked = {item: grade for item, grade in ranked.items() if grade is not None}
+    depth = spec.options.get("depth")
+    return dict(list(ranked.items())[: depth if isinstance(depth, int) else None])
+
+
+def _both(spec: Spec) -> tuple[Value, Value]:
+    """The query's value by the reference and by the SQL; or that of all, which is one."""
+    with DuckDB() as engine:
+        tables = opened(spec, engine)
+        proof = evaluated_by_reference(plan(spec, tables), engine)
+        result = run(spec, tables, engine, check=False)
+    if spec.measures[0].metric.pooled:
+        ((mean,),) = proof.summary.values()
+        return mean.value, result.to_dicts()[0]["value"]
+    rows = result.per_query().to_pylist()
+    own = [row for row in rows if row["system"] in (SYSTEM, spec.title)]
+    (values,) = (found for (_, system, _), found in proof.per_query.items() if system != "prod")
+    return values[0], own[0][spec.measures[0].column] if own else None
+
+
+def _columns(of: Arithmetic) -> Row:
+    told = ("gain", "discount") if of.has_gain else ("relevant",) * of.has_rel
+    return ("rank", "item", "grade", *_known(of), *told, *of.sums)
+
+
+def _rows(of: Arithmetic) -> Iterator[Row]:
+    """One row an item; those that do not count have no numbers."""
+    width = len(_columns(of))
+    for rank, (item, grade) in enumerate(of.ranked.items(), start=1):
+        row: Row = (str(rank), item, _grade(grade), *_known(of, rank, item))
+        if rank <= (of.measure.k or rank):
+            row += _told(of, rank, grade) + tuple(number(one[rank - 1]) for one in of.sums.values())
+        yield row + ("",) * (width - len(row))
+    for item, grade in {**LIST, **of.labels}.items():
+        if item not in of.ranked:
+            yield ("-", item, _grade(grade)) + ("",) * (width - 3)
+
+
+def _known(of: Arithmetic, rank: int = 0, item: str = "") -> Row:
+    """What metrics need beside grades, in a row; the names without one."""
+    names = [need.rpartition(".")[2] for need in of.spec.needed if need != "items"]
+    if not item:
+        return tuple(names)
+    below = "-" if rank > len(of.other) else of.other[rank - 1]
+    values = {name: getattr(CATALOGUE[item], name, None) for name in names} | {"baseline": below}
+    return tuple(str(values[name]) for name in names)
+
+
+def _ideal_rows(of: Arithmetic) -> Iterator[Row]:
+    worth = of.ideal_worth()
+    for rank, (item, grade) in enumerate(of.ideal().items(), start=1):
+        yield (str(rank), item, _grade(grade), *_told(of, rank, grade), number(worth[rank - 1]))
+
+
+def _told(of: Arithmetic, rank: int, grade: Value) -> Row:
+    """The gain and the discount of an item, or whether it is relevant."""
+    if of.has_gain:
+        return number(of.gain(grade)), number(of.discount(rank))
+    rel = of.spec.parameter(of.measure, "rel")
+    return ("yes" if (grade or 0) >= rel else "no",) * of.has_rel
+
+
+def _remark(of: Arithmetic, value: Value) -> str:
+    """Which option made something else of the value."""
+    own, metric = of.value(of.measure), of.measure.metric
+    if own is None and metric.undefined != "no_relevant":
+        return metric.empty
+    if own is not None and value is not None:
+        return ""
+    name = "no_relevant" if own is None else "average_over"
+    choice = OPTIONS[name].choice(of.spec.value(of.measure, name))
+    return f"{name}={choice.name}, {OPTIONS[name].meaning}: {choice.meaning}"
+
+
+def _grade(grade: Value) -> str:
+    return "-" if grade is None else number(grade)

@@ -1,0 +1,208 @@
+"""Data and a number seen elsewhere -> the conventions that give it, the simplest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.engines.database import database
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.checks import checks
+from sqlmetrics.evaluation.evaluate import question
+from sqlmetrics.plan.needs import Needs
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.shape import Shape
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.proof.reconcile.matching import Explained, Matched
+from sqlmetrics.proof.reconcile.result import Reconciliation
+from sqlmetrics.proof.reconcile.space import ORDER, Point, space
+from sqlmetrics.proof.reconcile.statement import Given, Statement
+from sqlmetrics.proof.reconcile.tally import Tally
+from sqlmetrics.proof.reconcile.target import Target, checked, read
+from sqlmetrics.proof.reconcile.values import Seen, read_seen
+from sqlmetrics.proof.reconcile.worlds import worlds_of
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import with_stages
+
+DEPARTURES = 2
+MOST = 3
+"""More departures make more combinations than digits can tell apart."""
+
+MANY_GRADES = 6
+
+
+def reconcile(
+    rankings: Any,
+    labels: Any,
+    metric: str,
+    value: float | str | None = None,
+    *,
+    values: Any = None,
+    column: str | None = None,
+    departures: int = DEPARTURES,
+    connection: Any = None,
+    check: bool = True,
+    **given: Any,
+) -> Reconciliation:
+    """Say which conventions give a number that was seen elsewhere.
+
+    Args:
+        rankings: The ranked items of one system, as `evaluate` takes them.
+        labels: The labels, likewise.
+        metric: A text like `ndcg@10`. What it sets, `ndcg(gain=linear)@10`, is not varied.
+        value: The number with its digits: "0.3506", ".0919", "35.06%". A text keeps the
+            zeros at its end, which a float has lost.
+        values: Instead of it, per-query values: {query: value}, or a file, table or frame.
+        column: The column of the values in that table; default: the metric's, or `value`.
+        departures: In how many options at most a combination departs from a preset.
+        connection: The DuckDB that holds tables, as `evaluate` takes it.
+        check: Whether to look for bad input first.
+        **given: Columns and tables as `evaluate` names them (`query="qid"`, `weight=`,
+            `where=` ...), and conventions that are known and not varied.
+
+    Returns:
+        The candidates, the fewest departures first, with the number of accidental
+        matches to expect.
+
+    Raises:
+        SpecError: If a name or the number is wrong.
+        InputError: If the data would give wrong numbers, or is of several systems.
+        EngineError: If DuckDB fails.
+    """
+    _refuse(value, values, departures, given)
+    with _duckdb(connection) as engine:
+        spec, tables = question(engine, rankings, labels, metric, **given)
+        measure = _one_measure(spec)
+        _asks(spec, tables)
+        target: Target | Seen
+        if values is None:
+            target = checked(read(value), measure.metric)
+        else:
+            query = given.get("query", "query_id")
+            target = read_seen(values, column, query, measure, engine)
+        if check:
+            checks.check(plan(spec, tables), engine)
+        tally, points = _counted(spec, tables, target, departures, engine)
+    if isinstance(target, Seen):
+        return Explained(tally, points, departures, target).reconciled()
+    return Matched(tally, points, departures, target).reconciled()
+
+
+def _duckdb(connection: Any) -> DuckDB:
+    engine = database(connection)
+    if not isinstance(engine, DuckDB):
+        raise SpecError(f"reconcile works in DuckDB alone, given {engine.name}")
+    return engine
+
+
+def _refuse(value: object, values: object, departures: object, given: Mapping[str, Any]) -> None:
+    problems = []
+    if (value is None) == (values is None):
+        problems.append("give a value, or per-query values; one of both")
+    if not isinstance(departures, int) or not 0 <= departures <= MOST:
+        problems.append(f"departures must be a whole number from 0 to {MOST}, given {departures!r}")
+    if given.get("preset"):
+        problems.append("reconcile tries all presets: name none; give what is known as conventions")
+    if given.get("by"):
+        problems.append("reconcile looks at one mean: choose a segment with where, not with by")
+    if given.get("missing") == "error":
+        problems.append("missing must be zero or drop here")
+    if values is not None and given.get("date"):
+        problems.append("per-query values have no date; choose a day with where")
+    if problems:
+        raise SpecError(problems)
+
+
+def _one_measure(spec: Spec) -> Measure:
+    if len(spec.measures) != 1:
+        told = ", ".join(map(str, spec.measures))
+        raise SpecError(f"reconcile takes one metric and one value an option, given {told}")
+    return spec.measures[0]
+
+
+def _asks(spec: Spec, tables: Tables) -> None:
+    """Refuse the metrics whose numbers are not made of values of queries of one list each."""
+    measure = spec.measures[0]
+    if measure.metric.pooled:
+        raise SpecError(
+            f"reconcile tries means of values of queries; {measure} is one number of all lists "
+            "together, so give evaluate the presets that come into question"
+        )
+    if spec.needed:
+        beside = {"baseline": "a second system"}
+        needs = " and ".join(dict.fromkeys(beside.get(n, "a table of items") for n in spec.needed))
+        raise SpecError(f"reconcile takes rankings and labels alone; {measure} needs {needs}")
+    compares = Needs(spec).reads_score and not _has_ranks(spec, tables)
+    if compares and spec.options["depth"] != "none":
+        raise SpecError(
+            f"{measure} compares scores, and here takes no depth: cut the lists with where"
+        )
+
+
+def _has_ranks(spec: Spec, tables: Tables) -> bool:
+    return "rank" in Shape(spec, tables).columns["rankings"]
+
+
+def _needless(spec: Spec, tables: Tables, target: Target | Seen) -> list[str]:
+    """The options that change nothing: for ranks, for pairs of scores, for values of queries."""
+    needless = list(ORDER) if _has_ranks(spec, tables) else []
+    needless += ["ties"] if Needs(spec).reads_score else []
+    return needless + (["average"] if isinstance(target, Seen) else [])
+
+
+def _counted(
+    spec: Spec, tables: Tables, target: Target | Seen, departures: int, engine: DuckDB
+) -> tuple[Tally, dict[Point, int]]:
+    """Run the statement, and keep the points that it could compute."""
+    _one_list_a_query(spec, tables, engine)
+    around = space(
+        spec,
+        needless=_needless(spec, tables, target),
+        ordered=tables.rankings.ordered,
+        grades=_grades(spec, tables, engine),
+    )
+    points = around.points(departures)
+    given = None
+    if isinstance(target, Seen):
+        given = Given(engine.register("sqlmetrics_values", target.table), target.unit)
+    statement = Statement(spec, tables, worlds_of(around, points, spec), given)
+    tally = Tally(around, statement, engine.table(statement.text).to_pylist())
+    return tally, {point: far for point, far in points.items() if tally.holds(point)}
+
+
+def _one_list_a_query(spec: Spec, tables: Tables, engine: DuckDB) -> None:
+    """Refuse several systems or days: a number is of one."""
+    shape = plan(spec, tables).shape
+    name = shape.names["rankings"]
+    stages = [stage for stage in shape.stages() if stage.name == name]
+    for key, what in (("system", "system"), ("metric_date", "day")):
+        if key not in shape.keys:
+            continue
+        last = f"select distinct {key}\nfrom {name}\norder by {key}\nlimit 4"
+        rows = engine.rows(with_stages(stages, last))
+        if len(rows) > 1:
+            there = ", ".join(repr(str(one)) for (one,) in rows)
+            raise InputError(
+                f"rankings: a number is of one {what}, but there are {there}; "
+                "choose one with a condition: where"
+            )
+
+
+def _grades(spec: Spec, tables: Tables, engine: DuckDB) -> list[float]:
+    """The grades from which an item may be relevant, where there are few."""
+    if "rel" not in spec.measures[0].metric.parameters:
+        return []
+    shape = plan(spec, tables).shape
+    name = shape.names["labels"]
+    stages = [stage for stage in shape.stages() if stage.name == name]
+    last = f"select distinct grade\nfrom {name}\nwhere grade > 0\nlimit {MANY_GRADES + 1}"
+    grades = sorted(grade for (grade,) in engine.rows(with_stages(stages, last)))
+    lowest_is_1 = grades[:1] == [1.0]
+    few = len(grades) <= MANY_GRADES
+    return [_whole(grade) for grade in grades[lowest_is_1:]] if few else []
+
+
+def _whole(grade: float) -> float:
+    return int(grade) if grade.is_integer() else grade

@@ -1,0 +1,118 @@
+"""What gives a number: the candidates, and what chance would have given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure, Setting
+from sqlmetrics.proof.reconcile.target import Target
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Conventions that give the number.
+
+    Attributes:
+        presets: The presets that they depart from least; all of them give the same.
+        departures: The options in which they depart from these, with their values.
+        words: The same as a sentence.
+        metric: The metric's text to evaluate with: with `rel`, if that departs.
+        value: What they give: the mean; None for per-query values.
+        cut: Whether the number is theirs only if it was cut off, not rounded.
+        same: How many other combinations give the very same value.
+        by_chance: How many values that come about with as few departures would match by
+            accident; None for per-query values.
+        explained: How many of the per-query values they give; 0 for a mean.
+        beyond: How many queries count by them that have no per-query value.
+    """
+
+    presets: tuple[str, ...]
+    departures: Mapping[str, Setting]
+    words: str
+    metric: str
+    value: float | None
+    cut: bool
+    same: int
+    by_chance: float | None
+    explained: int = 0
+    beyond: int = 0
+
+    @property
+    def distance(self) -> int:
+        """How many departures it takes; a number that is cut off is one too."""
+        return len(self.departures) + self.cut
+
+    @property
+    def conventions(self) -> dict[str, Setting]:
+        """The departures as `evaluate` takes them, beside the preset and the metric."""
+        return {name: value for name, value in self.departures.items() if name != "rel"}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "presets": list(self.presets),
+            "departures": {name: str(value) for name, value in self.departures.items()},
+            "cut": self.cut,
+            "words": self.words,
+            "metric": self.metric,
+            "value": self.value,
+            "same": self.same,
+            "by_chance": self.by_chance,
+            "explained": self.explained,
+            "beyond": self.beyond,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Reconciliation:
+    """What gives a number; it prints as a table.
+
+    Attributes:
+        measure: The metric.
+        target: The number, None for per-query values.
+        candidates: What gives it, the fewest departures first.
+        needless: How many more would give it too, but depart further from a preset than a
+            candidate that departs in a part of their options.
+        nearest: If nothing does: what comes nearest.
+        tried: How many combinations of options there were.
+        values: How many different values they gave; 0 for per-query values.
+        given: How many per-query values there were.
+        most: With how many departures at most.
+        expected_by_chance: How many of all values would match by accident; None for
+            per-query values.
+        sql: The statement that ran.
+    """
+
+    measure: Measure
+    target: Target | None
+    candidates: tuple[Candidate, ...]
+    needless: int
+    nearest: tuple[Candidate, ...]
+    tried: int
+    values: int
+    given: int
+    most: int
+    expected_by_chance: float | None
+    sql: str
+
+    def __repr__(self) -> str:
+        from sqlmetrics.proof.reconcile.text import text
+
+        return text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "metric": str(self.measure),
+            "value": self.target.text if self.target else None,
+            "given": self.given,
+            "tried": self.tried,
+            "values": self.values,
+            "most_departures": self.most,
+            "expected_by_chance": self.expected_by_chance,
+            "needless": self.needless,
+            "candidates": [one.to_dict() for one in self.candidates],
+            "nearest": [one.to_dict() for one in self.nearest],
+        }

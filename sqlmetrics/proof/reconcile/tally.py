@@ -1,0 +1,103 @@
+"""The rows of the statement -> the value of a combination of options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.proof.reconcile.orders import name_of
+from sqlmetrics.proof.reconcile.space import Point, Space
+from sqlmetrics.proof.reconcile.statement import Statement
+from sqlmetrics.proof.reconcile.target import NOISE
+from sqlmetrics.proof.reconcile.worlds import MICRO, Place, has, mark_of, named, place_of, summed
+
+Row = Mapping[str, Any]
+
+FILLED: Mapping[object, float] = {"zero": 0.0, "one": 1.0}
+"""What a query counts for which the metric is undefined, by `no_relevant`."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the statement found, for the points that it was made for.
+
+    Attributes:
+        space: The options.
+        statement: What ran.
+        rows: What it gave.
+    """
+
+    space: Space
+    statement: Statement
+    rows: Sequence[Row]
+
+    def holds(self, point: Point) -> bool:
+        """Whether the point's formula fits its other options, so that it was computed."""
+        place, _ = place_of(self.space, point)
+        world = self.statement.worlds.get(place)
+        if world is None or self.space.formula(point) not in world.formulas:
+            return False
+        mark = mark_of(self.space, point)
+        return mark is None or mark in world.marks
+
+    def mean(self, point: Point) -> float | None:
+        """The summary of the metric; None if it runs over no query, or is no number."""
+        formula, way = self.space.formula(point), summed(self.space, point)
+        weight = named(formula, "weight")
+        parts = named(formula, "total", way), weight
+        if way == MICRO:
+            parts = named(formula, "numerator"), named(formula, "denominator")
+        top = bottom = undefined = 0.0
+        for row in self._counted(point):
+            top += row[parts[0]] or 0
+            bottom += row[parts[1]]
+            undefined += row["weight"] - row[weight]
+        policy = self.space.value(point, "no_relevant")
+        if policy in FILLED and way != MICRO:
+            top += FILLED[policy] * undefined
+            bottom += undefined
+        if self.space.measure.metric.count:
+            return top
+        is_number = policy != "nan" or way == MICRO or undefined <= NOISE
+        return top / bottom if bottom and is_number else None
+
+    def fits(self, point: Point, *, cut: bool = False) -> tuple[int, int]:
+        """How many of the given values a point explains, and how many it has beside them."""
+        formula, way = self.space.formula(point), summed(self.space, point)
+        fitting = named(formula, "cut" if cut else "rounded", way)
+        filled = FILLED.get(self.space.value(point, "no_relevant"))
+        undefined = named(formula, "unknown" if filled is None else "ones" if filled else "zeros")
+        explained = beyond = 0
+        for row, counts in self._rows(point):
+            if not row["is_given"]:
+                beyond += row["queries"] if counts else 0
+            elif counts:
+                explained += row[fitting] + row[undefined]
+            else:
+                explained += row["blank"]
+        return int(explained), int(beyond)
+
+    def _counted(self, point: Point) -> Iterator[Row]:
+        return (row for row, counts in self._rows(point) if counts)
+
+    def _rows(self, point: Point) -> Iterator[tuple[Row, bool]]:
+        """The rows of a point's world and order, each with whether its queries count."""
+        place, rule = place_of(self.space, point)
+        flags = [*OPTIONS["average_over"].choice(self.space.value(point, "average_over")).only]
+        if self.space.value(point, "missing") == "drop":
+            flags.append("is_ranked")
+        if mark := mark_of(self.space, point):
+            flags.append(has(mark))
+        for row in self._by_rule[place, name_of(rule)]:
+            yield row, all(row[flag] for flag in flags)
+
+    @cached_property
+    def _by_rule(self) -> dict[tuple[Place, str], list[Row]]:
+        found: dict[tuple[Place, str], list[Row]] = {}
+        for row in self.rows:
+            place = (row["unjudged"], bool(row["all_orders"]))
+            found.setdefault((place, row["rule"]), []).append(row)
+        return found

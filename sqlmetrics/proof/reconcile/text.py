@@ -1,0 +1,102 @@
+"""A reconciliation as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
+
+WIDTH = 88
+WORDS = 56
+SHOWN = 10
+LIKELY = 0.3
+"""From so many accidental matches on a match says little."""
+
+
+def text(found: Reconciliation) -> str:
+    """What gives the number, how many were tried, and what chance would have given."""
+    head = _head(found)
+    table = _table(found, found.candidates or found.nearest)
+    return "\n\n".join(filter(None, [head, table, "\n".join(map(_wrapped, _notes(found)))]))
+
+
+def _head(found: Reconciliation) -> str:
+    what = f"{found.measure} = {found.target.text}" if found.target else f"{found.measure}"
+    if found.target is None:
+        what += f", {found.given:,} per-query {'value' if found.given == 1 else 'values'}"
+    if found.candidates:
+        return what
+    return _wrapped(f"{what}: no combination that was tried gives it. The nearest:")
+
+
+def _table(found: Reconciliation, candidates: Sequence[Candidate]) -> str:
+    shown = candidates[:SHOWN]
+    names = ["departures", "explained", "beside", "conventions"]
+    if found.target is not None:
+        names = ["departures", "value", "by chance", "conventions"]
+    digits = found.target.decimals + 2 if found.target else 0
+    table = aligned(names, [row for one in shown for row in _rows(one, digits)])
+    more = len(candidates) - len(shown)
+    return f"{table}\n... and {more:,} more" if more > 0 else table
+
+
+def _rows(one: Candidate, digits: int) -> Iterator[list[str]]:
+    """A candidate: its numbers, and its words on as many lines as they need."""
+    first, *rest = wrap(one.words, WORDS, subsequent_indent="  ", break_long_words=False)
+    numbers = [f"{one.explained:,}", f"{one.beyond:,}"]
+    if one.value is not None:
+        numbers = [f"{one.value:.{digits}f}", _odds(one.by_chance)]
+    yield [str(one.distance), *numbers, first]
+    yield from (["", "", "", line] for line in rest)
+
+
+def _notes(found: Reconciliation) -> Iterator[str]:
+    yield from _verdict(found)
+    if found.needless:
+        yield f"left out: {found.needless:,} that fit too, but depart in more options than it needs"
+    about = f"tried: {found.tried:,} combinations, up to {_departures(found.most)} from a preset"
+    if found.target is None:
+        yield about
+        yield "beside: queries that count by these conventions and have no value given"
+        return
+    yield (
+        f"{about}; they give {found.values:,} different values, of which "
+        f"{_odds(found.expected_by_chance)} would match {found.target.decimals} decimals by chance"
+    )
+    if found.candidates:
+        yield "by chance: the same for the values with no more departures than that line"
+
+
+def _verdict(found: Reconciliation) -> Iterator[str]:
+    if not found.candidates:
+        return
+    first = found.candidates[0]
+    fewest = [one for one in found.candidates if one.distance == first.distance]
+    values = len({one.value for one in fewest})
+    if len(fewest) > 1:
+        with_many = _departures(first.distance)
+        apart = f", of {values} different values" if values > 1 else ", with the same value"
+        yield f"several fit: {len(fewest)} ways with {with_many}{apart if found.target else ''}"
+    elif len(first.presets) > 1:
+        yield f"several fit: {len(first.presets)} presets give the same on this data"
+    if first.same:
+        many = f"{first.same:,} other combination{'s' if first.same > 1 else ''}"
+        yield f"the first has the same value as {many}: options that change nothing here"
+    if found.target and (first.by_chance or 0) > LIKELY:
+        yield "this may well be a coincidence: more digits or per-query values would tell"
+
+
+def _departures(number: int) -> str:
+    return f"{number} departure{'' if number == 1 else 's'}"
+
+
+def _odds(expected: float | None) -> str:
+    if expected is None:
+        return "-"
+    return "<0.001" if 0 < expected < 0.001 else f"{expected:.2g}"
+
+
+def _wrapped(line: str) -> str:
+    return "\n".join(wrap(line, WIDTH, subsequent_indent="    "))

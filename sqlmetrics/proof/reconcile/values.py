@@ -1,0 +1,110 @@
+"""Per-query values that were seen elsewhere, as a table (query_id, value)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.inputs.arrow import arrow_of
+from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
+from sqlmetrics.proof.reconcile.target import Target, checked, read
+from sqlmetrics.spec.source import Queries
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.template import identifier
+
+NOTHING = ("", "nan", "none", "null", "na", "-")
+"""How tools write that a query has no value."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The values of single queries.
+
+    Attributes:
+        targets: Query -> its value, None where the tool has none.
+    """
+
+    targets: Mapping[str, Target | None]
+
+    @property
+    def unit(self) -> float:
+        """What 1 is worth in the last digit of the value that has most of them."""
+        return min(target.unit for target in self.targets.values() if target)
+
+    @property
+    def table(self) -> pa.Table:
+        """The columns query_id and value."""
+        values = [target.number if target else None for target in self.targets.values()]
+        ids = pa.array(list(self.targets), pa.string())
+        return pa.table({"query_id": ids, "value": pa.array(values, pa.float64())})
+
+
+def read_seen(
+    values: Any, column: str | None, query: str, measure: Measure, engine: DuckDB
+) -> Seen:
+    """The values of queries, from a mapping or a table.
+
+    Args:
+        values: {query: value}; or a file, table or frame with a column of queries.
+        column: The column of values; default: the metric's own name for it, `value`, or
+            the only one beside the queries.
+        query: The column of queries.
+        measure: The metric.
+        engine: Where tables are.
+
+    Raises:
+        InputError: If a value is no number, a query is there twice, or nothing is there.
+        SpecError: If there is no such column, or the metric cannot have a value.
+    """
+    is_plain = isinstance(values, Mapping) and query not in values
+    pairs = list(values.items()) if is_plain else _rows(values, column, query, measure, engine)
+    targets: dict[str, Target | None] = {}
+    for one, value in pairs:
+        if str(one) in targets:
+            raise InputError(f"values: query {str(one)!r} is there twice")
+        targets[str(one)] = _target(str(one), value, measure)
+    if not any(targets.values()):
+        raise InputError("values: there is no value in them")
+    return Seen(targets)
+
+
+def _target(query: str, value: object, measure: Measure) -> Target | None:
+    if value is None or str(value).strip().casefold() in NOTHING:
+        return None
+    try:
+        return checked(read(value), measure.metric)
+    except SpecError as error:
+        raise InputError(f"values: query {query!r}: {error}") from None
+
+
+def _rows(
+    values: Any, column: str | None, query: str, measure: Measure, engine: DuckDB
+) -> list[tuple[Any, Any]]:
+    source = Queries(**source_of(values, "values", engine.find), columns={"query": query})
+    if source.data is not None:
+        name = engine.register("sqlmetrics_seen", arrow_of(source.data, "values", source.columns))
+        text = identifier(name)
+    else:
+        text = source_text(relation_of(source, "queries"))
+    there = engine.columns(text)
+    if query.casefold() not in map(str.casefold, there):
+        raise SpecError(f"values: {unknown('column', query, there)}")
+    chosen = identifier(_column(column, query, list(there), measure))
+    return engine.rows(f"select cast({identifier(query)} as varchar), {chosen} from {text}")
+
+
+def _column(column: str | None, query: str, there: list[str], measure: Measure) -> str:
+    others = [name for name in there if name.casefold() != query.casefold()]
+    wanted = (column,) if column else (measure.column, str(measure), "value")
+    for name in wanted:
+        if name.casefold() in map(str.casefold, others):
+            return name
+    if column is None and len(others) == 1:
+        return others[0]
+    raise SpecError(f"values: {unknown('column', wanted[0], others)}")

@@ -1,0 +1,64 @@
+"""Departures from a preset in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Setting, plain_text
+
+CUT = "the value is cut off, not rounded"
+
+_SENTENCES = {
+    "gain": "a grade is worth {}",
+    "discount": "a rank is worth {}",
+    "ideal": "the ideal list: {}",
+    "recall_denominator": "recall divides by {}",
+    "precision_denominator": "precision divides by {}",
+    "ap_denominator": "average precision divides by {}",
+    "rr_of": "reciprocal rank looks at {}",
+    "ties": "of equal scores: {}",
+    "score_precision": "scores are compared in {}",
+    "depth": "a list is looked at {}",
+    "unjudged": "a ranked item without a label {}",
+    "missing": "a labelled query without a ranking {}",
+    "no_relevant": "a query for which the metric is undefined {}",
+    "average": "the summary is the {}",
+    "average_over": "the mean runs over {}",
+    "rounding": "decimals of a query's value: {}",
+    "similarity": "items are as alike as {}",
+    "gauc_weight": "a query's AUC weighs {}",
+    "tied_scores": "a pair with equal scores {}",
+    "equal_labels": "a pair with equal grades {}",
+    "pnr_form": "concordant pairs are divided by {}",
+    "rel": "relevant from grade {}",
+}
+
+
+def departure(name: str, value: Setting) -> str:
+    """One option that departs, as a clause.
+
+    >>> departure("average_over", "hits")
+    'the mean runs over queries with a relevant item in the top k'
+    """
+    if name == "rel":
+        return _SENTENCES[name].format(plain_text(value))
+    choice = OPTIONS[name].choice(value)
+    clause = _SENTENCES[name].format(choice.meaning)
+    return clause if choice.name == str(value) else f"{clause} ({name}={value})"
+
+
+def sentence(presets: Sequence[str], departures: Mapping[str, Setting], *, cut: bool) -> str:
+    """Presets, and how one departs from them."""
+    clauses = [departure(name, value) for name, value in departures.items()]
+    clauses += [CUT] * cut
+    named = listed(presets)
+    return f"{named}, but {'; '.join(clauses)}" if clauses else named
+
+
+def listed(presets: Sequence[str], most: int = 4) -> str:
+    """The names of presets that are alike here."""
+    if len(presets) <= most:
+        *first, last = presets
+        return f"{', '.join(first)} or {last}" if first else last
+    return f"{', '.join(presets[: most - 1])} or {len(presets) - most + 1} other presets"

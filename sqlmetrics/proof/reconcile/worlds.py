@@ -1,0 +1,133 @@
+"""What has to be evaluated for a number of points: a few worlds, each with many metrics.
+
+What becomes of unjudged items, and whether metrics are means over all orders of equal
+scores, changes the rows that are summed: each pair is a world of its own. The rules for
+equal scores are its systems, the formulas its metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import catalog
+from sqlmetrics.proof.reconcile.space import Point, Space
+from sqlmetrics.spec.spec import Spec
+
+MICRO = "micro"
+
+Place = tuple[str, bool]
+"""What identifies a world: `unjudged`, and whether metrics are means over all orders."""
+
+Rule = tuple[str, str]
+"""What sorts a list: `ties` and `score_precision`."""
+
+
+@dataclass
+class World:
+    """An evaluation of its own.
+
+    Attributes:
+        unjudged: The value of that option.
+        all_orders: Whether a metric is the mean over all orders of equal scores.
+        rules: The rules for the order of a list.
+        formulas: The metrics, without the policies of their means -> how their values are
+            summed: rounded in which way, or `micro`.
+        marks: Counts that say by their value for a query whether a mean runs over it.
+    """
+
+    unjudged: str
+    all_orders: bool
+    rules: dict[Rule, None] = field(default_factory=dict)
+    formulas: dict[Measure, dict[str, None]] = field(default_factory=dict)
+    marks: dict[Measure, None] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The stage of its sums."""
+        return f"{self.unjudged}_{'on_average' if self.all_orders else 'in_order'}"
+
+    def asked(self, formula: Measure) -> Measure:
+        """A formula as it is asked for: with what it is a ratio of, if that is summed."""
+        return formula.having("average", "micro") if MICRO in self.formulas[formula] else formula
+
+    def metrics(self) -> Iterator[Measure]:
+        """All that is evaluated."""
+        yield from map(self.asked, self.formulas)
+        yield from self.marks
+
+
+def place_of(space: Space, point: Point) -> tuple[Place, Rule]:
+    """The world of a point, and the rule for the order of its lists."""
+    ties, precision, unjudged = (
+        str(space.value(point, name)) for name in ("ties", "score_precision", "unjudged")
+    )
+    return (unjudged, OPTIONS["ties"].choice(ties).all_orders), (ties, precision)
+
+
+def summed(space: Space, point: Point) -> str:
+    """How the values of queries are summed: rounded in which way, or `micro`."""
+    if space.value(point, "average") == "micro":
+        return MICRO
+    rounding = space.value(point, "rounding")
+    return str(rounding) if OPTIONS["rounding"].choice(rounding).term == "{value}" else "none"
+
+
+def mark_of(space: Space, point: Point) -> Measure | None:
+    """The count that has a value for the queries that a mean runs over, if it picks some.
+
+    A count of relevant items in the top k has all that such a choice may look at: the
+    grade of a relevant item, and the cutoff.
+    """
+    over = space.value(point, "average_over")
+    if not OPTIONS["average_over"].choice(over).sql:
+        return None
+    rel = space.value(point, "rel")
+    settings = () if rel in (None, 1) else (("rel", rel),)
+    alike = Measure(space.measure.metric, settings, space.measure.k)
+    return alike.part(catalog()["num_rel_ret"]).having("average_over", over)  # type: ignore[arg-type]
+
+
+def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, World]:
+    """What has to be evaluated for points; formulas that their world refuses are left out."""
+    worlds: dict[Place, World] = {}
+    for point in points:
+        place, rule = place_of(space, point)
+        world = worlds.setdefault(place, World(*place))
+        world.rules[rule] = None
+        world.formulas.setdefault(space.formula(point), {})[summed(space, point)] = None
+        if mark := mark_of(space, point):
+            world.marks[mark] = None
+    for world in worlds.values():
+        bare = spec.having(metrics=("num_q",), conventions=conventions_of(spec, world))
+        for measures in (world.formulas, world.marks):
+            for one in [one for one in measures if bare.unfit(one)]:
+                del measures[one]
+    return {place: world for place, world in worlds.items() if world.formulas}
+
+
+def conventions_of(spec: Spec, world: World) -> dict[str, Any]:
+    """The conventions of a world: what is given for bad input, its own, and no policies."""
+    kept = ("depth", "duplicate_rankings", "negative_grades", "absent_systems")
+    bare = {
+        "missing": "zero",
+        "no_relevant": "skip",
+        "average": "macro",
+        "average_over": "labels",
+        "rounding": "none",
+    }
+    own = {"unjudged": world.unjudged, "ties": "average" if world.all_orders else "id_asc"}
+    return {name: spec.options[name] for name in kept} | bare | own
+
+
+def named(formula: Measure, what: str, way: str = "none") -> str:
+    """The statement's column of a sum of a formula."""
+    return f"{formula.column}_{what}" + ("" if way == "none" else f"_rounding{way}")
+
+
+def has(mark: Measure) -> str:
+    """The statement's column that says whether a mean runs over a query."""
+    return f"has_{mark.column}"

@@ -1,0 +1,170 @@
+"""The tie audit: how many scores are equal, and how much that matters for each metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.text import piped
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import print_template, with_stages
+
+RULES = ("worst", "average", "best")
+
+LEGEND = """\
+worst, best: the lower, the higher grades of equal scores first; average: the mean
+over all orders (- where it is not known); spread: best - worst"""
+
+
+@dataclass(frozen=True, repr=False)
+class TieAudit:
+    """What equal scores do to the metrics. It prints as two tables.
+
+    Attributes:
+        counts: One row a system: n_lists, n_tied_lists, n_rows, n_tied_rows. A row is
+            tied if another one of its list has the same score.
+        metrics: One row a metric, day and system, over all queries: worst, average, value
+            (by the spec's own rule), best, spread.
+    """
+
+    counts: pa.Table
+    metrics: pa.Table
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        """Aligned columns."""
+        counts, metrics = (
+            aligned(names, rows, numbers_from=left) for names, rows, left in self._cells()
+        )
+        return "\n\n".join([counts, metrics, LEGEND])
+
+    def markdown(self) -> str:
+        """GitHub tables."""
+        counts, metrics = (piped(*cells) for cells in self._cells())
+        return "\n\n".join([counts, metrics, LEGEND])
+
+    def _cells(self) -> Iterator[tuple[list[str], list[list[str]], int]]:
+        counts = [
+            [
+                printable(row["system"]),
+                f"{row['n_tied_lists']:,} of {row['n_lists']:,}",
+                f"{row['n_tied_rows']:,} of {row['n_rows']:,}",
+            ]
+            for row in self.counts.to_pylist()
+        ]
+        yield ["system", "tied lists", "tied rows"], counts, 1
+        names = [name for name in self.metrics.column_names if name != "metric_date" or self._days]
+        rows = [[_cell(row[name]) for name in names] for row in self.metrics.to_pylist()]
+        yield names, rows, names.index("metric") + 1
+
+    @property
+    def _days(self) -> bool:
+        return len(set(map(str, self.metrics["metric_date"].to_pylist()))) > 1
+
+
+def tie_audit(spec: Spec, connection: Any = None) -> TieAudit:
+    """Count equal scores, and evaluate a spec with the worst and the best order of them.
+
+    Args:
+        spec: What is asked; `result.spec` of an evaluation too.
+        connection: As `evaluate` takes it.
+
+    Raises:
+        SqlmetricsError: As `evaluate` does; ties=error does not refuse here.
+    """
+    with database(connection) as engine:
+        tables = opened(spec, engine)
+        own = "id_asc" if spec.options["ties"] == "error" else str(spec.options["ties"])
+        results = {own: run(_with(spec, own), tables, engine)}
+        for rule in (rule for rule in RULES if rule != own):
+            fitting = _fitting(spec, rule)
+            if fitting:
+                asked = spec.having(metrics=fitting)
+                results[rule] = run(_with(asked, rule), tables, engine, check=False)
+        return TieAudit(_counts(spec, tables, engine), _metrics(results, own))
+
+
+def _with(spec: Spec, rule: str) -> Spec:
+    return spec.having(conventions=dict(spec.conventions) | {"ties": rule})
+
+
+def _fitting(spec: Spec, rule: str) -> tuple[str, ...]:
+    """The metrics that can be computed with a rule."""
+
+    def fits(text: str) -> bool:
+        try:
+            spec.having(metrics=[text], conventions=dict(spec.conventions) | {"ties": rule})
+        except SpecError:
+            return False
+        return True
+
+    return tuple(filter(fits, spec.metrics))
+
+
+def _counts(spec: Spec, tables: Tables, engine: Database) -> pa.Table:
+    the_plan = plan(_with(spec, "id_asc"), tables)
+    shape = the_plan.shape
+    has_system = "system" in shape.keys
+    text = print_template(
+        "proof/tied",
+        {
+            "keys": shape.keys,
+            "systems": ["system"] if has_system else [],
+            "order": shape.sorters[0],
+            "rankings": shape.names["rankings"],
+        },
+    )
+    counts = engine.table(with_stages(the_plan.inputs[:1], text))
+    names = ["n_lists", "n_tied_lists", "n_rows", "n_tied_rows"]
+    columns = [counts[name].cast(pa.int64()) for name in names]
+    title = pa.array([spec.title] * counts.num_rows, pa.string())
+    return pa.table([counts["system"] if has_system else title, *columns], ["system", *names])
+
+
+def _metrics(results: dict[str, Result], own: str) -> pa.Table:
+    found: dict[tuple[Any, str, str], dict[str, float | None]] = {}
+    for rule, result in results.items():
+        for row in result.to_dicts():
+            if row["segment_name"] == "all":
+                text = row["metric"] + (f"@{row['k']}" if row["k"] else "")
+                found.setdefault((row["metric_date"], row["system"], text), {})[rule] = row["value"]
+    return pa.Table.from_pylist([_row(*key, values, own) for key, values in found.items()], _SCHEMA)
+
+
+def _row(
+    day: Any, system: str, metric: str, values: dict[str, float | None], own: str
+) -> dict[str, Any]:
+    worst, best = (values.get(rule) for rule in ("worst", "best"))
+    known = {rule: values.get(rule) for rule in RULES}
+    spread = None if worst is None or best is None else abs(best - worst)
+    keys = {"metric_date": day, "system": system, "metric": metric}
+    return keys | known | {"value": values.get(own), "spread": spread}
+
+
+_SCHEMA = pa.schema(
+    [
+        ("metric_date", pa.date32()),
+        ("system", pa.string()),
+        ("metric", pa.string()),
+        *((name, pa.float64()) for name in ("worst", "average", "value", "best", "spread")),
+    ]
+)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if isinstance(value, float) else printable(value)

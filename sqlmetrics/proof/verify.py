@@ -1,0 +1,256 @@
+"""The SQL against the reference, on the user's own data: the largest difference, and where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.checks.checks import check_columns
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.report.result import Result, with_dates
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.proof import reference
+from sqlmetrics.spec.source import Source
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.sql.translation import Translation
+
+SAMPLE = 10_000
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far the SQL and the reference are apart for one metric.
+
+    Attributes:
+        measure: The metric.
+        compared: How many per-query values and means were compared.
+        largest: The largest |a - b| / max(1, |b|); infinite if one side has no value.
+        where: The query (or the system and segment of a mean) with that difference.
+    """
+
+    measure: Measure
+    compared: int
+    largest: float
+    where: str
+
+
+def verify(spec: Spec, engine: Database) -> tuple[Result, list[Agreement]]:
+    """Evaluate a spec twice, by SQL and by the reference, and compare every number.
+
+    Args:
+        spec: What is asked.
+        engine: Where the tables are.
+
+    Returns:
+        The result, and one `Agreement` a metric.
+
+    Raises:
+        SqlmetricsError: As `evaluate` does.
+    """
+    tables = opened(spec, engine)
+    result = run(spec, tables, engine)
+    return result, list(compare(result, evaluated_by_reference(plan(spec, tables), engine)))
+
+
+def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int]:
+    """The spec on a sample of its queries that is always the same.
+
+    Args:
+        spec: What is asked.
+        engine: Where its tables are.
+        most: How many queries at the most; a spec with fewer is left as it is.
+
+    Returns:
+        The spec, and how many queries it now has.
+    """
+    at = engine.translation
+    tables = opened(spec, engine)
+    check_columns(plan(spec, tables), engine)
+    source = source_text(tables.shown(tables.rankings), at.condition(spec.rankings.where or ""))
+    column = identifier(spec.rankings.columns.query)
+    hashed = at.expression(at.dialect.hashed, f"cast({column} as varchar)")
+    ids = f"select distinct {hashed} as hash from {source}"
+    counted = int(engine.rows(f"select count(*) as n from ({ids}) as ids")[0][0])
+    if counted <= most:
+        return spec, counted
+    numbered = f"select hash, row_number() over (order by hash asc) as place from ({ids}) as ids"
+    last = engine.rows(f"select hash from ({numbered}) as numbered where place = {most}")
+    return _restricted(spec, str(last[0][0]), at), most
+
+
+def _restricted(spec: Spec, last: str, at: Translation) -> Spec:
+    """The spec with the queries alone whose hash is not above one, in its rankings and labels."""
+
+    def part(source: Source, query: str) -> Source:
+        hashed = at.own(at.dialect.hashed, f"cast({identifier(query)} as varchar)")
+        return _where(source, f"{hashed} <= {literal(last)}")
+
+    changed = {"rankings": part(spec.rankings, spec.rankings.columns.query)}
+    if spec.labels is not None:
+        changed["labels"] = part(spec.labels, spec.labels.columns.query)
+    return spec.having(**changed)
+
+
+def _where(source: Source, condition: str) -> Source:
+    both = f"({source.where}) and {condition}" if source.where else condition
+    return source.model_copy(update={"where": both})
+
+
+def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference.Evaluation:
+    """The reference's numbers for the input of a plan."""
+    spec, options = the_plan.spec, the_plan.spec.options
+    rows = _rows(the_plan, engine)
+    return reference.evaluate(
+        [_ranked(row, spec.by) for row in rows["rankings"]],
+        [_label(row) for row in rows["labels"]],
+        [asked(spec, measure) for measure in the_plan.measures],
+        ties=str(options["ties"]).replace("error", "id_asc"),
+        score_precision=str(options["score_precision"]),
+        depth=None if options["depth"] == "none" else int(str(options["depth"])),
+        unjudged=str(options["unjudged"]),
+        negative_grades=str(options["negative_grades"]),
+        missing=str(options["missing"]).replace("error", "zero"),
+        absent_systems=str(options["absent_systems"]),
+        of_one_system=spec.clicks is not None,
+        segments=spec.by,
+        known=[_known(row) for row in rows.get("queries", [])],
+        catalogue={row["item_id"]: _item(row) for row in rows.get("items", [])},
+        baseline=spec.baseline,
+    )
+
+
+def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
+    """The tables as they are, before any policy for negative grades."""
+    raw = the_plan.spec.having(
+        conventions=dict(the_plan.spec.conventions) | {"negative_grades": "error"}
+    )
+    shape = plan(raw, the_plan.shape.at).shape
+    stages = dict(zip(shape.tables, shape.stages(), strict=True))
+    return {
+        table: with_dates(
+            engine.table(with_stages(stages.values(), f"select *\nfrom {stage.name}"))
+        ).to_pylist()
+        for table, stage in stages.items()
+    }
+
+
+def asked(spec: Spec, measure: Measure) -> reference.Asked:
+    """A measure as the reference wants it: every setting with its value."""
+    metric = measure.metric
+    arguments: dict[str, Any] = {
+        name: spec.parameter(measure, name) for name in metric.parameters
+    } | {name: spec.value(measure, name) for name in metric.options}
+    if metric.cutoff != "none":
+        arguments["k"] = measure.k
+    policy = metric.undefined == "no_relevant"
+    return reference.Asked(
+        metric.name,
+        arguments,
+        no_relevant=str(spec.value(measure, "no_relevant")) if policy else "skip",
+        average=str(spec.value(measure, "average")),
+        average_over=str(spec.value(measure, "average_over")),
+        ties=str(spec.value(measure, "ties")).replace("error", "id_asc"),
+        rounding=spec.value(measure, "rounding"),  # type: ignore[arg-type]
+        count=metric.count,
+    )
+
+
+def compare(result: Result, proof: reference.Evaluation) -> Iterator[Agreement]:
+    """One `Agreement` a metric, over all queries and all means; rows must match too."""
+    rows = {_row_key(row, result): row for row in result.per_query().to_pylist()}
+    means = {_mean_key(row, result): row for row in result.to_dicts()}
+    kept = {
+        key: values for key, values in proof.per_query.items() if not _left_out(result, rows, key)
+    }
+    extra = [("a row too many", math.inf, 0.0)] * _superfluous(result, rows, kept)
+    for i, measure in enumerate(result.measures):
+        pairs = [
+            (f"query {key[2]!r} of {key[1]!r}", _got(rows, key, measure), values[i])
+            for key, values in kept.items()
+            if not measure.metric.pooled
+        ]
+        for group, lines in proof.summary.items():
+            row = means.get((*group, measure.name, measure.k or 0), {})
+            pairs += _mean_pairs(group, row, lines[i])
+        apart = ((_apart(a, b), place) for place, a, b in pairs + extra)
+        worst, where = max(apart, default=(0.0, ""))
+        yield Agreement(measure, len(pairs), worst, where if worst else "")
+
+
+def _superfluous(result: Result, rows: Any, kept: Any) -> int:
+    """How many per-query rows the SQL has that the reference has not, doubled ones too."""
+    return int(result.per_query().num_rows) - len(rows) + len(rows.keys() - kept.keys())
+
+
+def _mean_pairs(group: Any, row: dict[str, Any], line: reference.Mean) -> Iterator[Any]:
+    place = f"mean of {group[1]!r}, {group[2]}={group[3]!r}"
+    if not row and line.n_queries + line.n_skipped + line.n_missing == 0:
+        return
+    for name in ("value", "n_queries", "n_skipped", "n_missing"):
+        yield f"{name}, {place}", row.get(name), getattr(line, name)
+
+
+def _left_out(result: Result, rows: Any, key: Any) -> bool:
+    """With missing=drop the per-query table does not hold queries without a ranking."""
+    return result.spec.options["missing"] == "drop" and key not in rows
+
+
+def _got(rows: Any, key: Any, measure: Measure) -> float | None:
+    return rows[key][measure.column] if key in rows else -math.inf
+
+
+def _apart(got: float | None, proof: float | None) -> float:
+    if got is None or proof is None:
+        return 0.0 if got is proof else math.inf
+    if math.isnan(got) or math.isnan(proof):
+        return 0.0 if math.isnan(got) and math.isnan(proof) else math.inf
+    return abs(got - proof) / max(1.0, abs(proof))
+
+
+def _row_key(row: dict[str, Any], result: Result) -> tuple[Any, str, str]:
+    system = row["system"] if _has_system(result) else ""
+    return row.get("metric_date"), system, row["query_id"]
+
+
+def _mean_key(row: dict[str, Any], result: Result) -> tuple[Any, ...]:
+    date = row["metric_date"] if result.spec.rankings.columns.date else None
+    system = row["system"] if _has_system(result) else ""
+    return (date, system, row["segment_name"], row["segment_value"], row["metric"], row["k"])
+
+
+def _has_system(result: Result) -> bool:
+    return "system" in result.list_keys
+
+
+def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference.Ranked:
+    order = -row["given_rank"] if "given_rank" in row else row["score"]
+    return reference.Ranked(
+        row["query_id"],
+        row["item_id"],
+        float(order),
+        system=row.get("system", ""),
+        date=row.get("metric_date"),
+        weight=row.get("weight", 1.0),
+        segments=tuple(row.get(f"by_{name}") for name in by),
+    )
+
+
+def _label(row: dict[str, Any]) -> reference.Label:
+    return reference.Label(row["query_id"], row["item_id"], row["grade"], row.get("metric_date"))
+
+
+def _known(row: dict[str, Any]) -> reference.Known:
+    segments = {n.removeprefix("by_"): value for n, value in row.items() if n.startswith("by_")}
+    return reference.Known(row["query_id"], row.get("metric_date"), row.get("weight"), segments)
+
+
+def _item(row: dict[str, Any]) -> reference.Item:
+    return reference.Item(row.get("category"), row.get("popularity"), row.get("vector") or ())

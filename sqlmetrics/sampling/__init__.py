@@ -1,1 +1,0 @@
-"""Samples of queries for annotators, and what they estimate."""

@@ -1,0 +1,1 @@
+"""What is asked: sources, days, the click log, thresholds; checked on creation."""

@@ -1,0 +1,359 @@
+"""What a user says of a click log: where it is, how it is cleaned, what becomes a label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from sqlmetrics.catalog.online import is_online
+from sqlmetrics.errors import SpecError
+from sqlmetrics.spec.click_columns import (
+    CLICK,
+    PURCHASE,
+    Events,
+    ImpressionColumns,
+    Impressions,
+    Log,
+    Ranked,
+    RequestColumns,
+    Requests,
+)
+from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.duration import Seconds
+from sqlmetrics.spec.source import Finite, Model, condition
+
+
+class Cleaning(Model):
+    """What is left out of a log, each step by its own option.
+
+    Attributes:
+        test: A condition of the impressions: that is no user's traffic.
+        max_events_per_user_hour: A user with more events than this in an hour is a bot, and all
+            that the user did or was shown is left out.
+        min_dwell: Clicks with a shorter stay, in seconds, are accidental.
+        attribution_window: Events later than this after the impression are no answer to it.
+        deduplicate: Whether a repeated event (request, item, action) counts once, the first. An
+            item that was shown twice in a request always counts once, where it stood highest:
+            else its events would count twice.
+        same_position: Of two items at one position: `first` keeps the one shown first, `drop`
+            neither, `keep` both, ranked by their ids.
+        unseen: Leave out what stands more than so many positions below the last click of a
+            request: it was not looked at. None keeps all.
+    """
+
+    test: str | None = None
+    max_events_per_user_hour: int | None = Field(default=None, gt=0)
+    min_dwell: Seconds | None = Field(default=None, ge=0)
+    attribution_window: Seconds | None = Field(default=None, ge=0)
+    deduplicate: bool = True
+    same_position: Literal["first", "drop", "keep"] = "keep"
+    unseen: int | None = Field(default=None, ge=0)
+
+    @field_validator("test")
+    @classmethod
+    def _condition(cls, text: str | None) -> str | None:
+        return text if text is None else condition(text)
+
+
+OF_POOL: Mapping[str, tuple[str, ...]] = {
+    "impression": ("grades",),
+    "query_item": ("rate", "prior", "min_impressions", "cuts", "quantiles", "window"),
+}
+"""Pool -> the options that only it has."""
+
+
+class ClickLabels(Model):
+    """What becomes a label.
+
+    Attributes:
+        grades: For `impression`: action -> the grade of an item on which it was done; the
+            highest wins.
+        pool: `impression`: the labels of a request are its own clicks. `query_item`: all
+            requests with the same text share a rate of each item.
+        rate: For `query_item`: `ctr`, `coec` (clicks over expected clicks, of its
+            positions) or `purchase_rate` (purchases over impressions).
+        prior: As many more impressions with the mean rate of all are added to each item; for
+            `coec` as many more clicks, done and expected.
+        min_impressions: Items shown less often for a query get no label.
+        cuts: Rates from which on an item has the grade 1, 2, ...; without cuts and quantiles
+            the rate itself is the grade.
+        quantiles: Shares of all labelled pairs of a query and an item: the grade is 1, 2, ...
+            where the rate is above that of so many of them, like [0.5, 0.8, 0.95].
+        window: The days of the requests from which pooled labels are learned; needs
+            `evaluation` beside it.
+    """
+
+    grades: Mapping[str, Annotated[Finite, Field(ge=0)]] = {CLICK: 1.0}
+    pool: Literal["impression", "query_item"] = "impression"
+    rate: Literal["ctr", "coec", "purchase_rate"] = "ctr"
+    prior: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    min_impressions: int = Field(default=1, ge=1)
+    cuts: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    window: Days | None = None
+
+    @model_validator(mode="after")
+    def _of_its_pool(self) -> ClickLabels:
+        fields = type(self).model_fields
+        for pool, names in OF_POOL.items():
+            given = [one for one in names if getattr(self, one) != fields[one].default]
+            if given and pool != self.pool:
+                raise ValueError(f"{', '.join(given)}: only for pool {pool}, not {self.pool}")
+        return self
+
+    @model_validator(mode="after")
+    def _cut_once(self) -> ClickLabels:
+        if self.cuts and self.quantiles:
+            raise ValueError("give cuts or quantiles, not both")
+        if list(self.cuts or self.quantiles) != sorted(set(self.cuts or self.quantiles)):
+            raise ValueError("cuts and quantiles must rise")
+        if any(not 0 < one < 1 for one in self.quantiles):
+            raise ValueError("quantiles lie between 0 and 1")
+        highest = inf if self.rate == "coec" else 1
+        if any(not 0 < one <= highest or one == inf for one in self.cuts):
+            raise ValueError(f"cuts of {self.rate} are above 0" + " and at most 1" * (highest == 1))
+        return self
+
+    @property
+    def pools(self) -> bool:
+        """Whether requests share their labels."""
+        return self.pool == "query_item"
+
+
+QUERY_TEXT = "query_text"
+"""The column of the rankings that has what was asked."""
+
+NEEDS = {
+    "min_dwell": ("dwell",),
+    "attribution_window": ("time",),
+    "max_events_per_user_hour": ("user", "time"),
+}
+"""Option of the cleaning -> the columns of the events that it looks at."""
+
+
+class Clicks(Model):
+    """A click log: impressions and events, one wide table, or User Behavior Insights.
+
+    Attributes:
+        format: `ubi` for OpenSearch's User Behavior Insights: `requests` are its queries and
+            `events` its events, with their columns as it names them.
+        impressions: What was shown.
+        events: What was done.
+        log: Both in one table.
+        requests: All searches, where those without a result shall count.
+        cleaning: What is left out.
+        labels: What becomes a label.
+        ranked: What the ranker gave, to be compared with what was shown (`--show soundness`).
+        evaluation: The days of the requests that are evaluated; None for all. A request is of
+            the day on which it began.
+        daily: Whether each day is evaluated by itself.
+        lists_from: For `ubi`, what says what was shown: `impressions`, which are events, or
+            `hit_ids`, the queries' query_response_hit_ids. None: the hit ids if there is no
+            impression among the events.
+    """
+
+    format: Literal["ubi"] | None = None
+    impressions: Impressions | None = None
+    events: Events | None = None
+    log: Log | None = None
+    requests: Requests | None = None
+    ranked: Ranked | None = None
+    cleaning: Cleaning = Cleaning()
+    labels: ClickLabels = ClickLabels()
+    evaluation: Days | None = None
+    daily: bool = False
+    lists_from: Literal["impressions", "hit_ids"] | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Clicks:
+        given = {name for name in ("impressions", "events", "log") if getattr(self, name)}
+        wanted: dict[str | None, list[set[str]]] = {
+            "ubi": [{"events"}],
+            None: [{"impressions", "events"}, {"log"}],
+        }
+        if given not in wanted[self.format]:
+            raise ValueError(
+                "give impressions and events, or log, or format: ubi with its events "
+                f"(and requests: its queries); given {', '.join(sorted(given)) or 'none'}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _lists_of_ubi(self) -> Clicks:
+        if self.lists_from and self.format != "ubi":
+            raise ValueError("lists_from is only for format: ubi")
+        if self.lists_from == "hit_ids" and self.requests is None:
+            raise ValueError("lists_from: hit_ids needs requests, the queries")
+        return self
+
+    @model_validator(mode="after")
+    def _ubi_as_it_is(self) -> Clicks:
+        """Columns that are fixed cannot be named, and those that are not there not be used."""
+        if self.format != "ubi":
+            return self
+        named = [name for name, source in self.sources.items() if source.columns.model_fields_set]
+        if named:
+            keys = " and ".join(f"clicks.{name}.columns" for name in named)
+            raise ValueError(
+                f"format: ubi fixes the names of all columns; leave out {keys}, or give "
+                "impressions and events by sql without a format"
+            )
+        if self.cleaning.min_dwell is not None:
+            raise ValueError("cleaning: min_dwell needs a dwell, which format: ubi has not")
+        return self
+
+    @model_validator(mode="after")
+    def _pooled_of_something(self) -> Clicks:
+        if self.labels.pools and self.columns and self.columns.query is None:
+            raise ValueError(f"labels of pool query_item need {self._place}.columns.query")
+        bought = self.log is None or PURCHASE in self.log.columns.done
+        if self.labels.rate == "purchase_rate" and not bought:
+            raise ValueError(f"rate purchase_rate needs {self._place}.columns.actions.{PURCHASE}")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_cleaned(self) -> Clicks:
+        if self.format == "ubi":
+            return self
+        lacks = []
+        for name, roles in NEEDS.items():
+            table = "log" if self.log else "events"
+            missing = [role for role in roles if not self._has(table, role)]
+            if getattr(self.cleaning, name) is not None and missing:
+                columns = " and ".join(f"{table}.columns.{role}" for role in missing)
+                lacks.append(f"{name} needs {columns}")
+        if lacks:
+            raise ValueError(f"cleaning: {'; '.join(lacks)}")
+        return self
+
+    def _has(self, table: str, role: str) -> bool:
+        return getattr(getattr(self, table).columns, role) is not None
+
+    @model_validator(mode="after")
+    def _days_apart(self) -> Clicks:
+        learned, evaluated = self.labels.window, self.evaluation
+        if not (learned or evaluated):
+            return self
+        if learned and evaluated and learned.overlaps(evaluated):
+            raise ValueError(
+                f"labels.window ({learned}) and evaluation ({evaluated}) overlap: labels would be "
+                "learned from the requests that are evaluated"
+            )
+        if self.labels.pools and not (learned and evaluated):
+            raise ValueError(
+                "labels.window and evaluation go together, else labels are learned from requests "
+                f"that are evaluated; given only {'labels.window' if learned else 'evaluation'}"
+            )
+        for place, columns in self._timed.items():
+            if columns.time is None:
+                raise ValueError(f"labels.window and evaluation need {place}.columns.time")
+        return self
+
+    @model_validator(mode="after")
+    def _each_by_itself(self) -> Clicks:
+        if self.impressions and self.impressions.columns.request is None:
+            raise ValueError("impressions need a column of requests; only a log can be without")
+        if self.log and self.log.columns.request is None:
+            if self.requests is not None:
+                raise ValueError("a log without a column of requests has no table of requests")
+            if self.log.first_position == "each":
+                raise ValueError("first_position: each needs a column of requests")
+        return self
+
+    @property
+    def _place(self) -> str:
+        """Where the impressions are said."""
+        return "log" if self.log else "impressions"
+
+    @property
+    def _timed(self) -> Mapping[str, ImpressionColumns | RequestColumns]:
+        """The columns that tell when a request began, where they are the user's own."""
+        if self.columns is None:
+            return {}
+        requests = {"requests": self.requests.columns} if self.requests else {}
+        return {self._place: self.columns, **requests}
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """What `by` can name."""
+        return (*(self.columns.segments if self.columns else ()), QUERY_TEXT)
+
+    @property
+    def sources(self) -> Mapping[str, Log | Impressions | Events | Requests]:
+        """Its tables, as far as they are given."""
+        given = {
+            "log": self.log,
+            "impressions": self.impressions,
+            "events": self.events,
+            "requests": self.requests,
+        }
+        return {name: source for name, source in given.items() if source is not None}
+
+    @property
+    def definition(self) -> str:
+        """What of it decides numbers, the data apart: how it is cleaned, what is a label."""
+        return self.model_dump_json(include={"format", "cleaning", "labels", "evaluation"})
+
+    @property
+    def name(self) -> str:
+        """A short name for it."""
+        first = self.log or self.impressions or self.events
+        return first.name if first and first.data is None else "clicks"
+
+    @property
+    def columns(self) -> ImpressionColumns | None:
+        """The columns of the impressions, where they are the user's own."""
+        source = self.log or self.impressions
+        return source.columns if source else None
+
+
+RANKINGS, LABELS = "sqlmetrics_click_rankings", "sqlmetrics_click_labels"
+"""What is left of a log: lists in the order in which they were shown, and what was answered."""
+
+
+def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a spec with a click log, as those of one with rankings and labels.
+
+    Raises:
+        SpecError: If it has rankings or labels of its own too.
+    """
+    own = [name for name in ("rankings", "labels") if given.get(name) is not None]
+    if own and not _is_lowered(given.get("rankings")):
+        raise SpecError(f"clicks take the place of rankings and labels; given {', '.join(own)} too")
+    log = _read(given["clicks"])
+    if log is None:
+        return {**given, "rankings": {"relation": RANKINGS}}
+    columns = {"score": "score"} | _named(log)
+    metrics = given.get("metrics", ())
+    metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    return {
+        **given,
+        "name": given.get("name") or log.name,
+        "rankings": {"relation": RANKINGS, "columns": columns},
+        "labels": {"relation": LABELS},
+        "metrics": tuple(one for one in metrics if not is_online(one)),
+        "online": (*given.get("online", ()), *filter(is_online, metrics)),
+        # a request is a list of one system: no other one misses it
+        "conventions": {"missing": "drop", **given.get("conventions", {})},
+    }
+
+
+def _read(clicks: Any) -> Clicks | None:
+    """A log; None if it is wrong, which is told where the spec is read."""
+    try:
+        return Clicks.model_validate(clicks)
+    except ValidationError:
+        return None
+
+
+def _named(log: Clicks) -> dict[str, str]:
+    """The columns that the rankings have besides."""
+    system = {"system": "system"} if log.columns and log.columns.system else {}
+    return system | ({"date": "metric_date"} if log.daily else {})
+
+
+def _is_lowered(rankings: Any) -> bool:
+    return getattr(rankings, "relation", None) == RANKINGS

@@ -1,0 +1,116 @@
+"""Days from one until before another."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from pydantic import model_validator
+
+from sqlmetrics.spec.source import Model
+from sqlmetrics.sql.template import literal
+
+
+class Days(Model):
+    """Days in UTC: the first one is among them, the end is not.
+
+    Attributes:
+        start: The first day; None if there is none.
+        end: The day after the last one; None if there is none.
+    """
+
+    start: date | None = None
+    end: date | None = None
+
+    @model_validator(mode="after")
+    def _are_some(self) -> Days:
+        if self.start is None and self.end is None:
+            raise ValueError("give start, end or both")
+        if self.start and self.end and self.start >= self.end:
+            raise ValueError(f"the end must come after the start: no day is {self}")
+        return self
+
+    def __str__(self) -> str:
+        words = {"from": self.start, "before": self.end}
+        return " and ".join(f"{word} {day}" for word, day in words.items() if day)
+
+    def overlaps(self, other: Days) -> bool:
+        """Whether a day is in both.
+
+        >>> first = Days(start="2026-01-01", end="2026-01-15")
+        >>> first.overlaps(Days(start="2026-01-15")), first.overlaps(Days(end="2026-01-02"))
+        (False, True)
+        """
+        start = max(self.start or date.min, other.start or date.min)
+        return start < min(self.end or date.max, other.end or date.max)
+
+    def holds(self, time: str) -> list[str]:
+        """What a time in microseconds meets that lies in them.
+
+        >>> Days(start="2026-01-01").holds("shown_at")
+        ['shown_at >= 1767225600000000']
+        """
+        ends = {">=": self.start, "<": self.end}
+        return [f"{time} {sign} {_micros(day)}" for sign, day in ends.items() if day]
+
+    @property
+    def ends(self) -> Ends:
+        """As SQL."""
+        start, end = (as_sql(day) if day else None for day in (self.start, self.end))
+        return Ends(start, end, words=str(self))
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of days as SQL: dates, or what a client puts in their place.
+
+    Attributes:
+        start: The first day; None if there is none.
+        end: The day after the last one; None if there is none.
+        last: The last one, where that is known instead.
+        words: The days for a person, where they are known.
+    """
+
+    start: str | None
+    end: str | None
+    last: str | None = None
+    words: str = ""
+
+    def of(self, day: str) -> list[str]:
+        """What an expression meets that is one of the days.
+
+        >>> Days(end="2026-01-15").ends.of("metric_date")
+        ["metric_date < cast('2026-01-15' as date)"]
+        """
+        ends = {">=": self.start, "<": self.end, "<=": self.last}
+        return [f"{day} {sign} {end}" for sign, end in ends.items() if end]
+
+
+def as_sql(day: date) -> str:
+    """A day as SQL.
+
+    >>> as_sql(date(2026, 1, 31))
+    "cast('2026-01-31' as date)"
+    """
+    return f"cast({literal(day.isoformat())} as date)"
+
+
+def _micros(day: date) -> int:
+    return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1e6)
+
+
+_DAY = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.DOTALL)
+
+
+def is_day(text: str) -> bool:
+    """Whether a text begins with a day as ISO 8601 writes it, which every engine reads alike.
+
+    >>> is_day("2026-01-31 10:00"), is_day("31.01.2026"), is_day("2026-02-30")
+    (True, False, False)
+    """
+    found = _DAY.fullmatch(text)
+    try:
+        return found is not None and bool(date(*map(int, found.groups())))
+    except ValueError:
+        return False

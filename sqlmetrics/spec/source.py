@@ -1,0 +1,271 @@
+"""Where the two tables of a spec are, and which columns they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from sqlmetrics.spec.zones import checked_zone
+
+REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
+
+
+def beside(spec: str | Path, file: str) -> str:
+    """A file that a spec names, as seen from where we are: paths start beside the spec."""
+    if file.startswith(REMOTE):
+        return file
+    folder = "/" if file.endswith("/") else ""  # which a Path would lose
+    return f"{Path(spec).parent / file}{folder}"
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""A number that can be a grade."""
+
+
+class Model(BaseModel):
+    """Frozen, with unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class RankingColumns(Model):
+    """The columns of the rankings: exactly one of score and rank orders a list.
+
+    Attributes:
+        grade: The labels' grade, if the rankings are joined with their labels already.
+    """
+
+    query: str = "query_id"
+    item: str = "item_id"
+    score: str | None = None
+    rank: str | None = None
+    system: str | None = None
+    date: str | None = None
+    weight: str | None = None
+    grade: str | None = None
+
+    @model_validator(mode="after")
+    def _one_order(self) -> RankingColumns:
+        if self.score and self.rank:
+            raise ValueError("give score or rank, not both")
+        return self
+
+    @property
+    def order(self) -> str:
+        """The column that orders a list."""
+        return self.rank or self.score or "score"
+
+
+class LabelColumns(Model):
+    """The columns of the labels; without a date they hold for every day."""
+
+    query: str = "query_id"
+    item: str = "item_id"
+    grade: str = "grade"
+    date: str | None = None
+
+
+class QueryColumns(Model):
+    """The columns of the queries table; its segments can be named in `by`."""
+
+    query: str = "query_id"
+    text: str | None = None
+    weight: str | None = None
+    date: str | None = None
+    segments: tuple[str, ...] = ()
+
+
+class ItemColumns(Model):
+    """The columns of the items table."""
+
+    item: str = "item_id"
+    title: str | None = None
+    category: str | None = None
+    popularity: str | None = None
+    vector: str | None = None
+
+
+SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Endings of files whose lines are values with something between them."""
+
+
+def is_separated(file: object) -> bool:
+    """Whether a path is of a file whose lines are values with something between them."""
+    return isinstance(file, str) and file.casefold().endswith(SEPARATED)
+
+
+def separator(text: str) -> str:
+    r"""One character to split lines at; a tab may be written as a word.
+
+    Raises:
+        ValueError: If it is none.
+
+    >>> separator(";"), separator("tab")
+    (';', '\t')
+    """
+    text = "\t" if text in ("tab", r"\t") else text
+    if len(text) != 1 or text in '"\r\n\0':
+        raise ValueError("must be one character, like ; or | or tab")
+    return text
+
+
+class Source(Model):
+    """Where a table is: a relation of the database, a query, a file, or data in memory.
+
+    Attributes:
+        relation: The name of a table or view, with its schema where it has one.
+        sql: A `select` statement.
+        file: A path of Parquet, CSV, JSON or TREC text, or a folder of Parquet; .gz and globs are
+            understood.
+        data: A pandas or polars DataFrame, or anything that speaks Arrow.
+        separator: What is between the values of a CSV file; without it, what its header line
+            shows: a comma, semicolon, tab or bar.
+        decimal: The decimal mark of its numbers, `.` or `,`.
+        where: A condition; only the rows that meet it are there.
+        columns: The names of its columns, by their roles.
+    """
+
+    relation: str | None = None
+    sql: str | None = None
+    file: str | None = None
+    data: Any = Field(default=None, exclude=True, repr=False)
+    separator: str | None = None
+    decimal: Literal[".", ","] | None = None
+    where: str | None = None
+    columns: Model = Model()
+
+    @field_validator("where")
+    @classmethod
+    def _condition(cls, text: str | None) -> str | None:
+        return text if text is None else condition(text)
+
+    @field_validator("separator")
+    @classmethod
+    def _separator(cls, text: str | None) -> str | None:
+        return text if text is None else separator(text)
+
+    @model_validator(mode="after")
+    def _separated(self) -> Source:
+        given = [name for name in ("separator", "decimal") if getattr(self, name) is not None]
+        if given and not is_separated(self.file):
+            raise ValueError(f"{' and '.join(given)}: only of files {', '.join(SEPARATED)}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Source:
+        places = (self.relation, self.sql, self.file, self.data)
+        if sum(place is not None for place in places) != 1:
+            raise ValueError("give exactly one of relation, sql and file")
+        return self
+
+    @property
+    def name(self) -> str:
+        """A short name for it: the file's or the relation's own, else `rankings`."""
+        if self.file:
+            place = Path(self.file)
+            while place.stem in ("*", "**"):  # the files below a folder
+                place = place.parent
+            return place.name.split(".")[0] or "rankings"
+        return (self.relation or "rankings").strip('"').replace('""', '"')
+
+
+class Dated(Source):
+    """A table that may have days.
+
+    Attributes:
+        time_zone: Whose days the column `date` has, where it is a time with a zone: a name like
+            Europe/Berlin. Default: UTC.
+    """
+
+    time_zone: str | None = None
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone(cls, name: str | None) -> str | None:
+        return name if name is None else checked_zone(name)
+
+
+class Rankings(Dated):
+    """Rows (query, item, score or rank [, system, date, weight, segments]).
+
+    Attributes:
+        lists: Whether a row holds a list of items, for SQL that is made without a look at
+            the table; `evaluate` sees it by the type of the item column.
+        grades: The numbers of grades that are texts, where the labels stand in the rankings.
+    """
+
+    columns: RankingColumns = RankingColumns()
+    grades: Mapping[str, Finite] = {}
+    lists: bool = False
+
+
+class Labels(Dated):
+    """Rows (query, item, grade [, date]).
+
+    Attributes:
+        grades: The numbers of grades that are texts, like {high: 3, none: 0}.
+        lists: Whether a row holds a list of items, as of `rankings`.
+    """
+
+    columns: LabelColumns = LabelColumns()
+    grades: Mapping[str, Finite] = {}
+    lists: bool = False
+
+
+class Queries(Dated):
+    """Rows (query [, text, weight, date, segments]), one a query (and day)."""
+
+    columns: QueryColumns = QueryColumns()
+
+
+class Output(Model):
+    """Where `run` writes.
+
+    Attributes:
+        relation: The fact table.
+        per_query: The table of one row a query; none if it is not given.
+        runs: The table of one row a run; by default the fact table's name with `_runs`.
+        views: Whether there are views beside the fact table: wide, latest, daily change, all
+            days together.
+    """
+
+    relation: str
+    per_query: str | None = None
+    runs: str | None = None
+    views: bool = True
+
+    def named(self, suffix: str) -> str:
+        """The name of something that stands beside the fact table.
+
+        >>> Output(relation='bi."Ranking metrics"').named("runs")
+        'bi."Ranking metrics_runs"'
+        """
+        own = self.relation
+        return f'{own[:-1]}_{suffix}"' if own.endswith('"') else f"{own}_{suffix}"
+
+
+class Items(Source):
+    """Rows (item [, title, category, popularity, vector]), one an item of the catalogue."""
+
+    columns: ItemColumns = ItemColumns()
+
+
+def condition(text: str) -> str:
+    """A user's condition, if it is one condition on the table's own columns.
+
+    Raises:
+        ValueError: If it is anything else: several statements, a query, a comment.
+    """
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tree = parse_one(text, read="duckdb", into=exp.Condition)
+    except SqlglotError:
+        raise ValueError("must be one condition, like: is_bot = 0") from None
+    if tree.find(exp.Query, exp.Subquery, exp.DDL, exp.DML, exp.Command) or tree.comments:
+        raise ValueError("must be a condition on the table's own columns, without a query in it")
+    return text.strip()

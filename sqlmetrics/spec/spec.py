@@ -1,0 +1,435 @@
+"""What the user asks: two tables, their columns, metrics and conventions; checked on creation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, ValidationError
+
+from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
+from sqlmetrics.catalog.measure import Measure, parse, spelled_out
+from sqlmetrics.catalog.online import ONLINE, online
+from sqlmetrics.catalog.option import Choice, Value
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.spec.click_log import Clicks, lowered
+from sqlmetrics.spec.source import (
+    Items,
+    LabelColumns,
+    Labels,
+    Model,
+    Output,
+    Queries,
+    Rankings,
+    beside,
+)
+from sqlmetrics.spec.threshold import Threshold
+
+_DATED = ("rankings", "labels", "queries")
+"""The tables that may have days."""
+
+
+def _as_tuple(value: object) -> object:
+    """A single text where a list of texts is meant."""
+    return (value,) if isinstance(value, str) else value
+
+
+class Spec(Model):
+    """An evaluation: what is ranked, what is relevant, which metrics, by which conventions.
+
+    Attributes:
+        rankings: The ranked items.
+        labels: The graded items. Without them the rankings have a column of grades.
+        queries: What is known of queries: text, weight, segments.
+        items: What is known of items: title, category, popularity, vector.
+        metrics: Their texts, like `ndcg@10`.
+        preset: A named set of conventions.
+        conventions: Options that override the preset's. An option of single metrics may
+            have a list of values: every metric is then computed once for each.
+        by: Columns of the rankings, or segments of `queries`, to segment by; each is also
+            rolled up to `all`.
+        clicks: A click log, in place of rankings and labels.
+        online: Metrics of the log itself, like `ctr@5`; `metrics` may name them too.
+        output: The tables that `run` writes to.
+        checks: What must hold of the numbers there; `check` looks.
+        baseline: The system that the others are compared with, for metrics that compare.
+        name: What the fact table calls the spec; also the system's name if the rankings
+            have no system column. Default: the rankings' own name.
+
+    Raises:
+        SpecError: With everything that is wrong, in one message.
+    """
+
+    version: Literal[1] = 1
+    name: str = ""
+    rankings: Rankings
+    labels: Labels | None = None
+    queries: Queries | None = None
+    items: Items | None = None
+    clicks: Clicks | None = None
+    online: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
+    metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
+    preset: str = "house"
+    conventions: Mapping[str, Any] = {}
+    by: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
+    baseline: str | None = None
+    output: Output | None = None
+    checks: tuple[Threshold, ...] = ()
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**(lowered(given) if given.get("clicks") is not None else given))
+        except ValidationError as error:
+            sentences = dict.fromkeys(_sentence(problem) for problem in _telling(error.errors()))
+            raise SpecError(list(sentences)) from None
+        problems = self._problems()
+        if problems:
+            raise SpecError(problems)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Spec:
+        """The spec of a YAML file; its `file:` paths start from the spec's own folder.
+
+        Raises:
+            SpecError: If there is no such file, it is no YAML, or the spec is wrong.
+        """
+        import yaml
+
+        try:
+            given = yaml.load(Path(path).read_text(encoding="utf-8"), _loader())  # noqa: S506
+        except OSError as error:
+            raise SpecError(f"cannot read the spec {str(path)!r}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SpecError(f"the spec {str(path)!r} is not YAML: {error}") from None
+        if not isinstance(given, dict):
+            raise SpecError(f"the spec {str(path)!r} must be a mapping of keys to values")
+        spec = {"name": Path(path).stem} | {str(key): value for key, value in given.items()}
+        _placed(spec, ("rankings", "labels", "queries", "items"), path)
+        if isinstance(spec.get("clicks"), dict):
+            spec["clicks"] = dict(spec["clicks"])
+            _placed(spec["clicks"], ("impressions", "events", "log", "requests", "ranked"), path)
+        return cls(**spec)
+
+    def having(self, **changed: object) -> Spec:
+        """The same with other values for some keys, checked anew."""
+        return Spec(**({name: getattr(self, name) for name in Spec.model_fields} | changed))
+
+    @cached_property
+    def title(self) -> str:
+        """The spec's name, given or taken from the rankings."""
+        return self.name or self.rankings.name
+
+    @cached_property
+    def truth(self) -> Labels:
+        """The labels, also where they stand in the rankings themselves."""
+        if self.labels is not None:
+            return self.labels
+        own = self.rankings
+        columns = own.columns.model_dump(include={"query", "item", "grade", "date"})
+        keys = ("relation", "sql", "file", "data", "where", "separator", "decimal", "time_zone")
+        place = {key: getattr(own, key) for key in keys}
+        return Labels(columns=LabelColumns(**columns), grades=own.grades, **place)
+
+    @cached_property
+    def options(self) -> Mapping[str, Value]:
+        """Every option with the value that holds for the spec."""
+        return resolve(self.preset, {n: v for n, v in self._given.items() if not _many(v)})
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """The metrics, each once, without the settings that are the spec's anyway."""
+        measures = [parse(text) for given in self.metrics for text in spelled_out(given)]
+        for name, values in self._given.items():
+            if _many(values):
+                measures = [
+                    one for measure in measures for one in _once_each(measure, name, values)
+                ]
+        spelled = (measure.without(self._defaults(measure)) for measure in measures)
+        return tuple(dict.fromkeys(spelled))
+
+    def measure(self, text: str) -> Measure:
+        """The measure that a text means in this spec.
+
+        Raises:
+            SpecError: If the text is wrong.
+        """
+        measure = parse(text)
+        return measure.without(self._defaults(measure))
+
+    def _defaults(self, measure: Measure) -> Mapping[str, Value]:
+        """What holds for a metric whose text says nothing."""
+        plain = self.bound(replace(measure, settings=()))
+        alone: dict[str, Any] = dict(plain.settings)
+        return dict(self.options) | alone
+
+    def value(self, measure: Measure, option: str) -> Value:
+        """An option's value for one measure: its own, else the spec's."""
+        own = self.bound(measure).setting(option)
+        return self.options[option] if own is None else own  # type: ignore[return-value]
+
+    def bound(self, measure: Measure) -> Measure:
+        """The measure with what the preset says of this metric alone, unless it is given."""
+        preset = PRESETS[self.preset].metrics.get(measure.metric.name, {})
+        for name, value in preset.items():
+            if name not in self.conventions and measure.setting(name) is None:
+                measure = measure.having(name, value)
+        return measure
+
+    def choices(self, measure: Measure) -> list[Choice]:
+        """The choices that hold for the options of a metric's formula."""
+        return [OPTIONS[name].choice(self.value(measure, name)) for name in measure.metric.options]
+
+    def weighs(self, measure: Measure) -> bool:
+        """Whether the metric says itself what a query weighs in its mean."""
+        return any("weight" in choice.adds for choice in self.choices(measure))
+
+    def is_mean(self, measure: Measure) -> bool:
+        """Whether a metric's summary is the plain mean of its values of queries."""
+        micro = self.value(measure, "average") == "micro"
+        return not (measure.metric.count or measure.metric.pooled or self.weighs(measure) or micro)
+
+    def parameter(self, measure: Measure, name: str) -> float:
+        """A parameter's value for one measure: its own, else the metric's default."""
+        own = measure.setting(name)
+        return measure.metric.parameters.get(name, 1) if own is None else own  # type: ignore[return-value]
+
+    @cached_property
+    def needed(self) -> Mapping[str, Measure]:
+        """What metrics need beside rankings and labels -> the first that needs it."""
+        found: dict[str, Measure] = {}
+        for measure in self.measures:
+            needs = list(measure.metric.needs)
+            for name in measure.metric.options:
+                needs += OPTIONS[name].choice(self.value(measure, name)).data
+            found |= {need: measure for need in needs if need not in found}
+        return found
+
+    @property
+    def needs_items(self) -> bool:
+        """Whether some metric needs the items table."""
+        return any(need.partition(".")[0] == "items" for need in self.needed)
+
+    def definition_hash(self, measure: Measure) -> str:
+        """A short hash of all that decides a metric's numbers, the data apart."""
+        names = measure.metric.parameters
+        settings: dict[str, object] = {n: float(self.parameter(measure, n)) for n in names}
+        decided = settings | {
+            name: self.value(measure, name)
+            for name, option in OPTIONS.items()
+            if (option.scope == "spec" or name in measure.metric.settings)
+            and option.defines(self.value(measure, name))
+        }
+        if "baseline" in measure.metric.needs:
+            decided["baseline"] = self.baseline
+        zones = {name: getattr(self, name).time_zone for name in _DATED if getattr(self, name)}
+        if any(zones.values()):
+            decided["time_zone"] = sorted((name, zone or "") for name, zone in zones.items())
+        if self.clicks:
+            decided["clicks"] = self.clicks.definition
+        text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def unfit(self, measure: Measure) -> list[str]:
+        """Why a metric, right in itself, does not fit the options; empty if it does."""
+        problems = []
+        if self.value(measure, "average") == "micro" and not measure.metric.micro:
+            problems.append(
+                f"{measure} has no micro average; set average=micro on the metrics that "
+                "have one, like recall(average=micro)@10"
+            )
+        if "gain" in measure.metric.options and not self._uses_rel(measure):
+            problems.append(
+                f"{measure}: rel does not touch the gains; it needs gain=binary or "
+                "average_over=hits"
+            )
+        if measure.metric.pooled and self._weighted:
+            problems.append(f"{measure} has no weighted form; leave out the weight")
+        return problems + self._unmet(measure)
+
+    @cached_property
+    def _given(self) -> Mapping[str, Any]:
+        """The options as given, read; a list where several values are asked for."""
+        return {
+            name: tuple(read(name, one) for one in value) if _many(value) else read(name, value)
+            for name, value in self.conventions.items()
+        }
+
+    def _problems(self) -> list[str]:
+        """All that pydantic cannot know: metrics, options, and how they go together."""
+        if not (self.metrics or self.online):
+            given = "is empty" if "metrics" in self.model_fields_set else "is missing"
+            return [f"metrics {given}; name at least one, like ndcg@10"]
+        problems = [] if self.preset in PRESETS else [unknown("preset", self.preset, PRESETS)]
+        try:
+            problems += [p for name, value in self._given.items() for p in _option(name, value)]
+        except SpecError as error:
+            problems += error.problems
+        for text in (text for given in self.metrics for text in spelled_out(given)):
+            try:
+                parse(text)
+            except SpecError as error:
+                more = f"; of the log itself: {', '.join(sorted(ONLINE))}" if self.clicks else ""
+                is_name = error.problems[0].startswith("unknown metric")
+                problems += [f"{one}{more}" if is_name else one for one in error.problems]
+        for text in self.online:
+            try:
+                online(text)
+            except SpecError as error:
+                problems += error.problems
+        return problems or self._misfits()
+
+    def _misfits(self) -> list[str]:
+        """Metrics, each right in itself, that do not fit the options or one another."""
+        folded = [name.casefold() for name in self.by]
+        problems = ["a segment column cannot be called all"] if "all" in folded else []
+        if len(set(folded)) < len(folded):
+            problems.append(f"by names a column twice: {', '.join(self.by)}")
+        if self.clicks:
+            known = self.clicks.segments
+            key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
+            hint = f" (and what {key} names)" if self.clicks.columns else ""
+            wrong = (name for name in self.by if name not in known)
+            problems += [f"by: {unknown('segment', name, known)}{hint}" for name in wrong]
+        if (self.labels is None) != (self.rankings.columns.grade is not None):
+            problems.append(
+                "give labels, or the column of grades that the rankings have; one of both"
+            )
+        if self.rankings.grades and self.rankings.columns.grade is None:
+            problems.append("rankings.grades: the rankings have no column of grades")
+        columns: dict[str, Measure] = {}
+        for measure in self.measures:
+            problems += self.unfit(measure)
+            other = columns.setdefault(measure.column, measure)
+            if other != measure:
+                problems.append(f"{other} and {measure} would share the column {measure.column}")
+        return problems
+
+    def _unmet(self, measure: Measure) -> list[str]:
+        """What a metric's choices need and do not have."""
+        all_orders = OPTIONS["ties"].choice(self.value(measure, "ties")).all_orders
+        whole = self.options["depth"] == "none"
+        known = {"always": True, "uncut": measure.k is None, "whole": whole, "never": False}
+        holds = {
+            "a cutoff": measure.k is not None,
+            "a cutoff of at most 1,000,000": (measure.k or 0) <= 1_000_000,
+            "gain=binary": self.value(measure, "gain") == "binary",
+            "one order of ties": not all_orders,
+            "one order of ties for terms of DCG": not all_orders
+            or "gain" not in measure.metric.options,
+            "no depth with ties=average": not all_orders or whole,
+        }
+        problems = []
+        if all_orders and not known[measure.metric.expected]:
+            problems.append(
+                f"{measure}: its mean over all orders of ties is not known; "
+                "set ties to something else than average"
+            )
+        for name in (name for name in measure.metric.settings if name in OPTIONS):
+            choice = OPTIONS[name].choice(self.value(measure, name))
+            unmet = [need for need in choice.needs if not holds[need]]
+            problems += [f"{measure}: {name}={choice.name} needs {need}" for need in unmet]
+        return problems
+
+    @property
+    def _weighted(self) -> bool:
+        known = self.queries.columns.weight if self.queries else None
+        return (self.rankings.columns.weight or known) is not None
+
+    def _uses_rel(self, measure: Measure) -> bool:
+        if measure.setting("rel") is None:
+            return True
+        over = OPTIONS["average_over"].choice(self.value(measure, "average_over"))
+        return self.value(measure, "gain") == "binary" or bool(over.part)
+
+
+def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:
+    """Let the files of tables start from the spec's own folder."""
+    for table in tables:
+        if isinstance(given.get(table), dict) and isinstance(given[table].get("file"), str):
+            given[table] = given[table] | {"file": beside(path, given[table]["file"])}
+
+
+def _many(value: object) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _loader() -> Any:
+    """YAML's safe loader, which also refuses a key that is given twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+            twice = [key for key in keys if keys.count(key) > 1]
+            if twice:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {twice[0]!r} is given twice", node.start_mark
+                )
+            return super().construct_mapping(node, deep=deep)
+
+    return Loader
+
+
+def _once_each(measure: Measure, name: str, values: tuple[Value, ...]) -> list[Measure]:
+    """A measure with each value of an option, unless its own text sets that option."""
+    if name not in measure.metric.settings or measure.setting(name) is not None:
+        return [measure]
+    return [measure.having(name, value) for value in values]
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """What is wrong with one convention of a spec."""
+    if not _many(value):
+        return problems_of(name, value)
+    if name in OPTIONS and OPTIONS[name].scope == "spec":
+        return [f"{name} holds for all metrics: give one value, not a list"]
+    if not value:
+        return [f"{name}: the list of values is empty"]
+    return [problem for one in value for problem in problems_of(name, one)]
+
+
+def _telling(problems: list[Any]) -> list[Any]:
+    """Without the emptiness that pydantic finds because all that was given is wrong."""
+    inside = {problem["loc"][0] for problem in problems if len(problem["loc"]) > 1}
+    return [p for p in problems if p["type"] != "too_short" or p["loc"][0] not in inside]
+
+
+def _sentence(problem: Any) -> str:
+    """One of pydantic's errors in our words."""
+    *places, last = problem["loc"] or ("spec",)
+    where = ".".join(str(place) for place in problem["loc"]) or "spec"
+    if problem["type"] == "extra_forbidden":
+        return _unknown_key(places, last)
+    said = _SENTENCES.get(problem["type"])
+    if said is None:
+        said = problem["msg"].removeprefix("Value error, ").replace("{", "{{").replace("}", "}}")
+        is_told = where == "clicks" or repr(problem["input"]) in said
+        said += "" if is_told else ", given {given!r}"
+    mark = ":" if said.startswith("unknown ") else ""
+    return f"{where}{mark} " + said.format(given=problem["input"], **problem.get("ctx", {}))
+
+
+def _unknown_key(places: list[Any], key: object) -> str:
+    model: Any = Spec
+    for place in (one for one in places if isinstance(one, str)):  # of a list, what it is of
+        model = model.model_fields[place].annotation
+        model = next((kind for kind in get_args(model) if kind is not type(None)), model)
+    known = [name for name, field in model.model_fields.items() if not field.exclude]
+    inside = f" (in {'.'.join(map(str, places))})" if places else ""
+    return unknown("key", key, known) + inside
+
+
+_SENTENCES = {
+    "missing": "is missing",
+    "too_short": "is empty; name at least one, like ndcg@10",
+    "finite_number": "must be a finite number, given {given!r}",
+    "tuple_type": "must be a list, given {given!r}",
+    "string_type": "must be a text, given {given!r}",
+    "model_type": "must be keys and values, like {{file: runs.parquet}}, given {given!r}",
+    "literal_error": "must be {expected}, given {given!r}",
+}

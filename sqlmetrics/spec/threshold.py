@@ -1,0 +1,62 @@
+"""What a user says of the numbers: at least this, at most that, no such drop, not too old."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from sqlmetrics.spec.source import Model
+
+PREVIOUS = "previous"
+
+LIMITS = ("min", "max", "max_drop", "max_drop_pct", "max_rise", "min_queries")
+"""What is asked of a metric."""
+
+OF_TABLE = ("max_age", "min_rows")
+"""What is asked of the fact table as a whole."""
+
+
+class Threshold(Model):
+    """What must hold on the last day of the fact table; everything given must hold.
+
+    Attributes:
+        metric: Which metric, as the spec names it.
+        min: The least value.
+        max: The greatest value.
+        max_drop: By how much it may be worse than `against`: lower, or higher if lower is better.
+        max_drop_pct: By how many percent of it.
+        max_rise: By how much it may be higher, whether that is better or not.
+        against: `previous`, the day before that the table has, or a baseline system.
+        min_queries: Of how many queries it must be a mean, at least.
+        system: Of which system; by default of each.
+        segment: Of which segment, like {country: DE}; by default of all queries together. With
+            the value `*` of each.
+        confidence: Like 0.95: it fails only if the confidence interval says so too.
+        max_age: How many days ago the last day may be.
+        min_rows: How many rows the fact table must have for the last day.
+    """
+
+    metric: str | None = None
+    min: float | None = None
+    max: float | None = None
+    max_drop: float | None = Field(default=None, ge=0)
+    max_drop_pct: float | None = Field(default=None, ge=0)
+    max_rise: float | None = Field(default=None, ge=0)
+    against: str = PREVIOUS
+    min_queries: int | None = Field(default=None, ge=1)
+    system: str | None = None
+    segment: dict[str, str] = Field(default={}, max_length=1)
+    confidence: float | None = Field(default=None, gt=0, lt=1)
+    max_age: int | None = Field(default=None, ge=0)
+    min_rows: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Threshold:
+        of_metric = [name for name in LIMITS if getattr(self, name) is not None]
+        of_table = [name for name in OF_TABLE if getattr(self, name) is not None]
+        if self.metric is None and of_metric:
+            raise ValueError(f"{', '.join(of_metric)}: of which metric?")
+        if self.metric is not None and not of_metric:
+            raise ValueError(f"say what must hold of {self.metric}: {', '.join(LIMITS)}")
+        if not of_metric and not of_table:
+            raise ValueError(f"give a metric and a limit, or {' or '.join(OF_TABLE)}")
+        return self

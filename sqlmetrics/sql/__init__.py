@@ -1,0 +1,1 @@
+"""Text: templates, stages, relations, dialects and what they mean differently."""

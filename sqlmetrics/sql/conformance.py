@@ -1,0 +1,88 @@
+"""How far a dialect can be trusted: on which engine its text was executed, and how it went.
+
+`executed/<name>.json` is written by the tests (`UPDATE_GOLDEN=1 pytest -m long
+tests/test_conformance.py`), one file an engine that gave every number.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
+from pathlib import Path
+
+from sqlmetrics.sql.dialect import Dialect
+
+FOLDER = Path(__file__).parent / "executed"
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A run of all cases on an engine, of which none failed.
+
+    Attributes:
+        engine: The product.
+        version: Its version.
+        cases: How many evaluations there were.
+        compared: How many of their numbers were compared with the reference.
+        largest: The largest difference.
+        day: When that was; empty if nobody wrote it down.
+        commit: Of which commit.
+    """
+
+    engine: str
+    version: str
+    cases: int
+    compared: int
+    largest: float
+    day: str = ""
+    commit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.engine} {self.version}"
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far a dialect can be trusted.
+
+    Attributes:
+        how: `executed`, `executed on a relative` or `parsed only`.
+        run: What was executed, if anything was.
+    """
+
+    how: str
+    run: Executed | None = None
+
+    def __str__(self) -> str:
+        if self.run is None:
+            return "parsed only; it was executed on no engine"
+        relative = " as a relative" if self.how != "executed" else ""
+        return f"executed on {self.run}{relative}"
+
+
+def trust(dialect: Dialect) -> Trust:
+    """How far a dialect can be trusted.
+
+    >>> from sqlmetrics.dialect import DIALECTS
+    >>> trust(DIALECTS["trino"]).how
+    'parsed only'
+    """
+    for name, how in ((dialect.name, "executed"), (dialect.relative, "executed on a relative")):
+        if name in _records():
+            return Trust(how, _records()[name])
+    return Trust("parsed only")
+
+
+@cache
+def _records() -> dict[str, Executed]:
+    files = sorted(FOLDER.glob("*.json"))
+    return {file.stem: Executed(**json.loads(file.read_text("utf-8"))) for file in files}
+
+
+def keep(name: str, run: Executed, commit: str) -> None:
+    """Write down a run of today in which nothing failed."""
+    run = replace(run, day=date.today().isoformat(), commit=commit)
+    text = json.dumps(vars(run), indent=2, ensure_ascii=False)
+    (FOLDER / f"{name}.json").write_text(text + "\n", "utf-8")

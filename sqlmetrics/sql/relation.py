@@ -1,0 +1,69 @@
+"""What stands behind FROM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.translation import Translation
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What stands behind FROM.
+
+    Attributes:
+        template: The file under `templates/inputs` that prints it.
+        place: The path, the table's name or the query.
+        ordered: Whether its rows have an order of their own.
+        columns: The names its columns have, where the format itself fixes them.
+        asks: What else can be asked of it; see `Format`.
+        texts: Whether all its values are texts, a list as JSON writes it.
+        lists: Columns that hold lists, as SQL and their names; it has one row an item.
+        added: What it has beside its columns then, likewise.
+        separator: What is between the values of a line, as SQL's text has it.
+        trimmed: Whether the blanks around values are left out.
+        decimals: Its columns of numbers with a decimal comma.
+    """
+
+    template: str
+    place: str
+    ordered: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+    asks: tuple[str, ...] = ()
+    texts: bool = False
+    lists: tuple[tuple[str, str], ...] = ()
+    added: tuple[tuple[str, str], ...] = ()
+    separator: str = ""
+    trimmed: bool = False
+    decimals: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> bool:
+        """Whether the names as the file has them can be asked for."""
+        return "names" in self.asks
+
+    @property
+    def is_sql(self) -> bool:
+        """Whether its text can name other tables."""
+        return self.template in ("table", "query")
+
+
+def shown(relation: Relation, translation: Translation) -> Relation:
+    """A relation as a translation takes it: a query of the user's stays as it is."""
+    if relation.template != "query":
+        return relation
+    return replace(relation, place=translation.query(relation.place))
+
+
+def typed(relation: Relation) -> Relation:
+    """The relation whose types are those of the values, not of the texts read from them."""
+    if "types" in relation.asks:
+        return Relation(f"{relation.template}_types", relation.place)
+    return relation
+
+
+def source_text(relation: Relation, where: str = "") -> str:
+    """What stands behind FROM, with the rows that meet a condition."""
+    text = print_template("inputs/relation", {"relation": relation})
+    return f"(select * from {text} where {where}) as chosen" if where else text

@@ -1,0 +1,88 @@
+"""One CTE of a query, and one line of its select list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import indent
+from typing import Any
+
+from sqlmetrics.sql.template import environment, finished
+
+
+@dataclass(frozen=True)
+class Column:
+    """One line of a select list: an expression and what it is called."""
+
+    sql: str
+    name: str
+
+    def __str__(self) -> str:
+        if self.sql.rsplit(".", 1)[-1] == self.name:
+            return self.sql
+        last = self.sql.rsplit("\n", 1)[-1]
+        fits = len(last) + len(self.name) <= 72
+        return f"{self.sql} as {self.name}" if fits else f"{self.sql}\n    as {self.name}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One CTE: its name, the template that prints it, and what the template prints.
+
+    Attributes:
+        name: Its name.
+        template: The file under `templates/plan`.
+        view: What the template prints.
+        hint: `materialized`, `not materialized` or nothing, behind `as`.
+    """
+
+    name: str
+    template: str
+    view: Mapping[str, Any]
+    hint: str = ""
+
+
+def equal(left: str, right: str, keys: tuple[str, ...]) -> list[str]:
+    """The conditions of a join on keys."""
+    return [f"{left}.{key} = {right}.{key}" for key in keys]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What stands behind `over`; a frame starts at its first word and ends at `until`."""
+
+    partition: Sequence[str]
+    order: Sequence[str] = ()
+    frame: str = ""
+    until: str = "current row"
+
+    def __str__(self) -> str:
+        between = ", " if len(", ".join(self.partition)) <= 60 else ",\n        "
+        first = "" if between == ", " else "\n       "
+        parts = [
+            f"partition by{first} {between.join(self.partition)}",
+            *([f"order by {', '.join(self.order)}"] if self.order else []),
+            *([f"rows between {self.frame} and {self.until}"] if self.frame else []),
+        ]
+        line = f"({' '.join(parts)})"
+        return line if len(line) <= 52 else "(\n    " + "\n    ".join(parts) + "\n)"
+
+
+def with_stages(stages: Iterable[Stage], last: str) -> str:
+    """`with` all stages, and a last select."""
+    ctes = ",\n\n".join(_cte(stage) for stage in stages)
+    return finished(f"with\n\n{ctes}\n\n{last}")
+
+
+def _cte(stage: Stage) -> str:
+    folder = "" if "/" in stage.template else "plan/"
+    body = print_template(f"{folder}{stage.template}", stage.view)
+    comment, select = body.split("\n", 1) if body.startswith("--") else ("", body)
+    head = f"{comment}\n" if comment else ""
+    hint = f"{stage.hint} " if stage.hint else ""
+    return f"{head}{stage.name} as {hint}(\n{indent(select, ' ' * 4)}\n)"
+
+
+def print_template(name: str, view: Mapping[str, Any]) -> str:
+    """The text of one template."""
+    return environment().get_template(f"{name}.sql.jinja").render(view).strip("\n")

@@ -1,0 +1,171 @@
+"""The templates: where they lie, how Jinja reads them, and how names and values are quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from textwrap import indent
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+
+def folder() -> Path:
+    """The templates: inside the package when installed, beside it in a checkout."""
+    here = Path(__file__).resolve().parent.parent
+    inside = here / "templates"
+    return inside if inside.is_dir() else here.parent / "templates"
+
+
+@cache
+def environment() -> Environment:
+    """Jinja for SQL: names that are not there are errors, and nothing is escaped."""
+    jinja = Environment(
+        loader=FileSystemLoader(folder()),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    jinja.filters |= {
+        "conditions": conditions,
+        "grouped": grouped,
+        "identifier": identifier,
+        "lines": lines,
+        "literal": literal,
+        "relation": relation,
+        "verbatim": verbatim,
+    }
+    return jinja
+
+
+@cache
+def variant(name: str, *dialects: str) -> str:
+    """The name of a stage's template, or of the file beside it that a dialect has of its own.
+
+    >>> variant("metric_values", "databricks", "spark")
+    'metric_values.spark'
+    """
+    own = (f"{name}.{dialect}" for dialect in dialects)
+    there = folder() / "evaluate"
+    return next((one for one in own if (there / f"{one}.sql.jinja").is_file()), name)
+
+
+NEWLINE = "\0"
+"""Stands for a line break inside a user's text until all is indented: SQL has no NUL."""
+
+
+def verbatim(text: str) -> str:
+    """A user's text, safe from indentation until `finished`."""
+    return text.replace("\0", "").replace("\n", NEWLINE)
+
+
+def finished(text: str) -> str:
+    """The text with the users' own line breaks put back."""
+    return text.replace(NEWLINE, "\n")
+
+
+VALUES = frozenset(
+    (
+        *("current_catalog", "current_database", "current_date", "current_path", "current_role"),
+        *("current_schema", "current_time", "current_timestamp", "current_user", "localtime"),
+        *("localtimestamp", "now", "session_user", "sysdate", "system_user", "user"),
+        *("utc_date", "utc_time", "utc_timestamp"),
+    )
+)
+"""Words that some database takes for a value of its own, even where a column is called so."""
+
+
+def identifier(name: str) -> str:
+    """A column's or table's name as SQL, quoted wherever it is not a plain word."""
+    is_word = re.fullmatch(r"[a-z_][a-z0-9_]*", name) is not None
+    if is_word and name not in VALUES and name.upper() not in _keywords():
+        return name
+    return verbatim('"' + name.replace('"', '""') + '"')
+
+
+def relation(name: str) -> str:
+    """A table's dotted name as SQL; a part in double quotes may hold dots.
+
+    >>> relation('analytics.My table')
+    'analytics."My table"'
+    >>> relation('"a.b"')
+    '"a.b"'
+    """
+    return ".".join(map(identifier, parts(name)))
+
+
+def parts(name: str) -> list[str]:
+    """The parts of a dotted name, without their quotes.
+
+    >>> parts('analytics."a.b"')
+    ['analytics', 'a.b']
+    """
+    found = re.findall(r'"(?:[^"]|"")*"|[^.]+', name)
+    return [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in found]
+
+
+def literal(value: str) -> str:
+    """A text as an SQL string."""
+    return verbatim("'" + value.replace("'", "''") + "'")
+
+
+def number(value: float) -> str:
+    """A number as an SQL DOUBLE (a plain integer where it is one, for readers).
+
+    >>> number(2.0), number(0.5)
+    ('2', '0.5e0')
+    """
+    if float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    text = repr(float(value))
+    return text if "e" in text else text + "e0"
+
+
+def lines(*columns: Iterable[object]) -> str:
+    """A select list, one column a line, to stand at an indent of 4."""
+    return indent(",\n".join(map(str, chain(*columns))), " " * 4).lstrip()
+
+
+def conditions(terms: Iterable[str]) -> str:
+    """Conditions of a join or a where, one a line."""
+    return "\n        and ".join(terms)
+
+
+def grouped(columns: Iterable[str]) -> str:
+    """What stands behind `group by`: on one line where it fits."""
+    columns = list(columns)
+    line = ", ".join(columns)
+    return line if len(line) <= 74 else "\n    " + ",\n    ".join(columns)
+
+
+def double(value: float) -> str:
+    """A number as an SQL DOUBLE, also a whole one.
+
+    >>> double(2.0)
+    '2e0'
+    """
+    text = number(value)
+    return text if "e" in text else f"{text}e0"
+
+
+def case(condition: str, then: str, otherwise: str = "0e0") -> str:
+    """`case when ... then ... else ... end`, on one line where it is short."""
+    line = f"case when {condition} then {then} else {otherwise} end"
+    if len(line) <= 62:
+        return line
+    return f"\n    case when {condition}\n        then {then}\n        else {otherwise}\n    end\n"
+
+
+@cache
+def _keywords() -> frozenset[str]:
+    """Words that cannot stand for a column or a table, as DuckDB itself tells them."""
+    import duckdb
+
+    query = (
+        "select upper(keyword_name) from duckdb_keywords() where keyword_category != 'unreserved'"
+    )
+    with duckdb.connect() as connection:
+        return frozenset(word for (word,) in connection.execute(query).fetchall())

@@ -1,0 +1,148 @@
+"""What the compiler prints, in the dialect of a database."""
+
+from __future__ import annotations
+
+import re
+
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql.dialect import DUCKDB, Dialect
+from sqlmetrics.sql.template import identifier, parts
+
+MARK = "sqlmetrics_yours_"
+
+
+class Translation:
+    """DuckDB's text in a dialect, with the user's own SQL as it is.
+
+    Args:
+        dialect: The dialect.
+    """
+
+    def __init__(self, dialect: Dialect = DUCKDB) -> None:
+        self.dialect = dialect
+        self._hidden: dict[str, str] = {}
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to translate."""
+        return self.dialect is not DUCKDB
+
+    def condition(self, text: str) -> str:
+        """What stands for a condition of the user's, which is of the dialect already.
+
+        Raises:
+            SpecError: If it is something else by the dialect's grammar.
+        """
+        if not self.changes or not text:
+            return text
+        from sqlmetrics.sql.transpile import is_condition
+
+        if not is_condition(text, self.dialect):
+            raise SpecError(f"{self.dialect.title} cannot read this as one condition: {text}")
+        return f"{self._hide(text)} = 1"
+
+    def query(self, text: str) -> str:
+        """The same for a query."""
+        if not self.changes:
+            return text
+        from sqlmetrics.sql.transpile import is_query
+
+        if not is_query(text, self.dialect):
+            raise SpecError(f"{self.dialect.title} cannot read this as one query: {text}")
+        return f"select * from {self._hide(text)}"
+
+    def expression(self, template: str, column: str) -> str:
+        """What stands for an expression over a column that is of the dialect already."""
+        return (
+            self._hide(self.own(template, column)) if self.changes else self.own(template, column)
+        )
+
+    def own(self, template: str, column: str) -> str:
+        """An expression of the dialect over a column, which is told in DuckDB's words."""
+        if not self.changes:
+            return template.format(column=column)
+        from sqlglot import parse_one
+
+        from sqlmetrics.sql.transpile import fold
+
+        tree = parse_one(column, read="duckdb")
+        if self.dialect.folds == "upper":
+            fold(tree)
+        return template.format(column=tree.sql(self.dialect.grammar))
+
+    def name(self, dotted: str) -> str:
+        """A table's dotted name, quoted as the dialect does it."""
+        return ".".join(map(self.column, parts(dotted)))
+
+    def column(self, name: str) -> str:
+        """A column's name, likewise."""
+        if not self.changes:
+            return identifier(name)
+        from sqlglot import exp
+
+        fits = self.dialect.folds != "upper"
+        return exp.to_identifier(name, quoted=fits or None).sql(self.dialect.grammar)
+
+    def type(self, kind: str) -> str:
+        """A column's type in a table that is made, of DuckDB's word for it."""
+        word, *rest = kind.split(" ", 1)
+        if not self.changes:
+            return kind
+        if kind in self.dialect.types:
+            return self.dialect.types[kind]
+        from sqlglot import exp
+
+        own = exp.DataType.build(word, dialect="duckdb").sql(self.dialect.grammar).lower()
+        return " ".join([self.dialect.types.get(word, own), *rest])
+
+    def value(self, expression: str) -> str:
+        """An expression without columns, as the compiler prints it, in the dialect."""
+        if not self.changes:
+            return expression
+        from sqlglot import parse_one
+
+        from sqlmetrics.sql.transpile import printed
+
+        return printed(parse_one(expression, read="duckdb"), self.dialect)
+
+    def _hide(self, text: str) -> str:
+        mark = f"{MARK}{len(self._hidden)}_"
+        self._hidden[mark] = text
+        return mark
+
+    def text(self, statement: str) -> str:
+        """A statement that the compiler printed, in the dialect.
+
+        Raises:
+            SpecError: If the dialect has not got what it needs.
+        """
+        if not self.changes:
+            return statement
+        comments, create, body = _parts(statement)
+        if not re.match(r"with\b|select\b|\(", body):
+            return statement
+        from sqlmetrics.sql.transpile import translated
+
+        about = {name: lines for lines, name in _COMMENTED.findall(body)}
+        return self._shown(comments + create + translated(body, self.dialect, about))
+
+    def _shown(self, text: str) -> str:
+        """The text with the user's own SQL in its place."""
+        for mark, own in self._hidden.items():
+            name = rf"""["`\[]?{mark}["`\]]?"""
+            for shown in re.findall(rf"select\s+\*\s+from\s+{name}|{name} = 1|{name}", text):
+                text = text.replace(shown, own)
+        return text
+
+
+_COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as \($", re.MULTILINE)
+_STATEMENT = re.compile(
+    r"((?:--[^\n]*\n)*)((?:create(?: temporary)?|cache) table \w+ as\n)?(.*)", re.DOTALL
+)
+
+
+def _parts(statement: str) -> tuple[str, str, str]:
+    """The comments before a statement, what it makes, and its query."""
+    found = _STATEMENT.fullmatch(statement)
+    comments, create, body = found.groups() if found else ("", "", statement)
+    return comments, create or "", body.strip()

@@ -1,0 +1,378 @@
+"""The part of SQL that means the same on every engine, and its text in each dialect.
+
+sqlglot is no safety net: what it does not know it passes on. So a list says which parts of
+SQL may leave the compiler, each of which was executed on the engines; anything else is
+refused, also where it would happen to be right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from textwrap import indent
+from typing import Any
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql.dialect import KEPT, Dialect
+from sqlmetrics.sql.template import finished, verbatim
+
+ALLOWED = frozenset(
+    {
+        *(exp.With, exp.CTE, exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having),
+        *(exp.Union, exp.Subquery, exp.Exists, exp.Table, exp.TableAlias, exp.Column),
+        *(exp.Identifier, exp.Alias, exp.Star, exp.Literal, exp.Null, exp.Boolean, exp.Paren),
+        *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Distinct, exp.In, exp.Between),
+        *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Is),
+        *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.DataType, exp.Collate),
+        *(exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Count),
+        *(exp.Ln, exp.Exp, exp.Pow, exp.Floor, exp.Abs, exp.Sqrt),
+        *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.RowNumber, exp.Limit),
+    }
+)
+"""The parts of SQL that were executed on the engines and mean the same on all of them."""
+
+TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT)
+FLOAT32 = exp.DataType.Type.FLOAT
+TYPES = frozenset(
+    {exp.DataType.Type.DOUBLE, exp.DataType.Type.BIGINT, exp.DataType.Type.DATE, FLOAT32, *TEXTS}
+)
+"""The types that a cast may name."""
+
+NEVER_NULL = frozenset({"rnk", "given_rank", "item_id", "query_id", "system", "metric_date"})
+"""Columns of ours whose order need not say where NULLs stand."""
+
+FLOATS = frozenset({"score", "grade"})
+"""Columns of ours that hold numbers of the user's, of which -0.0 may be one."""
+
+Tree = Any
+"""A node of sqlglot's, whose base class has had two names."""
+
+SMALLEST = "7.006492321624085e-46"
+"""Half of the smallest 32-bit number above 0."""
+
+LARGEST = "1.7976931348623157e308"
+WIDTH = 84
+
+
+def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
+    """A query of DuckDB's in another dialect.
+
+    Args:
+        text: The query.
+        dialect: The other dialect.
+        about: Stage -> the comment that stands above it.
+
+    Raises:
+        SpecError: If the dialect has not got what the query needs.
+    """
+    tree: Tree = sqlglot.parse_one(text, read="duckdb")
+    _read_numbers(tree, dialect)
+    _refuse(tree, dialect)
+    own = _apart(tree)
+    for change in CHANGES:
+        change(tree, dialect)
+    ctes = [_cte(one, about.get(own[one.alias], ""), dialect) for one in tree.ctes]
+    head = "with\n\n" + ",\n\n".join(ctes) + "\n\n" if ctes else ""
+    tree.set("with_", None)
+    body = "\n".join(filter(None, (_printed(tree, dialect), dialect.settings)))
+    return finished(f"{head}{body}\n")
+
+
+def _cte(stage: Tree, comment: str, dialect: Dialect) -> str:
+    """A stage, printed for itself so that its comment stays above it."""
+    return f"{comment}{stage.alias} as (\n{indent(_printed(stage.this, dialect), ' ' * 4)}\n)"
+
+
+def is_query(text: str, dialect: Dialect) -> bool:
+    """Whether a text is one query by the dialect's grammar."""
+    return _one_query(text, dialect) is not None
+
+
+def is_condition(text: str, dialect: Dialect) -> bool:
+    """Whether a text is one condition: nothing of it leaves the parentheses around it."""
+    tree = _one_query(f"select 1 where ({text}\n)", dialect)
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    return where is not None and isinstance(where.this, exp.Paren)
+
+
+def columns_named(condition: str, dialect: Dialect) -> list[str]:
+    """The columns that a condition names without a table."""
+    tree = _one_query(f"select 1 where ({condition}\n)", dialect)
+    columns = tree.find_all(exp.Column) if tree else ()
+    return list(dict.fromkeys(column.name for column in columns if not column.table))
+
+
+def _one_query(text: str, dialect: Dialect) -> Tree | None:
+    try:
+        trees = sqlglot.parse(text, read=dialect.grammar)
+    except SqlglotError:
+        return None
+    return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
+
+
+def _refuse(tree: Tree, dialect: Dialect) -> None:
+    """Raise SpecError for what may not leave the compiler, or what the dialect has not."""
+    found = {name for node in tree.walk() if (name := _foreign(node, dialect))}
+    if found:
+        names = ", ".join(sorted(found))
+        raise SpecError(f"{dialect.title} has no sure equal for: {names}")
+
+
+def _foreign(node: Tree, dialect: Dialect) -> str:
+    """What a node has that may not leave the compiler; empty if it may."""
+    if type(node) not in ALLOWED:
+        return node.sql("duckdb") if isinstance(node, exp.Func) else node.key
+    looks = LOOKS.get(type(node))
+    return looks(node, dialect) if looks else ""
+
+
+def _of_join(node: Tree, _: Dialect) -> str:
+    return "" if node.kind in ("", "INNER", "CROSS") else f"{node.kind.lower()} join"
+
+
+def _of_frame(node: Tree, _: Dialect) -> str:
+    of_rows = node.args["kind"].upper() == "ROWS" and not node.args.get("exclude")
+    return "" if of_rows else "a window but of rows"
+
+
+def _of_star(node: Tree, _: Dialect) -> str:
+    return "a star without some columns" if any(node.args.values()) else ""
+
+
+def _of_type(node: Tree, dialect: Dialect) -> str:
+    if node.this not in TYPES:
+        return f"the type {node.sql('duckdb')}"
+    lacks = node.this == FLOAT32 and not dialect.has_float32
+    return "32-bit numbers (score_precision=float32)" if lacks else ""
+
+
+def _of_cast(node: Tree, dialect: Dialect) -> str:
+    is_nan = node.this.is_string and node.this.name.casefold() == "nan"
+    return "NaN (no_relevant=nan)" if is_nan and not dialect.has_nan else ""
+
+
+LOOKS: Mapping[type, Callable[[Tree, Dialect], str]] = {
+    exp.Join: _of_join,
+    exp.WindowSpec: _of_frame,
+    exp.Star: _of_star,
+    exp.DataType: _of_type,
+    exp.Cast: _of_cast,
+}
+"""Parts that are allowed in some forms only."""
+
+
+# -- what a grammar alone would not bring along -----------------------------------------
+
+
+def _apart(tree: Tree) -> dict[str, str]:
+    """Stages by names that no table of the user's has: new name -> the name that it had.
+
+    What a stage reads is another stage if that stands before it, else the user's table. SQLite
+    takes it for a stage wherever that stands, and others do where it differs in case alone.
+    """
+    stages = [stage.alias for stage in tree.ctes]
+    places = [(stage, stages[:number]) for number, stage in enumerate(tree.ctes)]
+    before = {id(table): names for stage, names in places for table in stage.find_all(exp.Table)}
+    own, theirs = [], set()
+    for table in [table for table in tree.find_all(exp.Table) if not table.db]:
+        if table.name in before.get(id(table), stages):
+            own.append(table)
+        else:
+            theirs.add(table.name.casefold())
+    taken = theirs.union(stages)
+    names = {name: _free(name, taken) if name in theirs else name for name in stages}
+    for table in own:
+        if names[table.name] != table.name:
+            table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
+            table.set("this", exp.to_identifier(names[table.name]))
+    for stage in tree.ctes:
+        stage.args["alias"].set("this", exp.to_identifier(names[stage.alias]))
+    return {new: old for old, new in names.items()}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return next(free for number in count(2) if (free := f"{name}_{number}") not in taken)
+
+
+def _quote(tree: Tree, dialect: Dialect) -> None:
+    """The user's names as they are, unless an unquoted one is taken for another."""
+    if dialect.folds == "upper":
+        fold(tree)
+        return
+    own = {stage.alias for stage in tree.find_all(exp.CTE)}
+    for select in tree.find_all(exp.Select):
+        tables = list(select.find_all(exp.Table))
+        is_own = any(table.name in own and not table.db for table in tables)
+        for name in select.find_all(exp.Identifier) if tables and not is_own else ():
+            if isinstance(name.parent, exp.Column | exp.Table):
+                name.set("quoted", True)
+
+
+def fold(tree: Tree) -> None:
+    """Plain words that are quoted, since DuckDB needs it, as the unquoted ones are taken."""
+    for name in tree.find_all(exp.Identifier):
+        if name.quoted and re.fullmatch(r"[a-z_][a-z0-9_]*", name.name):
+            name.set("this", name.name.upper())
+
+
+def _divide(tree: Tree, _: Dialect) -> None:
+    """Divisions as they stand: all our numbers are DOUBLE, and 0 is made NULL below the line."""
+    for node in tree.find_all(exp.Div):
+        node.set("typed", True)
+        node.set("safe", False)
+
+
+def _order(tree: Tree, dialect: Dialect) -> None:
+    """Where NULLs stand is said of scores and grades alone."""
+    nulls = sqlglot.Dialect.get_or_raise(dialect.grammar).NULL_ORDERING
+    for node in tree.find_all(exp.Ordered):
+        if node.this.name in NEVER_NULL:
+            small_first = (nulls == "nulls_are_small") != bool(node.args.get("desc"))
+            node.set("nulls_first", nulls != "nulls_are_last" and small_first)
+
+
+def _read_numbers(tree: Tree, dialect: Dialect) -> None:
+    """The checks' own functions: a cast that fails is told by the engine itself."""
+    for node in list(tree.find_all(exp.TryCast)):
+        cast = exp.Cast(this=node.this.copy(), to=node.to.copy())
+        is_guessed = dialect.casts_texts and node.to.this == exp.DataType.Type.DOUBLE
+        node.replace(_if_number(cast) if is_guessed else cast)
+    for node in list(tree.find_all(exp.IsInf, exp.Anonymous)):
+        if isinstance(node, exp.IsInf) or node.name.casefold() == "isfinite":
+            node.replace(_compared(node))
+
+
+def _if_number(cast: Tree) -> Tree:
+    """A cast, NULL for what is no number: that does not equal itself plus 0."""
+    value = exp.Add(this=cast.this.copy(), expression=exp.Literal.number("0"))
+    is_number = exp.EQ(this=cast.this.copy(), expression=value)
+    return exp.Case(ifs=[exp.If(this=is_number, true=cast)])
+
+
+def _compared(node: Tree) -> Tree:
+    """`isfinite(x)` or `isinf(x)`: no engine calls NaN between two numbers."""
+    value = (node.expressions or [node.this])[0].sql("duckdb")
+    within = f"({value} >= -{LARGEST} and {value} <= {LARGEST})"
+    # NaN is beyond all numbers on some engines, but 1 / NaN is nowhere 0
+    beyond = f"({value} > {LARGEST} or {value} < -{LARGEST})"
+    beyond = f"({beyond} and 1e0 / nullif({value}, 0e0) = 0e0)"
+    return sqlglot.parse_one(beyond if isinstance(node, exp.IsInf) else within, read="duckdb")
+
+
+def _as_bytes(tree: Tree, dialect: Dialect) -> None:
+    """Texts of any length, compared as bytes."""
+    wanted = exp.DataType.build(dialect.text, dialect=dialect.grammar)
+    name = exp.to_identifier(dialect.collation.strip('"'), quoted='"' in dialect.collation)
+    for node in [node for node in tree.find_all(exp.Cast) if node.to.this in TEXTS]:
+        node.set("to", wanted.copy())
+        if dialect.collation:
+            node.replace(exp.Collate(this=node.copy(), expression=name.copy()))
+
+
+def _underflow(tree: Tree, dialect: Dialect) -> None:
+    """0 for what is too small for 32 bits, as other engines make of it."""
+    for node in list(tree.find_all(exp.Cast)) if dialect.fails_at_underflow else ():
+        if node.to.this == FLOAT32:
+            value = node.this.sql("duckdb")
+            text = f"case when abs({value}) <= {SMALLEST} then 0e0 else {value} end"
+            node.set("this", sqlglot.parse_one(text, read="duckdb"))
+
+
+def _partition(tree: Tree, dialect: Dialect) -> None:
+    """Equal numbers by their texts, where a window cannot be partitioned by them."""
+    for window in tree.find_all(exp.Window) if not dialect.partitions_floats else ():
+        for column in window.args.get("partition_by") or ():
+            if column.name in FLOATS:
+                text = exp.DataType.build(dialect.text, dialect=dialect.grammar)
+                column.replace(exp.Cast(this=column.copy(), to=text))
+
+
+def _unsign_zeros(tree: Tree, dialect: Dialect) -> None:
+    """One zero, where -0.0 would be another score than 0.0."""
+    for node in tree.find_all(exp.Alias) if dialect.signed_zero else ():
+        if node.alias in FLOATS and isinstance(node.this, exp.Cast):
+            zero = exp.Literal.number("0e0")
+            node.set("this", exp.Add(this=node.this.copy(), expression=zero))
+
+
+def _name_columns(tree: Tree, dialect: Dialect) -> None:
+    """Every column of a select by its own name."""
+    for select in tree.find_all(exp.Select) if dialect.names_columns else ():
+        for column in [one for one in select.expressions if isinstance(one, exp.Column)]:
+            if column.table and not column.is_star:
+                column.replace(exp.alias_(column.copy(), column.name))
+
+
+def _distribute(tree: Tree, dialect: Dialect) -> None:
+    """What is joined by query, distributed by it before: the two tables, and all lists.
+
+    The lists come from a join with the systems, and Spark would keep them in one task a system.
+    """
+    ctes = tree.ctes if dialect.distributes else ()
+    tables = [(cte.alias, table) for cte in ctes for table in cte.find_all(exp.Table)]
+    if "ranked" not in dict(tables):
+        return  # a click log, which has other tables of these names
+    joined = [table for stage, table in tables if stage == "ranked" or table.name == "evaluated"]
+    for table in joined:
+        rows = exp.select("*").from_(table.copy())
+        query = exp.Ordered(this=exp.column("query_id"), nulls_first=True)
+        rows.set("distribute", exp.Distribute(expressions=[query]))
+        table.replace(rows.subquery(table.alias_or_name))
+
+
+def _unfold(tree: Tree, dialect: Dialect) -> None:
+    """Subqueries for the stages that follow from what was kept."""
+    stages = {cte.alias: cte.this for cte in tree.ctes} if dialect.hides_kept else {}
+    first = next(iter(stages.values()), None)
+    if first is None or not any(one.name.startswith(KEPT) for one in first.find_all(exp.Table)):
+        return
+    tree.set("with_", None)
+    while there := [one for one in tree.find_all(exp.Table) if one.name in stages]:
+        for table in there:
+            table.replace(stages[table.name].copy().subquery(table.alias_or_name))
+
+
+CHANGES = (
+    *(_quote, _divide, _order, _as_bytes, _underflow, _partition, _unsign_zeros, _name_columns),
+    _distribute,
+    _unfold,
+)
+
+
+# -- text -------------------------------------------------------------------------------
+
+
+def printed(tree: Tree, dialect: Dialect) -> str:
+    """A tree as text: indented, its words in lower case."""
+    return finished(_printed(tree, dialect))
+
+
+def _printed(tree: Tree, dialect: Dialect) -> str:
+    """The same, with the user's own line breaks safe from what is indented around it."""
+    text = tree.sql(
+        dialect.grammar,
+        pretty=True,
+        indent=4,
+        pad=4,
+        max_text_width=WIDTH,
+        normalize_functions="lower",
+        comments=False,
+    )
+    return "".join(_lower(text, dialect))
+
+
+def _lower(text: str, dialect: Dialect) -> Iterator[str]:
+    """The text with its words in lower case, as all our SQL is; names and texts stay."""
+    at = 0
+    for token in sqlglot.Dialect.get_or_raise(dialect.grammar).tokenize(text):
+        word = text[token.start : token.end + 1]
+        is_ours = token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+        own = word.lower() if word.isupper() else word
+        yield text[at : token.start] + (own if is_ours else verbatim(word))
+        at = token.end + 1
+    yield text[at:]
