@@ -6,14 +6,12 @@ Run it with `python examples/clicks.py`.
 from tempfile import TemporaryDirectory
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.evaluate import evaluate_clicks
-from sqlmetrics.clicks.simulation.simulate import simulate
 
 
 def main() -> None:
     """Simulate a log, then tell what was left out of it and which system does better."""
     with TemporaryDirectory() as folder:
-        log = simulate(folder, requests=2_000, systems=["old", "new"], seed=7)
+        log = sm.simulate(folder, requests=2_000, systems=["old", "new"], seed=7)
         print(log)
         print()
         spec = sm.Spec(
@@ -36,7 +34,7 @@ def main() -> None:
             },
             metrics=["ndcg@10", "mrr", "ctr@5", "abandonment"],
         )
-        print(evaluate_clicks(spec))
+        print(sm.evaluate_clicks(spec))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,6 @@ Run it with `python examples/jobs.py`.
 import duckdb
 
 import sqlmetrics as sm
-from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.jobs.missing_days import open_days
-from sqlmetrics.jobs.run import write
-from sqlmetrics.spec.days import Days
 
 TABLES = """
 create table rankings as
@@ -48,10 +44,9 @@ def main() -> None:
     )
     with duckdb.connect() as connection:
         connection.execute(TABLES)
-        engine = DuckDB(connection)
-        write(spec, engine, Days(start="2026-03-02", end="2026-03-04"))
-        for days in open_days(spec, engine, backfill=True, lookback=1):
-            print(write(spec, engine, days))
+        sm.run(spec, connection, start="2026-03-02", end="2026-03-04")
+        for report in sm.run(spec, connection, backfill=True, lookback=1):
+            print(report)
         print(connection.sql(DASHBOARD))
 
 

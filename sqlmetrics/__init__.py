@@ -1,4 +1,11 @@
-"""Ranking, search and recommendation metrics computed inside the warehouse."""
+"""Ranking, search and recommendation metrics computed inside the warehouse.
+
+>>> import pyarrow as pa
+>>> rankings = pa.table({"query_id": ["q", "q"], "item_id": ["a", "b"], "score": [2.0, 1.0]})
+>>> labels = pa.table({"query_id": ["q"], "item_id": ["b"], "grade": [1]})
+>>> evaluate(rankings, labels, ["mrr", "hit@1"])["mrr"]
+0.5
+"""
 
 from __future__ import annotations
 
@@ -6,10 +13,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sqlmetrics.api import compile, evaluate
+    from sqlmetrics import clicks
+    from sqlmetrics.api import check, compile, connect, run, validate, verify
     from sqlmetrics.catalog.measure import parse
+    from sqlmetrics.clicks.evaluate import evaluate_clicks
+    from sqlmetrics.clicks.simulation.simulate import simulate
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
+    from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
+    from sqlmetrics.proof.explain.explain import explain
     from sqlmetrics.proof.reconcile.reconcile import reconcile
     from sqlmetrics.proof.ties import TieAudit, tie_audit
     from sqlmetrics.spec.spec import Spec
@@ -24,34 +36,48 @@ __all__ = [
     "SpecError",
     "SqlmetricsError",
     "TieAudit",
+    "check",
+    "clicks",
     "compile",
+    "connect",
     "evaluate",
+    "evaluate_clicks",
+    "explain",
     "parse",
     "reconcile",
+    "run",
+    "simulate",
     "tie_audit",
+    "validate",
+    "verify",
 ]
 
 _HOMES = {
     "EngineError": "errors",
     "InputError": "errors",
-    "Result": "result",
-    "Spec": "spec",
+    "Result": "evaluation.report.result",
+    "Spec": "spec.spec",
     "SpecError": "errors",
     "SqlmetricsError": "errors",
-    "TieAudit": "auditing.ties",
-    "compile": "api",
-    "evaluate": "api",
-    "parse": "measure",
-    "reconcile": "reconciling.reconcile",
-    "tie_audit": "auditing.ties",
+    "TieAudit": "proof.ties",
+    "evaluate": "evaluation.evaluate",
+    "evaluate_clicks": "clicks.evaluate",
+    "explain": "proof.explain.explain",
+    "parse": "catalog.measure",
+    "reconcile": "proof.reconcile.reconcile",
+    "simulate": "clicks.simulation.simulate",
+    "tie_audit": "proof.ties",
 }
+"""Public name -> its module; `api` has the others."""
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name where it is first used: the command line starts fast."""
-    if name not in _HOMES:
+    if name == "clicks":
+        return import_module("sqlmetrics.clicks")
+    if name not in __all__:
         raise AttributeError(f"module 'sqlmetrics' has no attribute {name!r}")
-    return getattr(import_module(f"sqlmetrics.{_HOMES[name]}"), name)
+    return getattr(import_module(f"sqlmetrics.{_HOMES.get(name, 'api')}"), name)
 
 
 def __dir__() -> list[str]:

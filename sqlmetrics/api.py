@@ -1,14 +1,28 @@
-"""The public line: what people call, from one place."""
+"""What people do with a spec: `connect`, `compile`, `run`, `check`, `validate`, `verify`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
 from typing import Any
 
-from sqlmetrics.engines.database import database
+from sqlmetrics.clicks.compile import statements
+from sqlmetrics.clicks.evaluate import ready
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.checks import checks
+from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.evaluation.statistics import offered
-from sqlmetrics.plan import script as sql
+from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
+from sqlmetrics.jobs.days import days_between
+from sqlmetrics.jobs.missing_days import parts
+from sqlmetrics.jobs.run import RunReport, write
+from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.proof.verify import Agreement, sampled
+from sqlmetrics.proof.verify import verify as compared
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialect import dialect as named
@@ -16,6 +30,25 @@ from sqlmetrics.sql.translation import Translation
 
 FASTEST = "fastest"
 """For `compile`: the plan that `evaluate` would take."""
+
+
+def connect(
+    connection: Any = None, *, profiles: str | Path | None = None, create: bool = False
+) -> Database:
+    """A database, for a `with` block; all that takes a `connection` takes it too.
+
+    Args:
+        connection: A URL such as `postgresql://ann@host/sales`, the path of a DuckDB file, an
+            output of `profiles.yml`, or a connection of the database's Python driver, which
+            is left open; default: a new DuckDB in memory.
+        profiles: Where `profiles.yml` is; default: here, or where dbt keeps its own.
+        create: Whether a file that is not there is made.
+
+    Raises:
+        SpecError: If it is no connection, or a file that is not there and shall not be made.
+        EngineError: If it cannot be opened.
+    """
+    return database(connection, profiles=profiles, create=create)
 
 
 def compile(
@@ -42,19 +75,126 @@ def compile(
         SpecError: If the dialect or the plan is unknown or the spec cannot be compiled.
     """
     translation = Translation(named(dialect))
+    trusted = f"{translation.dialect.title}: {trust(translation.dialect)}"
+    about = f"-- {trusted}\n" if translation.changes else ""
     if spec.clicks is not None:
-        from sqlmetrics.clicks.compile import script
-
-        texts = (translation.text(one).rstrip() for one in script(spec, translation))
-        return "\n\n".join(f"{one};" for one in texts) + "\n"
+        _refuse_of_clicks(per_query=per_query, plan=plan)
+        texts = (translation.text(one).rstrip() for one in statements(spec, translation))
+        return about + "\n\n".join(f"{one};" for one in texts) + "\n"
     tables = tables_of(spec, translation)
-    offer = None
+    measured = None
     if plan == FASTEST:
         plan = None
         with database(connection) as engine:
-            offer = offered(planned(spec, tables), engine)
-    text = sql.query(planned(spec, tables, offer=offer, physical=plan), per_query=per_query)
-    if not translation.changes:
-        return text
-    about = f"{translation.dialect.title}: {trust(translation.dialect)}"
-    return f"-- {about}\n{translation.text(text)}"
+            measured = offered(planned(spec, tables), engine)
+    text = script.query(planned(spec, tables, offer=measured, physical=plan), per_query=per_query)
+    return about + translation.text(text)
+
+
+def _refuse_of_clicks(*, per_query: bool, plan: str | None) -> None:
+    """Raise SpecError for what the text of a click log cannot have."""
+    given = {"--per-query, per_query=True": per_query, f"--plan, plan={plan!r}": plan is not None}
+    for option, is_given in given.items():
+        if is_given:
+            raise SpecError(
+                f"a spec with clicks compiles to several statements, without {option}: leave it "
+                "out; run and evaluate_clicks write a table of one row a request"
+            )
+
+
+def run(
+    spec: Spec,
+    connection: Any,
+    *,
+    start: str | date | None = None,
+    end: str | date | None = None,
+    backfill: bool = False,
+    lookback: int = 0,
+    full_refresh: bool = False,
+    check: bool = True,
+) -> list[RunReport]:
+    """Evaluate a spec, and replace its days in its output tables: all of them, or nothing.
+
+    Other days and other specs are not touched, so a run can be repeated at any time.
+
+    Args:
+        spec: What is asked, with its `output`.
+        connection: Where the data are, and the tables to be written; see `connect`.
+        start: The first day; default: the first of the data.
+        end: The day after the last one; default: that after the last of the data.
+        backfill: Whether only days are computed that the data has, and of which the table
+            has not all metrics.
+        lookback: How many of the last days are computed again, for data that comes late.
+        full_refresh: Whether all days of the spec go, also those that the data has no more.
+        check: Whether to look for bad input first.
+
+    Returns:
+        What was written, one report a range of days; none if no day is missing.
+
+    Raises:
+        SpecError: If the spec has no output, the days do not go together, or the table holds
+            other days by another definition of a metric.
+        InputError: If the data would give wrong numbers; nothing is written then.
+        EngineError: If the database fails; the tables are as they were.
+    """
+    days = days_between(start, end)
+    engine = database(connection)
+    todo = parts(spec, engine, days, backfill=backfill, lookback=lookback)
+    return [write(spec, engine, one, full_refresh=full_refresh, check=check) for one in todo]
+
+
+def check(spec: Spec, connection: Any, *, day: date | None = None) -> Sequence[Verdict]:
+    """Compare the output table of a spec with its checks.
+
+    Args:
+        spec: What is asked, with its `output` and `checks`.
+        connection: Where the table is; see `connect`.
+        day: Which day is looked at; default: the last one that the table has of the spec.
+
+    Returns:
+        A verdict for each check, system and segment; `holds` says whether it is met.
+
+    Raises:
+        SpecError: If the spec has no checks, or one of a metric that it has not.
+        EngineError: If there is no such table, or the database fails.
+    """
+    return verdicts(spec, database(connection), day)
+
+
+def validate(spec: Spec, connection: Any = None) -> None:
+    """Raise an error unless a spec fits its tables: relations, columns and types.
+
+    Nothing is computed; the database only plans the query.
+
+    Args:
+        spec: What is asked.
+        connection: Where its tables are; see `connect`.
+
+    Raises:
+        SpecError: If the spec asks for what its sources cannot give.
+        InputError: With every column that is missing, or what the database says of types.
+        EngineError: If the database fails.
+    """
+    with database(connection) as engine, ready(spec, engine, dry=True):
+        if spec.metrics:
+            checks.validate(planned(spec, opened(spec, engine)), engine)
+
+
+def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
+    """Compare the SQL of a spec with the plain-Python reference, on its own data.
+
+    All queries up to 10,000, else a sample of 10,000 that is always the same.
+
+    Args:
+        spec: What is asked.
+        connection: Where its tables are; see `connect`.
+
+    Returns:
+        One agreement a metric: how many numbers were compared, and the largest difference.
+
+    Raises:
+        SqlmetricsError: As `evaluate` does.
+    """
+    with database(connection) as engine, ready(spec, engine):
+        part, _ = sampled(spec, engine)
+        return compared(part, engine)[1]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.analysis.offline_online import beside
-from sqlmetrics.clicks.analysis.offline_online_table import SHOWN, Beside
+from sqlmetrics.clicks.analysis.offline_online import offline_online
+from sqlmetrics.clicks.analysis.offline_online_table import SHOWN, OfflineOnline
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.distributions.correlation import ranks, spearman
@@ -39,7 +39,7 @@ def rows(metric: str, values: list[float | None], k: int = 0, **more: Any) -> li
 
 
 def pair(one: list[float | None], two: list[float | None], **more: int) -> Any:
-    (found,) = beside(rows("ndcg", one, 10), rows("ctr", two), **more).pairs
+    (found,) = offline_online(rows("ndcg", one, 10), rows("ctr", two), **more).pairs
     return found
 
 
@@ -89,7 +89,7 @@ def places(values: list[int]) -> list[float]:
 
 
 def test_both_families_stand_on_one_line() -> None:
-    found = beside(
+    found = offline_online(
         rows("ndcg", [0.5, 0.6], 10) + rows("mrr", [0.1, None]),
         rows("ctr", [0.2, 0.3], 5) + rows("abandonment", [0.4]),
     )
@@ -113,7 +113,7 @@ def test_systems_and_segments_are_kept_apart() -> None:
     offline = rows("ndcg", [1, 2, 3]) + rows("ndcg", [3, 2, 1], **of_us)
     online = rows("ctr", [1, 2, 3]) + rows("ctr", [1, 2, 3], **of_us)
     other = rows("ctr", [1, 2, 3], system="t")
-    found = beside(offline, online + other, least_days=3)
+    found = offline_online(offline, online + other, least_days=3)
     assert [(p.system, p.segment_value, p.correlation) for p in found.pairs] == [
         ("s", "all", 1.0),
         ("s", "us", -1.0),
@@ -129,19 +129,19 @@ def test_systems_and_segments_are_kept_apart() -> None:
 def test_days_may_be_texts_and_times() -> None:
     offline = [row | {"metric_date": "2026-01-01"} for row in rows("ndcg", [1])]
     online = [row | {"metric_date": datetime(2026, 1, 1, 12)} for row in rows("ctr", [1])]
-    (line,) = beside(offline, online).lines
+    (line,) = offline_online(offline, online).lines
     assert (line.metric_date, line.offline, line.online) == (START, {"ndcg": 1.0}, {"ctr": 1.0})
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(SpecError, match="online: ctr has two values for 2026-01-01, system 's'"):
-        beside(rows("ndcg", [1]), rows("ctr", [1]) + rows("ctr", [2]))
+        offline_online(rows("ndcg", [1]), rows("ctr", [1]) + rows("ctr", [2]))
     with pytest.raises(SpecError, match=r"no day.*offline has 2026-01-01, system 's'.*'t'"):
-        beside(rows("ndcg", [1]), rows("ctr", [1], system="t"))
+        offline_online(rows("ndcg", [1]), rows("ctr", [1], system="t"))
     with pytest.raises(SpecError, match="offline has nothing"):
-        beside([], rows("ctr", [1]))
+        offline_online([], rows("ctr", [1]))
     with pytest.raises(SpecError, match="given 7 and 2"):
-        beside(rows("ndcg", [1]), rows("ctr", [1]), least_days=2)
+        offline_online(rows("ndcg", [1]), rows("ctr", [1]), least_days=2)
 
 
 # lags
@@ -204,7 +204,7 @@ def test_the_best_lag_is_the_best(values: list[tuple[int, int]]) -> None:
 
 
 def test_days_on_which_one_rises_and_the_other_does_not() -> None:
-    found = beside(rows("ndcg", [1, 2, 3, 2, 2]), rows("ctr", [1, 2, 1, 1, 1]))
+    found = offline_online(rows("ndcg", [1, 2, 3, 2, 2]), rows("ctr", [1, 2, 1, 1, 1]))
     assert [(o.until.day, o.offline_change, o.online_change) for o in found.by_day] == [
         (3, 1.0, -1.0),
         (4, -1.0, 0.0),
@@ -213,28 +213,28 @@ def test_days_on_which_one_rises_and_the_other_does_not() -> None:
 
 
 def test_days_that_are_missing_are_stepped_over() -> None:
-    (one,) = beside(rows("ndcg", [1, None, 3]), rows("ctr", [3, 2, 1])).by_day
+    (one,) = offline_online(rows("ndcg", [1, None, 3]), rows("ctr", [3, 2, 1])).by_day
     assert (one.since.day, one.until.day, one.online_change) == (1, 3, -2.0)
 
 
 def test_halves() -> None:
     # 1.5 -> 4.5, the 9 in the middle is in neither; 5 -> 2
-    (one,) = beside(rows("ndcg", [1, 2, 9, 4, 5]), rows("ctr", [6, 4, 0, 3, 1])).by_half
+    (one,) = offline_online(rows("ndcg", [1, 2, 9, 4, 5]), rows("ctr", [6, 4, 0, 3, 1])).by_half
     assert (one.offline_change, one.online_change) == (3.0, -3.0)
     assert (one.since, one.until) == (START, START + timedelta(days=4))
-    assert beside(rows("ndcg", [1, 2]), rows("ctr", [1, 2])).by_half == ()
-    assert beside(rows("ndcg", [1]), rows("ctr", [2])).by_half == ()
+    assert offline_online(rows("ndcg", [1, 2]), rows("ctr", [1, 2])).by_half == ()
+    assert offline_online(rows("ndcg", [1]), rows("ctr", [2])).by_half == ()
 
 
 def test_what_is_left_of_rounding_is_no_change() -> None:
-    assert beside(rows("ndcg", [0.3, 0.1 + 0.2]), rows("ctr", [1, 1])).by_day == ()
+    assert offline_online(rows("ndcg", [0.3, 0.1 + 0.2]), rows("ctr", [1, 1])).by_day == ()
 
 
 # what is printed
 
 
 def test_it_prints() -> None:
-    found = beside(rows("ndcg", [1, 2, 3, 4, 5], 10), rows("ctr", [1, 2, 3, 5, 4]))
+    found = offline_online(rows("ndcg", [1, 2, 3, 4, 5], 10), rows("ctr", [1, 2, 3, 5, 4]))
     text = repr(found)
     assert text.splitlines()[:2] == [
         "day         system  segment  ndcg@10     ctr",
@@ -250,13 +250,13 @@ def test_it_prints() -> None:
 
 def test_a_long_list_is_cut() -> None:
     zigzag = [float(day % 2) for day in range(30)]
-    found = beside(rows("ndcg", zigzag), rows("ctr", [1 - value for value in zigzag]))
+    found = offline_online(rows("ndcg", zigzag), rows("ctr", [1 - value for value in zigzag]))
     assert len(found.by_day) == 29
     assert f"... {29 - SHOWN} more" in repr(found)
 
 
 def test_to_dicts() -> None:
-    told = beside(rows("ndcg", [1, 2]), rows("ctr", [2, 1])).to_dicts()
+    told = offline_online(rows("ndcg", [1, 2]), rows("ctr", [2, 1])).to_dicts()
     assert list(told) == ["lines", "pairs", "by_day", "by_half"]
     assert told["lines"][0]["offline"] == {"ndcg": 1.0}
     assert told["by_day"][0]["online_change"] == -1.0
@@ -290,7 +290,7 @@ def test_of_a_log() -> None:
         name="shop",
     )
     result = evaluate_clicks(spec)
-    found: Beside = beside(result.offline.to_dicts(), result.online().to_pylist())
+    found: OfflineOnline = offline_online(result.offline.to_dicts(), result.online().to_pylist())
     assert [line.metric_date.day for line in found.lines] == [1, 2, 3, 4, 5, 6]
     (one,) = found.pairs
     offline = [line.offline[one.offline] for line in found.lines]

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.evaluate import Cleaned, cleaned, evaluate_clicks
+from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log, evaluate_clicks
 from sqlmetrics.clicks.labels import POOLED, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.engines.database import database
@@ -103,9 +103,9 @@ ENGINE = duckdb.connect()
 
 
 @contextmanager
-def opened(log: Sequence[Request], **more: Any) -> Iterator[Cleaned]:
+def opened(log: Sequence[Request], **more: Any) -> Iterator[CleanLog]:
     """A log, cleaned."""
-    with database(ENGINE) as engine, cleaned(Clicks(**asked(log, **more)), engine) as done:
+    with database(ENGINE) as engine, cleaned_log(Clicks(**asked(log, **more)), engine) as done:
         yield done
 
 
@@ -195,7 +195,7 @@ def judgments(log: Sequence[Request], **options: Any) -> Judged:
         return told(done.judgments())
 
 
-def relabelled(done: Cleaned, **options: Any) -> Cleaned:
+def relabelled(done: CleanLog, **options: Any) -> CleanLog:
     """The same clean log with other labels."""
     labels = ClickLabels(**{"pool": "query_item", **options})
     clicks = done.tables.clicks.model_copy(update={"labels": labels})
@@ -252,13 +252,13 @@ CASES: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def clean() -> Iterator[Cleaned]:
-    with database() as own, cleaned(Clicks(**asked(LOG)), own) as done:
+def clean() -> Iterator[CleanLog]:
+    with database() as own, cleaned_log(Clicks(**asked(LOG)), own) as done:
         yield done
 
 
 @pytest.mark.parametrize("options", CASES, ids=str)
-def test_every_option_is_what_its_formula_says(clean: Cleaned, options: dict[str, Any]) -> None:
+def test_every_option_is_what_its_formula_says(clean: CleanLog, options: dict[str, Any]) -> None:
     same(told(relabelled(clean, **options).judgments()), reference(LOG, **options))
 
 
@@ -433,7 +433,7 @@ def test_a_request_is_of_the_day_on_which_it_began() -> None:
         both = {"pool": "query_item", "window": {"end": start}}
         apart = Clicks(**late, labels=both, evaluation={"start": start})
         for clicks in (given, apart):
-            with database(ENGINE) as engine, cleaned(clicks, engine) as done:
+            with database(ENGINE) as engine, cleaned_log(clicks, engine) as done:
                 assert len(engine.rows(done.rankings())) == rows
                 assert done.tables.clicks.labels.pools is False or (
                     done.judgments().num_rows == 2 - rows
@@ -582,7 +582,7 @@ def test_a_wide_table_pools_too() -> None:
     )
     labels = POOL | {"rate": "purchase_rate"}
     clicks = Clicks(log={"data": table, "columns": columns}, labels=labels)
-    with database(ENGINE) as engine, cleaned(clicks, engine) as done:
+    with database(ENGINE) as engine, cleaned_log(clicks, engine) as done:
         assert [tuple(row.values()) for row in done.judgments().to_pylist()] == [
             ("tv", "a", 2, 1, 1, 1, 0.5, 0.5),
             ("tv", "b", 1, 0, 0, 0, 0, 0),
@@ -600,7 +600,7 @@ def test_the_text_is_portable(options: dict[str, Any]) -> None:
     with duckdb.connect() as own, database(own) as engine:
         own.execute("create table shown (r text, i text, q text, p bigint)")
         own.execute("create table done (r text, i text, a text)")
-        with cleaned(clicks, engine) as done:
+        with cleaned_log(clicks, engine) as done:
             tables = done.tables
     for name in ("postgres", "clickhouse", "spark", "sqlite"):
         for text in (pooled(tables), labels_of(tables, POOLED)):

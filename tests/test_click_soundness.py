@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from sqlmetrics.clicks.analysis import shown_vs_ranked as module
 from sqlmetrics.clicks.analysis.experiment import EXAMPLES, Soundness, mismatch, soundness
-from sqlmetrics.clicks.analysis.shown_vs_ranked import REASONS, Likeness, likeness
-from sqlmetrics.clicks.evaluate import Cleaned, cleaned
+from sqlmetrics.clicks.analysis.shown_vs_ranked import REASONS, ListComparison, shown_vs_ranked
+from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.distributions import chi_square
@@ -33,8 +33,8 @@ Lists = Mapping[str, Sequence[str]]
 """Request -> its items, in order."""
 
 
-def on(clicks: Clicks, do: Callable[[Cleaned], Any]) -> Any:
-    with DuckDB() as engine, cleaned(clicks, engine) as log:
+def on(clicks: Clicks, do: Callable[[CleanLog], Any]) -> Any:
+    with DuckDB() as engine, cleaned_log(clicks, engine) as log:
         return do(log)
 
 
@@ -212,7 +212,7 @@ def test_bots_do_not_count() -> None:
 
 def test_one_system_is_nothing_to_compare() -> None:
     found = on(assignment({"u": "a"}), soundness)
-    assert (found.mismatch, found.crossed, found.likeness) == (None, None, None)
+    assert (found.mismatch, found.crossed, found.shown_vs_ranked) == (None, None, None)
     assert "nothing to look at" in repr(found)
     shares = {"a": 1, "b": 1}
     assert on(assignment({"u": "a"}), lambda log: soundness(log, shares=shares)).mismatch
@@ -253,8 +253,8 @@ def ranked(lists: Lists, order: str = "rank") -> dict[str, Any]:
     return {"data": pa.Table.from_pylist(rows), "columns": {order: order}}
 
 
-def compared(ranking: Lists, showing: Lists, k: int = 10, order: str = "rank") -> Likeness:
-    return on(shown(showing), lambda log: likeness(log, ranked(ranking, order), k=k))
+def compared(ranking: Lists, showing: Lists, k: int = 10, order: str = "rank") -> ListComparison:
+    return on(shown(showing), lambda log: shown_vs_ranked(log, ranked(ranking, order), k=k))
 
 
 @pytest.mark.parametrize(
@@ -344,14 +344,14 @@ def test_requests_with_one_list_are_told() -> None:
 def test_scores_order_too_and_equal_ones_go_by_item() -> None:
     assert compared({"r": "ba"}, {"r": "ba"}, order="score").n_differ == 0
     rows = pa.table({"request_id": ["r", "r"], "item_id": ["b", "a"], "score": [1.0, 1.0]})
-    found = on(shown({"r": "ab"}), lambda log: likeness(log, {"data": rows}))
+    found = on(shown({"r": "ab"}), lambda log: shown_vs_ranked(log, {"data": rows}))
     assert found.n_differ == 0
 
 
 def test_rankings_may_be_named_otherwise_and_filtered() -> None:
     rows = pa.table({"q": [7, 7, 7], "i": ["a", "b", "c"], "r": [1, 2, 1], "v": ["x", "x", "y"]})
     source = {"data": rows, "columns": {"query": "q", "item": "i", "rank": "r"}, "where": "v = 'x'"}
-    found = on(shown({"7": "ab"}), lambda log: likeness(log, source, per_request=False))
+    found = on(shown({"7": "ab"}), lambda log: shown_vs_ranked(log, source, per_request=False))
     assert (found.overlap, found.n_differ, found.requests) == (1.0, 0, None)
 
 
@@ -362,7 +362,7 @@ def test_bad_lists_are_refused() -> None:
         compared({"r": "aa"}, {"r": "a"})
     rows = pa.table({"request_id": ["r", "r"], "item_id": ["a", "b"], "score": [1.0, None]})
     with pytest.raises(InputError):
-        on(shown({"r": "a"}), lambda log: likeness(log, {"data": rows}))
+        on(shown({"r": "a"}), lambda log: shown_vs_ranked(log, {"data": rows}))
 
 
 def test_likeness_prints() -> None:
@@ -404,7 +404,7 @@ def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
     run = module.run
     monkeypatch.setattr(module, "run", unheard)
-    with DuckDB() as engine, cleaned(CROSSING, engine) as log:
+    with DuckDB() as engine, cleaned_log(CROSSING, engine) as log:
         rows, made = engine.rows, engine.made
         monkeypatch.setattr(engine, "rows", lambda sql: texts.append(sql) or rows(sql))
         monkeypatch.setattr(

@@ -19,8 +19,8 @@ from sqlmetrics.catalog.direction import direction
 from sqlmetrics.catalog.metric import catalog, listed
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.cli import cli
-from sqlmetrics.clicks.analysis.offline_online import beside
-from sqlmetrics.clicks.evaluate import cleaned, evaluate_clicks
+from sqlmetrics.clicks.analysis.offline_online import offline_online
+from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.engines.database import database
 from sqlmetrics.jobs.checks.verdict import verdicts
@@ -104,7 +104,7 @@ def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
         engine.load("texts_log", pa.Table.from_pylist(rows))
         try:
             clicks = Clicks(log={"relation": "texts_log", "columns": columns}, daily=True)
-            with cleaned(clicks, engine) as log:
+            with cleaned_log(clicks, engine) as log:
                 shown = with_stages(
                     log.tables.kept_impressions(),
                     "select request_id, shown_at, metric_date from kept",
@@ -226,7 +226,7 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     assert value(result, "first_click_rank") == 2
     assert result.findings["lists taken from query_response_hit_ids"] == 3
     assert left(result) == {("click", "no impression"): 1}
-    with database() as engine, cleaned(Clicks(**log), engine) as done:
+    with database() as engine, cleaned_log(Clicks(**log), engine) as done:
         rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
     assert rates == {
         **{("w1", item): float(item == "b") for item in "abc"},
@@ -236,13 +236,13 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     # impressions by events win, and take their words from the queries
     shown = [event("q1", "impression", item, "2026-01-01", n) for n, item in enumerate("ba")]
     log = ubi(tmp_path, queries, [*shown, *events], labels={"pool": "query_item"})
-    with database() as engine, cleaned(Clicks(**log), engine) as done:
+    with database() as engine, cleaned_log(Clicks(**log), engine) as done:
         rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
         assert done.findings() == {"lists that start at position 0": 1}
     assert rates == {("w1", "b"): 1.0, ("w1", "a"): 0.0}
     own = [one | {"user_query": "mine"} for one in shown]
     log = ubi(tmp_path, queries, [*own, *events], labels={"pool": "query_item"})
-    with database() as engine, cleaned(Clicks(**log), engine) as done:
+    with database() as engine, cleaned_log(Clicks(**log), engine) as done:
         assert {r["query_text"] for r in done.judgments().to_pylist()} == {"mine"}
     # as told
     asked = ubi(tmp_path, queries, [*own, *events], lists_from="hit_ids")
@@ -483,7 +483,7 @@ def test_judgments_of_no_row_say_why() -> None:
     """Nobody asked anything: the text is NULL."""
     clicks = Clicks(**two_tables(["click"], labels={"pool": "query_item"}))
     told = "there is no judgment: none of 2 impressions has a query's text"
-    with database() as engine, cleaned(clicks, engine) as log:
+    with database() as engine, cleaned_log(clicks, engine) as log:
         assert log.judgments().num_rows == 0
         with pytest.raises(sm.InputError, match=told):
             log.judgments(some=True)
@@ -571,12 +571,12 @@ def facts(metric: str, values: Sequence[float]) -> list[Row]:
 
 def test_less_abandonment_is_the_same_way_as_more_ndcg() -> None:
     days = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    same = beside(facts("ndcg", days), facts("abandonment", days[::-1]))
+    same = offline_online(facts("ndcg", days), facts("abandonment", days[::-1]))
     assert (same.by_day, same.by_half) == ((), ())
     assert (same.pairs[0].correlation, same.pairs[0].lag) == (-1.0, 0)
-    against = beside(facts("ndcg", days), facts("abandonment", days))
+    against = offline_online(facts("ndcg", days), facts("abandonment", days))
     assert (len(against.by_day), len(against.by_half)) == (5, 1)
-    neither = beside(facts("num_ret", days), facts("ctr", days[::-1]))
+    neither = offline_online(facts("num_ret", days), facts("ctr", days[::-1]))
     assert (neither.by_day, neither.by_half) == ((), ())
 
 

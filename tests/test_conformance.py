@@ -12,7 +12,7 @@ from marked import engines
 from slices import commit, keep
 
 from sqlmetrics.cli.listing import dialects
-from sqlmetrics.engines.database import Database, Translated
+from sqlmetrics.engines.database import Database, TranslatedDatabase
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.proof.doctor.cases import cases
 from sqlmetrics.proof.doctor.data import tables
@@ -38,7 +38,7 @@ def fewer(name: str) -> bool:
 
 def examined(name: str, servers: Servers, only: Callable[[str], bool] | None = None) -> Any:
     engine = servers.open(name)
-    opened: Database = engine if isinstance(engine, DuckDB) else Translated(engine)
+    opened: Database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
     with opened as database:
         return examine(database, only=only, longest=LONGEST.get(name, 1000))
 

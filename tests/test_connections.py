@@ -21,7 +21,7 @@ from test_cli import sqlmetrics
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import database
-from sqlmetrics.engines.registry import ENGINES, Known, dialect_of, open_engine
+from sqlmetrics.engines.registry import ENGINES, EngineInfo, dialect_of, open_engine
 from sqlmetrics.jobs.days import days_of
 from sqlmetrics.jobs.job import job_text
 from sqlmetrics.proof.verify import sampled, verify
@@ -454,7 +454,7 @@ def test_a_dry_run_in_every_dialect(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("known", first(2, reversed(ENGINES)), ids=lambda known: known.engine)
-def test_a_dry_run_asks_for_no_driver(folder: Path, known: Known) -> None:
+def test_a_dry_run_asks_for_no_driver(folder: Path, known: EngineInfo) -> None:
     line = ["run", "tables.yml", "--dry-run", "--connection", known.sample]
     text = sqlmetrics(*line, folder=folder).stdout
     assert DIALECTS[dialect_of(known.schemes[0])].times.now in text

@@ -20,11 +20,11 @@ from sqlmetrics.catalog.metric import Metric, catalog, listed
 from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.proof.explain.choices import Tried, tried
+from sqlmetrics.proof.explain.choices import OptionExample, tried
 from sqlmetrics.proof.explain.example import LIST, NOT_RETRIEVED, items, needed, rankings
 from sqlmetrics.proof.explain.explain import explain, sql_of
 from sqlmetrics.proof.explain.presets import Agreeing, agreeing
-from sqlmetrics.proof.explain.worked_example import Worked, worked
+from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
 
 SETTINGS = [
     "ndcg(gain=linear, ideal=shown_at_k)@3",
@@ -62,7 +62,7 @@ def _one_database(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def tried_once(option: Option, preset: str) -> Tried:
+def tried_once(option: Option, preset: str) -> OptionExample:
     """The choices of an option on the log."""
     return tried(option, preset)
 
@@ -84,7 +84,7 @@ def test_the_reference_the_sql_and_the_arithmetic_agree(text: str, preset: str) 
         assert_the_sql_is_the_compiler_s_and_runs(text, example)
 
 
-def the_arithmetic_is_right(example: Worked) -> list[str]:
+def the_arithmetic_is_right(example: WorkedExample) -> list[str]:
     """The steps that do not come to what they say."""
     wrong = []
     for name, how in example.steps:
@@ -95,7 +95,7 @@ def the_arithmetic_is_right(example: Worked) -> list[str]:
     return wrong
 
 
-def assert_the_sql_is_the_compiler_s_and_runs(text: str, example: Worked) -> None:
+def assert_the_sql_is_the_compiler_s_and_runs(text: str, example: WorkedExample) -> None:
     measure = parse(text)
     shown = sql_of(measure)
     tables = {"rankings": {"relation": "my_rankings"}, "labels": {"relation": "my_labels"}}

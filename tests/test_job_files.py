@@ -42,7 +42,7 @@ from test_job_days import (
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.engines.database import Translated, database
+from sqlmetrics.engines.database import TranslatedDatabase, database
 from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
 from sqlmetrics.jobs.job import job_text
 from sqlmetrics.jobs.run import write
@@ -309,7 +309,7 @@ def test_bigquery_s_text(tmp_path: Path, servers: Any) -> None:
             engine._put(name, rows)
         write_job(job(), "bigquery", tmp_path)
         evaluate_all(engine, tmp_path, ((0, 3), (2, 6), (4, 5)))
-        check(Translated(engine), [*range(6)])
+        check(TranslatedDatabase(engine), [*range(6)])
 
 
 @pytest.mark.xdist_group("googlesql")
@@ -325,7 +325,7 @@ def test_bigquery_s_text_of_a_click_log(tmp_path: Path, servers: Any) -> None:
             changed[name] = {"sql": read, "columns": columns | {"time": "logged_at"}}
         write_job(click_job(**changed), "bigquery", tmp_path)
         evaluate_all(engine, tmp_path, ((2, 5), (0, 3)))
-        check_clicks(facts(Translated(engine), "log"), tables)
+        check_clicks(facts(TranslatedDatabase(engine), "log"), tables)
 
 
 @pytest.mark.xdist_group("spark")

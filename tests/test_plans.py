@@ -22,7 +22,7 @@ from sqlmetrics.evaluation import run as api
 from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.plan import ranking_by_lists, strategy
 from sqlmetrics.plan.plan import plan as planned
-from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, Offer
+from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, TableStatistics
 from sqlmetrics.sql.stage import Column
 
 NOWHERE: Any = {"rankings": {"file": "r.parquet"}, "labels": {"file": "l.parquet"}}
@@ -51,7 +51,7 @@ def test_buckets_of_queries_give_the_same(
     world = _listable(world)
     whole = world.having(plan=LISTS).evaluated(database)
     with (
-        patch.object(api, "offered", lambda *_: Offer(longest)),
+        patch.object(api, "offered", lambda *_: TableStatistics(longest)),
         patch.object(buckets, "ceil", lambda _: number),
     ):
         result = world.having(plan=LISTS).evaluated(database)
@@ -94,7 +94,7 @@ def test_all_plans_give_the_reference(
     if plan == RANKS and (casts or "rank" not in world.given):
         plan = COUNTS
     with (
-        patch.object(api, "offered", lambda *_: Offer(longest, most=most)),
+        patch.object(api, "offered", lambda *_: TableStatistics(longest, most=most)),
         patch.object(strategy, "SHORTEST", 1),
     ):
         result = world.having(plan=plan).evaluated(database)
@@ -218,8 +218,8 @@ def test_what_is_suspected_may_be_right(tmp_path: Path) -> None:
 
     files = some_files(tmp_path)
     with (
-        patch.object(ranking_by_lists, "screening", alike),
-        patch.object(prescan, "screening", alike),
+        patch.object(ranking_by_lists, "clues", alike),
+        patch.object(prescan, "clues", alike),
         patch.object(checks, "check", wraps=checks.check) as looks,
     ):
         result = sm.evaluate(*files, "ap")

@@ -31,7 +31,7 @@ from sqlmetrics.cli import cli
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.proof.reconcile import chance, target, words
-from sqlmetrics.proof.reconcile.matching import Matched
+from sqlmetrics.proof.reconcile.matching import MeanMatch
 from sqlmetrics.proof.reconcile.reconcile import _counted
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 from sqlmetrics.proof.reconcile.space import HELD, SPEC_WIDE, Point
@@ -104,7 +104,7 @@ def counted(seed: int | None, metric: str, departures: int = 2) -> Counted:
 
 def matched(rows: Counted, number: str) -> Reconciliation:
     """What `reconcile` makes of the rows for a number."""
-    return Matched(*rows, 2, target.read(number)).reconciled()
+    return MeanMatch(*rows, 2, target.read(number)).reconciled()
 
 
 def evaluated(tables: tuple[pa.Table, pa.Table], one: Candidate, **given: Any) -> Any:

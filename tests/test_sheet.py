@@ -18,7 +18,7 @@ from test_cli import sqlmetrics
 import sqlmetrics as sm
 from sqlmetrics.annotation import csv_file, graded_sheet, sheet
 from sqlmetrics.annotation.draw import draw
-from sqlmetrics.annotation.import_grades import Added, add
+from sqlmetrics.annotation.import_grades import ImportReport, add
 from sqlmetrics.engines.duckdb import DuckDB
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -326,7 +326,7 @@ def test_old_bytes_stay_as_they_are(tmp_path: Path) -> None:
     labels.write_bytes(OLD)
     labels.chmod(0o640)
     done = add(_sheet(tmp_path, '"q,1",a,1', "q2,a,2.5", "q3,b,3", "q3,c,"), str(labels), COLUMNS)
-    assert done == Added(n_before=2, n_added=1, n_known=2, n_kept=0, n_ungraded=1)
+    assert done == ImportReport(n_before=2, n_added=1, n_known=2, n_kept=0, n_ungraded=1)
     assert labels.read_bytes() == OLD + b"\r\n,q3,b,3\r\n"
     assert stat.S_IMODE(labels.stat().st_mode) == 0o640
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "sheet.csv"]

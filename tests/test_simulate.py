@@ -18,7 +18,7 @@ from sqlmetrics.cli.simulate import MODELS as OFFERED
 from sqlmetrics.cli.simulate import SHARES as OFFERED_SHARES
 from sqlmetrics.clicks.simulation.model import MODELS
 from sqlmetrics.clicks.simulation.settings import SHARES
-from sqlmetrics.clicks.simulation.simulate import REASONS, Simulated, simulate
+from sqlmetrics.clicks.simulation.simulate import REASONS, SimulatedLog, simulate
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 
@@ -69,7 +69,7 @@ DIRTY = {
 """Reason -> which events are dirty for it, told without the list of planted ones."""
 
 
-def opened(log: Simulated) -> Query:
+def opened(log: SimulatedLog) -> Query:
     """Asks questions about a log; `clean` are the events that nobody planted."""
     connection = duckdb.connect()
     for name, file in log.files.items():
@@ -87,13 +87,13 @@ def opened(log: Simulated) -> Query:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+def log(tmp_path_factory: pytest.TempPathFactory) -> SimulatedLog:
     """Twenty thousand requests, position model."""
     return simulate(tmp_path_factory.mktemp("log"), requests=20_000)
 
 
 @pytest.fixture(scope="module")
-def ask(log: Simulated) -> Query:
+def ask(log: SimulatedLog) -> Query:
     return opened(log)
 
 
@@ -103,14 +103,14 @@ def cascade(tmp_path_factory: pytest.TempPathFactory) -> Query:
     return opened(simulate(folder, requests=20_000, model="cascade", seed=3))
 
 
-def test_the_files_have_these_columns(log: Simulated, ask: Query) -> None:
+def test_the_files_have_these_columns(log: SimulatedLog, ask: Query) -> None:
     for name, columns in COLUMNS.items():
         assert [row[0] for row in ask(f"describe {name}")] == columns.split()
         assert log.rows[name] == ask(f"select count(*) from {name}")[0][0]
     assert ask("from requests where request_id = 'r0000001'")[0][8] == 10
 
 
-def contents(log: Simulated) -> dict[str, bytes]:
+def contents(log: SimulatedLog) -> dict[str, bytes]:
     return {name: file.read_bytes() for name, file in log.files.items()}
 
 
@@ -137,14 +137,14 @@ def test_clean_events_are_the_same_whatever_the_dirt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_dirty_is_what_was_planted(log: Simulated, ask: Query, reason: str) -> None:
+def test_dirty_is_what_was_planted(log: SimulatedLog, ask: Query, reason: str) -> None:
     found = ask(f"select event_id from described where {DIRTY[reason]} order by event_id")
     planted = ask(f"select event_id from planted where reason = '{reason}' order by event_id")
     assert len(planted) == log.planted[reason] > 20
     assert found == planted
 
 
-def test_planted_events_have_one_reason(log: Simulated, ask: Query) -> None:
+def test_planted_events_have_one_reason(log: SimulatedLog, ask: Query) -> None:
     assert ask("select count(distinct event_id) from planted") == [(log.rows["planted"],)]
     assert sum(log.planted.values()) == log.rows["planted"]
     assert ask("select count(*) from planted semi join events using (event_id)") == [
@@ -153,7 +153,7 @@ def test_planted_events_have_one_reason(log: Simulated, ask: Query) -> None:
     assert ask("select count(distinct event_id) from events") == [(log.rows["events"],)]
 
 
-def test_planted_events_are_as_many_as_asked(log: Simulated, ask: Query) -> None:
+def test_planted_events_are_as_many_as_asked(log: SimulatedLog, ask: Query) -> None:
     ((events, clicks),) = ask(
         "select count(*), count(*) filter (action = 'click') from clean where is_test = 0"
     )

@@ -18,7 +18,7 @@ from memory import evaluate
 from slices import kept
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import Translated, database
+from sqlmetrics.engines.database import TranslatedDatabase, database
 from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
@@ -233,7 +233,7 @@ INJECTIONS = (
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_hostile_conditions_fail_cleanly(name: str, servers: Servers) -> None:
-    with Translated(servers.open(name)) as engine:
+    with TranslatedDatabase(servers.open(name)) as engine:
         labels = engine.register("labels", rows(LABELS, "grade"))
         for where in INJECTIONS:
             try:

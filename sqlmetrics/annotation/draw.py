@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlmetrics.annotation.pool import rankings_alone
 from sqlmetrics.annotation.sample import DESIGN, TRAFFIC, WEIGHT, Sample
-from sqlmetrics.annotation.texts import Facts, check_rankings, facts
+from sqlmetrics.annotation.texts import QueryContext, check_rankings, facts
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import opened
@@ -123,7 +123,7 @@ class _Frame:
     """The population and its strata as SQL."""
 
     plan: Plan
-    known: Facts
+    known: QueryContext
     traffic: bool
     seed: int
 
@@ -241,7 +241,7 @@ _BAD_WEIGHT = """sum(
 )"""
 
 
-def _check(strata: Sequence[Sequence[Any]], known: Facts) -> None:
+def _check(strata: Sequence[Sequence[Any]], known: QueryContext) -> None:
     if not sum(row[-3] for row in strata):
         raise InputError("rankings: there is no row in it, and so no query to sample")
     bad = sum(row[-1] for row in strata)

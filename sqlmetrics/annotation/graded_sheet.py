@@ -21,7 +21,7 @@ _EXAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Graded:
+class GradedSheet:
     """The grades of a sheet.
 
     Attributes:
@@ -35,7 +35,7 @@ class Graded:
     n_ungraded: int
 
 
-def read(path: str | Path) -> Graded:
+def read(path: str | Path) -> GradedSheet:
     """The grades of a sheet; rows whose grade is empty are counted and left out.
 
     Raises:
@@ -53,7 +53,7 @@ def read(path: str | Path) -> Graded:
     ids = tuple(name for name in IDS if name in found.names)
     texts = dict(zip(_of(found, ids), (text for (text,) in _of(found, (GRADE,))), strict=True))
     grades = {key: float(text) for key, text in texts.items() if text.strip()}
-    return Graded(ids, grades, len(texts) - len(grades))
+    return GradedSheet(ids, grades, len(texts) - len(grades))
 
 
 def _column_problems(names: Sequence[str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlmetrics.annotation import graded_sheet, label_file
-from sqlmetrics.annotation.graded_sheet import Graded, Key
+from sqlmetrics.annotation.graded_sheet import GradedSheet, Key
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import Problem
@@ -19,7 +19,7 @@ NAMES = {"metric_date": "date", "query_id": "query", "item_id": "item"}
 
 
 @dataclass(frozen=True)
-class Added:
+class ImportReport:
     """What an import did.
 
     Attributes:
@@ -44,7 +44,7 @@ def add(
     *,
     conflicts: str = "error",
     new: bool = False,
-) -> Added:
+) -> ImportReport:
     """Add the grades of a sheet to a file of labels, all of them or none.
 
     Args:
@@ -75,11 +75,11 @@ def add(
     if fresh or new:
         file.grow(fresh)
     known = len(found.grades) - len(fresh) - len(differing)
-    return Added(len(rows), len(fresh), known, len(differing), found.n_ungraded)
+    return ImportReport(len(rows), len(fresh), known, len(differing), found.n_ungraded)
 
 
 def _disagreeing(
-    labels: str, found: Graded, there: Mapping[Key, set[float | str]], keys: list[Key]
+    labels: str, found: GradedSheet, there: Mapping[Key, set[float | str]], keys: list[Key]
 ) -> Problem:
     rows = [
         (*key, " and ".join(sorted(_shown(old) for old in there[key])), plain(found.grades[key]))

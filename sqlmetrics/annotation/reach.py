@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.errors import SpecError
-from sqlmetrics.plan.needs import Needs, Sums
+from sqlmetrics.plan.needs import Needs, SumStage
 from sqlmetrics.spec.spec import Spec
 
 OF_QUERY = ("labels", "ideal", "ideal_returned")
@@ -65,7 +65,7 @@ def _instead(spec: Spec) -> Iterator[str]:
             yield str(one)
 
 
-def _sums(spec: Spec, measure: Measure) -> list[Sums]:
+def _sums(spec: Spec, measure: Measure) -> list[SumStage]:
     """The sums that a metric is made of."""
     alone = Needs(spec.having(metrics=(str(measure),), online=()))
     return [one for one in alone.sums.values() if one.columns]

@@ -26,7 +26,7 @@ ROLES = {"query_text": "queries", "item_title": "items"}
 
 
 @dataclass(frozen=True)
-class Facts:
+class QueryContext:
     """Where the segments and the weight of a query stand.
 
     Attributes:
@@ -43,7 +43,7 @@ class Facts:
         return self.columns.get("weight", "")
 
 
-def facts(shape: Shape, rankings: str) -> Facts:
+def facts(shape: Shape, rankings: str) -> QueryContext:
     """The facts of the queries, for a select from a stage that has the rankings' own.
 
     Args:
@@ -53,11 +53,11 @@ def facts(shape: Shape, rankings: str) -> Facts:
     known = shape.known_facts
     listed = {name: f"{rankings}.{name}" for name in shape.facts if name not in known}
     if not known:
-        return Facts(listed, {})
+        return QueryContext(listed, {})
     queries = shape.names["queries"]
     columns = listed | {name: f"{queries}.{name}" for name in known}
     ordered = {name: columns[name] for name in shape.facts}
-    return Facts(ordered, {queries: equal(queries, rankings, shape.known_keys)})
+    return QueryContext(ordered, {queries: equal(queries, rankings, shape.known_keys)})
 
 
 def texts(plan: Plan, engine: Database) -> dict[str, Stage]:

@@ -141,8 +141,8 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
     """One of SHOWN."""
     from sqlmetrics.clicks.analysis.depth import depth
     from sqlmetrics.clicks.analysis.experiment import soundness
-    from sqlmetrics.clicks.analysis.offline_online import beside
-    from sqlmetrics.clicks.evaluate import cleaned, evaluate_clicks
+    from sqlmetrics.clicks.analysis.offline_online import offline_online
+    from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
     from sqlmetrics.engines.database import database
 
     if asked.clicks is None:
@@ -156,10 +156,10 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
             raise SpecError(f"--show days puts {given} beside {other}")
         daily = asked.clicks.model_copy(update={"daily": True})
         result = evaluate_clicks(asked.having(clicks=daily, rankings=None, labels=None), engine)
-        return beside(
+        return offline_online(
             result.offline.to_dicts() if result.offline else [], result.online().to_pylist()
         )
-    with database(engine) as opened, cleaned(asked.clicks, opened) as log:
+    with database(engine) as opened, cleaned_log(asked.clicks, opened) as log:
         if show == "judgments":
             return log.judgments(some=True)
         if show == "depth":

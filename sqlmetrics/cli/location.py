@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database
     from sqlmetrics.engines.duckdb import DuckDB
     from sqlmetrics.engines.profiles import Profiles
-    from sqlmetrics.engines.url import Place
+    from sqlmetrics.engines.url import ConnectionURL
     from sqlmetrics.spec.spec import Spec
 
 SAY_WHERE = "say where: --db FILE, --connection URL, or --target of a profiles.yml"
@@ -84,7 +84,7 @@ class Location:
         place = self._place(needed=False)
         return self._duckdb(verb, place and _read_only(place))
 
-    def _duckdb(self, verb: str, place: Place | None, *, create: bool = False) -> DuckDB:
+    def _duckdb(self, verb: str, place: ConnectionURL | None, *, create: bool = False) -> DuckDB:
         from sqlmetrics.engines.database import database
         from sqlmetrics.engines.duckdb import DuckDB
 
@@ -113,9 +113,9 @@ class Location:
             SpecError: If nothing says where, or what is written would be lost.
         """
         from sqlmetrics.engines.database import database
-        from sqlmetrics.engines.url import NEW_FILE, NEW_SCHEMA, Place
+        from sqlmetrics.engines.url import NEW_FILE, NEW_SCHEMA, ConnectionURL
 
-        place = cast(Place, self._place(needed=True))
+        place = cast(ConnectionURL, self._place(needed=True))
         if place.in_memory and not passing:
             raise SpecError(
                 f"{place} is a database in memory: the tables would be lost when the run ends; "
@@ -152,14 +152,14 @@ class Location:
 
         return Profiles.find(self.profiles, self.spec)
 
-    def _place(self, needed: bool) -> Place | None:
+    def _place(self, needed: bool) -> ConnectionURL | None:
         """The place; None if nothing says where and none is needed."""
         from sqlmetrics.engines.profiles import FILE, LOOKED
         from sqlmetrics.engines.registry import place_of
-        from sqlmetrics.engines.url import Place
+        from sqlmetrics.engines.url import ConnectionURL
 
         if self.db:
-            return Place("duckdb", path=self.db)
+            return ConnectionURL("duckdb", path=self.db)
         profiles = self._profiles_file
         if self.connection:
             return place_of(self.connection, profiles)
@@ -220,7 +220,7 @@ def _reads_tables(spec: Spec | None) -> bool:
     return spec is not None and any(tables_read(spec))
 
 
-def _read_only(place: Place) -> Place:
+def _read_only(place: ConnectionURL) -> ConnectionURL:
     """The place, and of a DuckDB file nothing but to read it: others may read it then too."""
     if place.scheme != "duckdb" or place.in_memory:
         return place

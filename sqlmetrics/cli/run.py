@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,9 +11,8 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
-    from sqlmetrics.engines.database import Database
     from sqlmetrics.jobs.destination import Destination
-    from sqlmetrics.jobs.run import Written
+    from sqlmetrics.jobs.run import RunReport
     from sqlmetrics.spec.days import Days
     from sqlmetrics.spec.spec import Spec
 
@@ -66,7 +64,9 @@ def run(
     sqlmetrics run search.yml --db shop.duckdb --start 2026-01-01 --end 2026-02-01
     sqlmetrics run search.yml --target prod --backfill --lookback 3
     """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.days import days_between
     from sqlmetrics.jobs.destination import check_destination
+    from sqlmetrics.jobs.missing_days import parts
     from sqlmetrics.jobs.publish import publish as published
     from sqlmetrics.jobs.run import write
     from sqlmetrics.jobs.tables import targets
@@ -74,7 +74,7 @@ def run(
 
     the_spec = Spec.read(spec)
     targets(the_spec)
-    days = _days(start, end)
+    days = days_between(start, end, option="--")
     if full_refresh and (days or backfill or lookback):
         raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
     to = _destination(publish, storage_version)
@@ -84,7 +84,10 @@ def run(
     with location.writing(the_spec, passing=publish is not None) as engine:
         if to is not None:
             check_destination(the_spec, engine, to, days)
-        for part in _parts(the_spec, engine, days, backfill=backfill, lookback=lookback or 0):
+        todo = parts(the_spec, engine, days, backfill=backfill, lookback=lookback or 0)
+        if not todo:
+            click.echo(f"no day of {the_spec.title} is missing", err=True)
+        for part in todo:
             written = write(
                 the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
             )
@@ -98,7 +101,7 @@ def run(
                 click.echo(f"published {place}", err=True)
 
 
-def _report(spec: Spec, written: Written) -> None:
+def _report(spec: Spec, written: RunReport) -> None:
     """What a run wrote, and what should be known of its input."""
     from sqlmetrics.jobs.tables import targets
 
@@ -118,39 +121,6 @@ def _destination(place: str | None, version: str | None) -> Destination | None:
     if version is not None:
         raise SpecError("--storage-version is of a published file; add --publish FILE.duckdb")
     return None
-
-
-def _days(start: str | None, end: str | None) -> Days | None:
-    from pydantic import ValidationError
-
-    from sqlmetrics.spec.days import Days
-
-    if not (start or end):
-        return None
-    try:
-        return Days.model_validate({"start": start, "end": end})
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        if wrong["loc"]:
-            place = wrong["loc"][0]
-            raise SpecError(
-                f"--{place} is a date like 2026-01-31, given {wrong['input']!r}"
-            ) from None
-        raise SpecError(wrong["msg"].removeprefix("Value error, ")) from None
-
-
-def _parts(
-    spec: Spec, engine: Database, days: Days | None, *, backfill: bool, lookback: int
-) -> Sequence[Days | None]:
-    """The ranges of days, each of which is replaced for itself."""
-    from sqlmetrics.jobs.missing_days import open_days
-
-    if not (backfill or lookback):
-        return [days]
-    found = open_days(spec, engine, days, backfill=backfill, lookback=lookback)
-    if not found:
-        click.echo(f"no day of {spec.title} is missing", err=True)
-    return found
 
 
 def _print(spec: Spec, days: Days | None, dialect: str) -> None:

@@ -70,19 +70,11 @@ def compile_spec(
 @error_options
 def validate(spec: str, location: Location) -> None:
     """Tell whether SPEC fits its tables: relations, columns, types. Nothing is computed."""
-    from sqlmetrics.clicks.evaluate import ready
-    from sqlmetrics.evaluation.checks.checks import validate as check_spec
-    from sqlmetrics.evaluation.inputs.open import opened
-    from sqlmetrics.plan.plan import plan
+    from sqlmetrics import api
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    with (
-        location.reading(the_spec) as engine,
-        ready(the_spec, engine, dry=True),
-    ):
-        if the_spec.metrics:
-            check_spec(plan(the_spec, opened(the_spec, engine)), engine)
+    api.validate(the_spec, location.reading(the_spec))
     count = len(the_spec.measures) + len(the_spec.online)
     click.echo(f"{spec} fits its tables: {many(count, 'metric')}", err=True)
 

@@ -1,1 +1,37 @@
 """From a click log to judgments and online metrics."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlmetrics.clicks.analysis.depth import depth
+    from sqlmetrics.clicks.analysis.experiment import soundness
+    from sqlmetrics.clicks.analysis.offline_online import offline_online
+    from sqlmetrics.clicks.analysis.shown_vs_ranked import shown_vs_ranked
+    from sqlmetrics.clicks.evaluate import clean
+    from sqlmetrics.spec.click_log import Clicks
+
+__all__ = ["Clicks", "clean", "depth", "offline_online", "shown_vs_ranked", "soundness"]
+
+_HOMES = {
+    "Clicks": "spec.click_log",
+    "clean": "clicks.evaluate",
+    "depth": "clicks.analysis.depth",
+    "offline_online": "clicks.analysis.offline_online",
+    "shown_vs_ranked": "clicks.analysis.shown_vs_ranked",
+    "soundness": "clicks.analysis.experiment",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name where it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sqlmetrics.clicks' has no attribute {name!r}")
+    return getattr(import_module(f"sqlmetrics.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """What people use, for completion in notebooks."""
+    return [*__all__, "__doc__", "__file__"]

@@ -39,7 +39,7 @@ CHOOSING = (NUMBERED, CHOSEN)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptTable:
     """A table that is kept: its name, and the stages that make it.
 
     Attributes:
@@ -80,22 +80,22 @@ class ClickTables:
     unnumbered: Relation | None = None
     only_days: bool = False
 
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[KeptTable]:
         """The tables to keep, each after those that it reads."""
         if self.unnumbered:
             order = [self.names.impressions[role] for role in ("item", "position")]
             view = {"order": order, "request": NUMBER, "relation": self.unnumbered}
-            yield Kept(NUMBERED, (self._stage("numbered", "numbered", **view),))
+            yield KeptTable(NUMBERED, (self._stage("numbered", "numbered", **view),))
         if self._days:
-            yield Kept(CHOSEN, (self._chosen(),))
+            yield KeptTable(CHOSEN, (self._chosen(),))
         if self.bots:
             found = self._stage("found_bots", "bots", most=self._most)
-            yield Kept(BOTS, (self._acted(of_all_days=True), found))
+            yield KeptTable(BOTS, (self._acted(of_all_days=True), found))
         if self.leaves_out:
             view = {"bots": BOTS if self.bots else ""}
-            yield Kept(LEFT_OUT, (*self._logged(), self._stage("found", "left_out", **view)))
-        yield Kept(MENDED, tuple(self._mended()))
-        yield Kept(JUDGED, tuple(self._judged()))
+            yield KeptTable(LEFT_OUT, (*self._logged(), self._stage("found", "left_out", **view)))
+        yield KeptTable(MENDED, tuple(self._mended()))
+        yield KeptTable(JUDGED, tuple(self._judged()))
 
     def check(self, asked: Sequence[Online]) -> None:
         """Raise SpecError if the log has not what online metrics need."""

@@ -14,7 +14,7 @@ from sqlmetrics.engines.temporary import dropped, made
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.inputs.sources import tables_of as evaluated_tables
-from sqlmetrics.plan import script as sql
+from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.spec.click_log import LABELS, RANKINGS
 from sqlmetrics.spec.spec import Spec
@@ -22,7 +22,7 @@ from sqlmetrics.sql.relation import shown
 from sqlmetrics.sql.translation import Translation
 
 
-def script(spec: Spec, at: Translation) -> Iterator[str]:
+def statements(spec: Spec, at: Translation) -> Iterator[str]:
     """The statements, in the order in which they run.
 
     Raises:
@@ -36,7 +36,7 @@ def script(spec: Spec, at: Translation) -> Iterator[str]:
         yield sums(tables, asked, spec)
     if spec.metrics:
         yield from (create for create, _ in lists(tables, at))
-        yield sql.query(plan(spec, evaluated_tables(spec, at)))
+        yield script.query(plan(spec, evaluated_tables(spec, at)))
 
 
 def log_tables(spec: Spec, at: Translation, *, only_days: bool = False) -> ClickTables:

@@ -56,7 +56,7 @@ def evaluate_clicks(
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     asked = [online(text) for text in spec.online]
-    with database(connection) as engine, cleaned(spec.clicks, engine, progress) as log:
+    with database(connection) as engine, cleaned_log(spec.clicks, engine, progress) as log:
         log.tables.check(asked)
         counts, findings = log.counts(), log.findings()
         log.tell(COUNTED)
@@ -77,7 +77,7 @@ COUNTED, ADDED_UP, EVALUATED = 1, 2, 3
 
 
 @dataclass(frozen=True)
-class Cleaned:
+class CleanLog:
     """A click log while its tables are there.
 
     Attributes:
@@ -226,18 +226,39 @@ def _why(tables: ClickTables) -> str:
 
 
 @contextmanager
-def cleaned(
+def clean(
+    clicks: Clicks, connection: Any = None, *, progress: Progress | None = None
+) -> Iterator[CleanLog]:
+    """A click log, cleaned, for as long as the `with` block lasts.
+
+    Its tables are temporary; on leaving the block nothing of them stays.
+
+    Args:
+        clicks: What the log is, and how it is cleaned; `spec.clicks` too.
+        connection: Where its tables are; see `evaluate`.
+        progress: Is told after each step how many of how many are done, and 0.
+
+    Raises:
+        SpecError: If a column is missing, or the database cannot keep tables.
+        InputError: If the log cannot be read.
+    """
+    with database(connection) as engine, cleaned_log(clicks, engine, progress) as log:
+        yield log
+
+
+@contextmanager
+def cleaned_log(
     clicks: Clicks,
     engine: Database,
     progress: Progress | None = None,
     *,
     only_days: bool = False,
     dry: bool = False,
-) -> Iterator[Cleaned]:
+) -> Iterator[CleanLog]:
     """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry."""
     limit = "\nlimit 0" if dry else ""
     tables, kinds = _tables(clicks, engine, only_days)
-    log = Cleaned(tables, engine, progress)
+    log = CleanLog(tables, engine, progress)
     there = list(tables.kept())
     choosing = sum(kept.name in CHOOSING for kept in there)
     with ExitStack() as made:
@@ -256,7 +277,7 @@ def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
     if spec.clicks is None:
         yield
         return
-    with cleaned(spec.clicks, engine, dry=dry) as log, log.views():
+    with cleaned_log(spec.clicks, engine, dry=dry) as log, log.views():
         log.tables.check([online(text) for text in spec.online])
         yield
 

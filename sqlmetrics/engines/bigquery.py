@@ -14,7 +14,7 @@ from google.cloud import bigquery
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.session import Session
 from sqlmetrics.engines.types import decimal
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 
 _KINDS = {
     "BOOL": "BOOLEAN",
@@ -57,7 +57,7 @@ class BigQuery(Session):
     }
 
     @classmethod
-    def open(cls, place: Place) -> BigQuery:
+    def open(cls, place: ConnectionURL) -> BigQuery:
         """`bigquery://project/dataset`, with the environment's default credentials."""
         dataset = place.path.replace("/", ".")
         config = bigquery.QueryJobConfig()

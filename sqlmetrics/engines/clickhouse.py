@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.session import Session
 from sqlmetrics.engines.types import decimal
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 
 SETTINGS = {
     "join_use_nulls": "1",
@@ -135,7 +135,7 @@ class ChDB(ClickHouse):
         super().__init__(connection, own=own)
 
     @classmethod
-    def open(cls, place: Place) -> ChDB:
+    def open(cls, place: ConnectionURL) -> ChDB:
         """A folder, or without a path a new database in memory."""
         from chdb.session import Session as Opened
 
@@ -177,7 +177,7 @@ class Server(ClickHouse):
         super().__init__(connection, own=own)
 
     @classmethod
-    def open(cls, place: Place) -> Server:
+    def open(cls, place: ConnectionURL) -> Server:
         """The server of a URL; what follows `?` is clickhouse-connect's (`secure=true`)."""
         import clickhouse_connect
 

@@ -14,7 +14,7 @@ from sqlmetrics.sql.dialect import dialect
 from sqlmetrics.sql.translation import Translation
 
 
-class Translated:
+class TranslatedDatabase:
     """What the compiler prints runs here in the engine's own dialect.
 
     Args:
@@ -79,7 +79,7 @@ class Translated:
         return self._engine.chained(self.translation.text(create), self.translation.text(drop))
 
 
-Database = DuckDB | Translated
+Database = DuckDB | TranslatedDatabase
 """A database that is given DuckDB's text."""
 
 
@@ -92,9 +92,9 @@ def database(
         SpecError: If it is none, or a file that is not there and shall not be made.
         EngineError: If it cannot be opened.
     """
-    if isinstance(connection, DuckDB | Translated):
+    if isinstance(connection, DuckDB | TranslatedDatabase):
         return connection
     from sqlmetrics.engines.registry import open_engine
 
     engine = open_engine(connection, profiles=profiles, create=create)
-    return engine if isinstance(engine, DuckDB) else Translated(engine)
+    return engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)

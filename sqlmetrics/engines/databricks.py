@@ -12,7 +12,7 @@ from databricks.sql import exc
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import LOST
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 
 _KINDS = {
     "array": "VARCHAR[]",
@@ -52,7 +52,7 @@ class Databricks(DbApi):
     }
 
     @classmethod
-    def open(cls, place: Place) -> Databricks:
+    def open(cls, place: ConnectionURL) -> Databricks:
         """`databricks://token:TOKEN@host/catalog/schema?http_path=...`."""
         catalog, schema = place.parts
         given = place.given(

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.setup import Setup
 from sqlmetrics.engines.types import arrow_data, differ_in_case, plain, settled, unreadable
-from sqlmetrics.engines.url import Place, check_there, is_file, is_sqlite
+from sqlmetrics.engines.url import ConnectionURL, check_there, is_file, is_sqlite
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import finished, literal, parts, relation
 from sqlmetrics.sql.translation import Translation
@@ -76,7 +76,7 @@ class DuckDB:
         self._entered = 0
 
     @classmethod
-    def open(cls, place: Place) -> DuckDB:
+    def open(cls, place: ConnectionURL) -> DuckDB:
         """A file, read only with the option `read_only`; without a path, one in memory."""
         setup = Setup.of(place)
         connection = open_database(

@@ -17,7 +17,7 @@ from pymysql.cursors import Cursor
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal, kind_of
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.errors import EngineError
 from sqlmetrics.sql.dialect import dialect as named
 
@@ -87,7 +87,7 @@ class MySQL(DbApi):
     }
 
     @classmethod
-    def open(cls, place: Place) -> MySQL:
+    def open(cls, place: ConnectionURL) -> MySQL:
         """The server of a URL; what follows `?` is PyMySQL's."""
         given = place.given(
             host=place.host,

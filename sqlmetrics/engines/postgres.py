@@ -15,7 +15,7 @@ from pyarrow import csv
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import LOST, first_line
 from sqlmetrics.engines.types import decimal
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 
 _KINDS = {
     "bool": "BOOLEAN",
@@ -54,7 +54,7 @@ class Postgres(DbApi):
     }
 
     @classmethod
-    def open(cls, place: Place) -> Postgres:
+    def open(cls, place: ConnectionURL) -> Postgres:
         """The server of a URL; what follows `?` is libpq's."""
         database, schema = place.parts
         given = place.given(

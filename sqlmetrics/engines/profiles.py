@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from sqlmetrics.engines.url import FILES, SCHEMA, Place, is_file, place
+from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL, is_file, place
 from sqlmetrics.errors import SpecError, unknown
 
 FILE = "profiles.yml"
@@ -34,7 +34,7 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
     "database": ("path", "dbname", "database", "catalog"),
     "schema": ("schema", "dataset"),
 }
-"""Role in a `Place` -> what dbt's adapters call it; the first that is there counts."""
+"""Role in a `ConnectionURL` -> what dbt's adapters call it; the first that is there counts."""
 
 _DBT_ONLY = ("threads", "type", "url", "target", "retries", "priority", "method")
 
@@ -209,7 +209,7 @@ class Output:
         return place(str(self._filled(given["url"]))).scheme
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ConnectionURL:
         """Where it is.
 
         Raises:
@@ -225,7 +225,7 @@ class Output:
         if scheme in FILES:
             return self._of_file(scheme, roles, options)
         path = "/".join(str(roles[role]) for role in ("database", "schema") if roles[role])
-        return Place(
+        return ConnectionURL(
             scheme,
             str(roles["host"] or ""),
             int(roles["port"]) if roles["port"] else None,
@@ -235,27 +235,29 @@ class Output:
             {key: value for key, value in options.items() if key != "extensions"},
         )
 
-    def _of_file(self, scheme: str, roles: Mapping[str, Any], options: dict[str, Any]) -> Place:
+    def _of_file(
+        self, scheme: str, roles: Mapping[str, Any], options: dict[str, Any]
+    ) -> ConnectionURL:
         options = {key: value for key, value in options.items() if key not in _ADAPTER_ONLY}
         if roles["schema"]:
             options[SCHEMA] = str(roles["schema"])
         if isinstance(options.get("attach"), list):
             options["attach"] = [self._attached(one) for one in options["attach"]]
-        return Place(scheme, path=self._path(str(roles["database"] or "")), options=options)
+        return ConnectionURL(scheme, path=self._path(str(roles["database"] or "")), options=options)
 
     def _attached(self, one: Any) -> Any:
         if not isinstance(one, Mapping) or not one.get("path"):
             return one
         return {**one, "path": self._path(str(one["path"]))}
 
-    def _of_url(self, url: str, roles: Mapping[str, Any], options: dict[str, Any]) -> Place:
+    def _of_url(self, url: str, roles: Mapping[str, Any], options: dict[str, Any]) -> ConnectionURL:
         read = place(url)
         path, schema = read.path, roles["schema"]
         if read.scheme in FILES:
             path, options = self._path(path), options | ({SCHEMA: str(schema)} if schema else {})
         elif schema:
             path = f"{path}/{schema}"
-        return Place(
+        return ConnectionURL(
             read.scheme,
             read.host,
             read.port,

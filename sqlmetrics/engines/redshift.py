@@ -10,7 +10,7 @@ import redshift_connector
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import LOST, first_line
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 
 _KINDS = {  # by PostgreSQL's object ids
     16: "BOOLEAN",
@@ -43,7 +43,7 @@ class Redshift(DbApi):
     }
 
     @classmethod
-    def open(cls, place: Place) -> Redshift:
+    def open(cls, place: ConnectionURL) -> Redshift:
         """`redshift://user:password@host:5439/database`."""
         given = place.given(
             host=place.host,

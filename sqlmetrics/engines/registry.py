@@ -11,12 +11,12 @@ from typing import Any, cast
 
 from sqlmetrics.engines.engine import Engine
 from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
-from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, Place, check_there, place
+from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, ConnectionURL, check_there, place
 from sqlmetrics.errors import EngineError, SpecError, unknown
 
 
 @dataclass(frozen=True)
-class Known:
+class EngineInfo:
     """An engine that can be opened.
 
     Attributes:
@@ -37,9 +37,11 @@ class Known:
 
 
 ENGINES = (
-    Known("duckdb", "DuckDB", ("duckdb",), "", ("duckdb", "_duckdb"), "duckdb:///metrics.duckdb"),
-    Known("sqlite", "SQLite", ("sqlite",), "", ("sqlite3",), "sqlite:///metrics.db"),
-    Known(
+    EngineInfo(
+        "duckdb", "DuckDB", ("duckdb",), "", ("duckdb", "_duckdb"), "duckdb:///metrics.duckdb"
+    ),
+    EngineInfo("sqlite", "SQLite", ("sqlite",), "", ("sqlite3",), "sqlite:///metrics.db"),
+    EngineInfo(
         "postgres",
         "Postgres",
         ("postgresql", "postgres"),
@@ -47,7 +49,7 @@ ENGINES = (
         ("psycopg",),
         "postgresql://user:password@host/database",
     ),
-    Known(
+    EngineInfo(
         "mysql",
         "MySQL",
         ("mysql", "mariadb"),
@@ -55,7 +57,7 @@ ENGINES = (
         ("pymysql",),
         "mysql://user:password@host/database",
     ),
-    Known(
+    EngineInfo(
         "clickhouse",
         "Server",
         ("clickhouse",),
@@ -63,9 +65,9 @@ ENGINES = (
         ("clickhouse_connect",),
         "clickhouse://user:password@host:8123/database",
     ),
-    Known("clickhouse", "ChDB", ("chdb",), "chdb", ("chdb",), "chdb://"),
-    Known("spark", "Spark", ("spark", "sc"), "spark", ("pyspark",), "spark://local[2]"),
-    Known(
+    EngineInfo("clickhouse", "ChDB", ("chdb",), "chdb", ("chdb",), "chdb://"),
+    EngineInfo("spark", "Spark", ("spark", "sc"), "spark", ("pyspark",), "spark://local[2]"),
+    EngineInfo(
         "bigquery",
         "BigQuery",
         ("bigquery",),
@@ -73,7 +75,7 @@ ENGINES = (
         ("google.cloud.bigquery",),
         "bigquery://project/dataset",
     ),
-    Known(
+    EngineInfo(
         "snowflake",
         "Snowflake",
         ("snowflake",),
@@ -81,8 +83,10 @@ ENGINES = (
         ("snowflake.connector", "fakesnow"),
         "snowflake://user:password@account/database/schema",
     ),
-    Known("trino", "Trino", ("trino",), "trino", ("trino",), "trino://user@host/catalog/schema"),
-    Known(
+    EngineInfo(
+        "trino", "Trino", ("trino",), "trino", ("trino",), "trino://user@host/catalog/schema"
+    ),
+    EngineInfo(
         "databricks",
         "Databricks",
         ("databricks",),
@@ -90,7 +94,7 @@ ENGINES = (
         ("databricks.sql",),
         "databricks://token:TOKEN@host/catalog/schema?http_path=...",
     ),
-    Known(
+    EngineInfo(
         "redshift",
         "Redshift",
         ("redshift",),
@@ -111,8 +115,8 @@ def open_engine(
     Args:
         connection: A URL like `postgresql://user@host/database`, an output's name in
             `profiles.yml`, a connection object that the user already has, which is left
-            open, an engine, or a `Place`. None: the target of `profiles` if that is given, else
-            a new DuckDB in memory.
+            open, an engine, or a `ConnectionURL`. None: the target of `profiles` if that is
+            given, else a new DuckDB in memory.
         profiles: The `profiles.yml`; default: see `Profiles.find`.
         create: Whether a file that is not there is made.
 
@@ -121,8 +125,8 @@ def open_engine(
         EngineError: If its driver is missing or the database cannot be opened.
     """
     if connection is None and profiles is None:
-        return _opened(Place("duckdb"))
-    if connection is None or isinstance(connection, str | Place):
+        return _opened(ConnectionURL("duckdb"))
+    if connection is None or isinstance(connection, str | ConnectionURL):
         where = place_of(connection, profiles)
         return _opened(replace(where, makes=(NEW_FILE, NEW_SCHEMA)) if create else where)
     if hasattr(connection, "free_name"):
@@ -152,25 +156,27 @@ def scheme_of(connection: str | None, profiles: Profiles | str | Path | None = N
 
 
 def place_of(
-    connection: str | Place | None, profiles: Profiles | str | Path | None = None
-) -> Place:
+    connection: str | ConnectionURL | None, profiles: Profiles | str | Path | None = None
+) -> ConnectionURL:
     """The place of a URL, of an output's name, or for None of the target of `profiles.yml`.
 
     Raises:
         SpecError: If there is none.
     """
-    if isinstance(connection, Place):
+    if isinstance(connection, ConnectionURL):
         return connection
     if connection is None:
         return _profiles("", profiles).output().place
     if not connection.strip():
         raise SpecError("the connection is an empty text; give a URL, or the name of an output")
     if _is_place(connection):
-        return place(connection) if "://" in connection else Place("duckdb", path=connection)
+        return (
+            place(connection) if "://" in connection else ConnectionURL("duckdb", path=connection)
+        )
     return _profiles(connection, profiles).output(connection).place
 
 
-def _opened(where: Place) -> Engine:
+def _opened(where: ConnectionURL) -> Engine:
     known = _known(where.scheme)
     if where.scheme in FILES and NEW_FILE not in where.makes:
         check_there(where.path)
@@ -178,7 +184,7 @@ def _opened(where: Place) -> Engine:
         return cast(Engine, _class(known).open(where))
 
 
-def _known(scheme: str) -> Known:
+def _known(scheme: str) -> EngineInfo:
     if scheme not in SCHEMES:
         raise SpecError(unknown("kind of connection", scheme, SCHEMES))
     return SCHEMES[scheme]
@@ -197,7 +203,7 @@ def _profiles(text: str, given: Profiles | str | Path | None) -> Profiles:
     raise SpecError(f"{shown} is no URL, and there is no {FILE} {LOOKED}; URLs are like {samples}")
 
 
-def _of_object(connection: Any) -> Known:
+def _of_object(connection: Any) -> EngineInfo:
     """The engine whose driver made an object; nothing is imported to find out."""
     modules = [one.__module__ for one in type(connection).__mro__]
     for known in ENGINES:
@@ -211,12 +217,12 @@ def _of_object(connection: Any) -> Known:
     )
 
 
-def _class(known: Known) -> Any:
+def _class(known: EngineInfo) -> Any:
     return getattr(import_module(f"sqlmetrics.engines.{known.module}"), known.engine)
 
 
 @contextmanager
-def _driver(known: Known) -> Iterator[None]:
+def _driver(known: EngineInfo) -> Iterator[None]:
     """Say which extra brings a driver that is missing."""
     try:
         yield

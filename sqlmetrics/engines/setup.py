@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlmetrics.engines.url import NEW_SCHEMA, SCHEMA, Place, check_there
+from sqlmetrics.engines.url import NEW_SCHEMA, SCHEMA, ConnectionURL, check_there
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import literal
 
@@ -42,7 +42,7 @@ class Setup:
     config: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, place: Place) -> Setup:
+    def of(cls, place: ConnectionURL) -> Setup:
         """What a place says.
 
         Raises:
@@ -61,7 +61,7 @@ class Setup:
             {**config, **{name: str(value) for name, value in given.items()}},
         )
 
-    def carry_out(self, session: Session, place: Place) -> None:
+    def carry_out(self, session: Session, place: ConnectionURL) -> None:
         """Tell it all to a connection that was just opened.
 
         Raises:
@@ -93,7 +93,7 @@ class Setup:
         named = f" as {_quoted(str(alias))}" if alias else ""
         return f"attach {literal(path)}{named}" + (f" ({', '.join(options)})" if options else "")
 
-    def _use(self, session: Session, place: Place) -> None:
+    def _use(self, session: Session, place: ConnectionURL) -> None:
         ((database,),) = session.rows("select current_database()")
         schemas = f"from duckdb_schemas() where database_name = {literal(database)}"
         there = [name for (name,) in session.rows(f"select schema_name {schemas}")]

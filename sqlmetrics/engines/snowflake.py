@@ -12,7 +12,7 @@ from snowflake.connector.pandas_tools import write_pandas
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import first_line
 from sqlmetrics.engines.types import decimal, plain
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.sql.template import finished, identifier, parts
 
 _KINDS = (  # by the connector's type codes
@@ -49,7 +49,7 @@ class Snowflake(DbApi):
     }
 
     @classmethod
-    def open(cls, place: Place) -> Snowflake:
+    def open(cls, place: ConnectionURL) -> Snowflake:
         """`snowflake://user:password@account/database/schema`; the rest is the connector's."""
         database, schema = place.parts
         given = place.given(

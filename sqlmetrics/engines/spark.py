@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sqlmetrics.engines.failure import LOST
 from sqlmetrics.engines.session import Session
 from sqlmetrics.engines.types import decimal
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -78,7 +78,7 @@ class Spark(Session):
         super().__init__(connection, own=own)
 
     @classmethod
-    def open(cls, place: Place) -> Spark:
+    def open(cls, place: ConnectionURL) -> Spark:
         """`spark://local[2]` starts one here, `sc://host:15002` speaks Spark Connect."""
         from pyspark.sql import SparkSession
 
@@ -197,7 +197,7 @@ def _thrown() -> tuple[type[BaseException], ...]:
     return (Py4JError,)
 
 
-def _remote(place: Place) -> str:
+def _remote(place: ConnectionURL) -> str:
     """The URL as Spark Connect reads it; the token stands in it."""
     given = dict(place.options) | ({"token": place.password} if place.password else {})
     options = "".join(f";{name}={value}" for name, value in given.items())

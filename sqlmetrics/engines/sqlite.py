@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, TYPE
 from sqlmetrics.engines.types import column, decimal
-from sqlmetrics.engines.url import SCHEMA, Place
+from sqlmetrics.engines.url import SCHEMA, ConnectionURL
 from sqlmetrics.errors import SpecError
 
 _AFFINITY = (
@@ -64,7 +64,7 @@ class SQLite(DbApi):
     }
 
     @classmethod
-    def open(cls, place: Place) -> SQLite:
+    def open(cls, place: ConnectionURL) -> SQLite:
         """A file; without a path, a new database in memory."""
         options = dict(place.options)
         schema = options.pop(SCHEMA, "main")

@@ -11,7 +11,7 @@ import trino
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
-from sqlmetrics.engines.url import Place
+from sqlmetrics.engines.url import ConnectionURL
 
 _KINDS = {
     "bigint": "BIGINT",
@@ -58,7 +58,7 @@ class Trino(DbApi):
     }
 
     @classmethod
-    def open(cls, place: Place) -> Trino:
+    def open(cls, place: ConnectionURL) -> Trino:
         """`trino://user@host:port/catalog/schema`; with a password through HTTPS."""
         catalog, schema = place.parts
         given = place.given(

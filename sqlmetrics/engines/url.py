@@ -28,7 +28,7 @@ NEW_FILE, NEW_SCHEMA = "file", "schema"
 
 
 @dataclass(frozen=True)
-class Place:
+class ConnectionURL:
     """A place; its text has no secrets.
 
     Attributes:
@@ -141,7 +141,7 @@ def nearest_file(path: str) -> str:
     return f"; did you mean {str(file.with_name(near[0]))!r}?" if near else ""
 
 
-def place(url: str) -> Place:
+def place(url: str) -> ConnectionURL:
     """The place that a URL names.
 
     >>> str(place("postgresql://ann:secret@db:5433/sales?sslmode=require"))
@@ -157,7 +157,7 @@ def place(url: str) -> Place:
     login, _, host = server.rpartition("@")
     user, _, password = login.partition(":")
     host, port = _port(host)
-    return Place(
+    return ConnectionURL(
         scheme.lower(),
         unquote(host),
         port,

@@ -16,7 +16,7 @@ from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.strategy import WINDOW, Offer
+from sqlmetrics.plan.strategy import WINDOW, TableStatistics
 from sqlmetrics.spec.days import as_sql
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
@@ -38,7 +38,7 @@ RANGES = {"VARCHAR", "BIGINT", "INTEGER", "UBIGINT", "UINTEGER", "SMALLINT", "HU
 """Types of ids whose ranges are told alike wherever they stand."""
 
 
-def buckets(plan: Plan, engine: Database, offer: Offer | None) -> tuple[Bucket, ...]:
+def buckets(plan: Plan, engine: Database, offer: TableStatistics | None) -> tuple[Bucket, ...]:
     """The queries in buckets whose evaluation fits into memory.
 
     Args:

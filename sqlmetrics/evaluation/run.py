@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.statistics import offered
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
-from sqlmetrics.plan.strategy import Offer
+from sqlmetrics.plan.strategy import TableStatistics
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
@@ -41,7 +41,7 @@ def _evaluated(
     spec: Spec, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
 ) -> Result:
     the_plan = planned(spec, tables)
-    with carried_out(the_plan, tables, engine, check=check, per_query=per_query, how=how) as script:
+    with executing(the_plan, tables, engine, check=check, per_query=per_query, how=how) as script:
         summary = engine.table(script.summary)
         rows = engine.table(script.per_query) if per_query else None
         found = summary.to_pylist()
@@ -65,13 +65,13 @@ def _evaluated(
 
 
 @contextmanager
-def carried_out(
+def executing(
     plan: Plan, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
 ) -> Iterator[sql.Script]:
     """The script of an evaluation while what it keeps is there; its input is checked."""
     suspects = prescan.suspects(plan, engine) if check else ""
     way = partial(planned, plan.spec, tables, physical=how.plan, suspects=suspects)
-    looks = check and not way(offer=Offer()).physical.suspects
+    looks = check and not way(offer=TableStatistics()).physical.suspects
     if check:
         checks.check(plan, engine, presumed=() if looks else ("rankings",))
     offer = offered(plan, engine)

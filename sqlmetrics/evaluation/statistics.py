@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.strategy import Offer
+from sqlmetrics.plan.strategy import TableStatistics
 from sqlmetrics.sql.stage import print_template, with_stages
 
 ROWS = 1 << 15
@@ -17,7 +17,7 @@ SCATTERED = 2
 """From so many runs of rows a list on, its items are not beside each other."""
 
 
-def offered(plan: Plan, engine: Database) -> Offer | None:
+def offered(plan: Plan, engine: Database) -> TableStatistics | None:
     """What there is to choose a plan by; None where there is no choice.
 
     Args:
@@ -27,11 +27,11 @@ def offered(plan: Plan, engine: Database) -> Offer | None:
     if plan.shape.at.translation.changes:
         return None
     if plan.shape.at.rankings.template == "query":
-        return Offer()  # even its first row may take long
+        return TableStatistics()  # even its first row may take long
     lists, runs, longest, usual, tied = _measured(plan, engine, "rankings")
     if not lists or runs > SCATTERED * lists:
-        return Offer()
-    found = Offer(longest, usual, tied / lists)
+        return TableStatistics()
+    found = TableStatistics(longest, usual, tied / lists)
     if plan.shape.joined or plan.shape.at.labels.template == "query":
         return found
     queries, runs, most, labels, _ = _measured(plan, engine, "labels")

@@ -57,3 +57,28 @@ def _click_log(given: Mapping[str, object]) -> Clicks:
     except ValidationError as error:
         told = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
         raise SpecError(f"clicks, on the days of this run: {told}") from None
+
+
+def days_between(
+    start: str | date | None, end: str | date | None, *, option: str = ""
+) -> Days | None:
+    """The days from a start to before an end; None if neither is given.
+
+    Args:
+        start: The first day, also as a text.
+        end: The day after the last one, likewise.
+        option: What stands before the two names where they were given, like `--`.
+
+    Raises:
+        SpecError: If one is no date, or the end does not come after the start.
+    """
+    if not (start or end):
+        return None
+    try:
+        return Days.model_validate({"start": start, "end": end})
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        if wrong["loc"]:
+            what = f"{option}{wrong['loc'][0]} is a date like 2026-01-31"
+            raise SpecError(f"{what}, given {wrong['input']!r}") from None
+        raise SpecError(wrong["msg"].removeprefix("Value error, ")) from None

@@ -94,7 +94,7 @@ def job_text(
         rows = sql.script([_plan(asked, at, days)]).per_query if spec.metrics else ""
     else:
         kept, job = [], replace(job, plan=_plan(asked, at, days))
-        rows = sql.rows_of(_plan(asked, at, days))
+        rows = sql.per_query_text(_plan(asked, at, days))
     return JobText(
         list(_tables(spec, at)),
         [create for create, _ in kept],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 
 from sqlmetrics.catalog.online import is_online
-from sqlmetrics.clicks.evaluate import cleaned
+from sqlmetrics.clicks.evaluate import cleaned_log
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks.checks import check_columns
@@ -59,10 +59,19 @@ def open_days(
     return list(ranges(wanted))
 
 
+def parts(
+    spec: Spec, engine: Database, days: Days | None = None, *, backfill: bool, lookback: int
+) -> list[Days | None]:
+    """The ranges of days, each of which a run replaces for itself; the arguments are as above."""
+    if not (backfill or lookback):
+        return [days]
+    return [*open_days(spec, engine, days, backfill=backfill, lookback=lookback)]
+
+
 def data_days(spec: Spec, engine: Database) -> set[date]:
     """The days that the rankings, or what is left of a click log, have."""
     if spec.clicks is not None:
-        with engine, cleaned(spec.clicks, engine) as log:
+        with engine, cleaned_log(spec.clicks, engine) as log:
             stages = list(log.answered())
             rows = engine.rows(with_stages(stages, f"select distinct metric_date from {log.left}"))
     elif spec.rankings.columns.date is None:

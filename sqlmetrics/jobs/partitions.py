@@ -8,7 +8,7 @@ from datetime import date
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.missing_days import day_of
-from sqlmetrics.jobs.replacement import Replacement, Rows
+from sqlmetrics.jobs.replacement import Replacement, TableRows
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.days import as_sql
 from sqlmetrics.sql.template import finished, identifier, literal, parts, relation
@@ -56,7 +56,7 @@ def _days(engine: Database, source: str) -> set[date]:
 
 
 def _overwritten(
-    job: Replacement, name: str, rows: Rows, new: Iterable[date], gone: Iterable[date]
+    job: Replacement, name: str, rows: TableRows, new: Iterable[date], gone: Iterable[date]
 ) -> Iterator[str]:
     """Spark: each day is a partition, which is written anew."""
     own = [one for one in rows.columns if one not in ("spec", "metric_date")]
@@ -76,7 +76,7 @@ def _partition(job: Replacement, day: date) -> str:
 
 
 def _exchanged(
-    job: Replacement, name: str, rows: Rows, new: Iterable[date], gone: Iterable[date]
+    job: Replacement, name: str, rows: TableRows, new: Iterable[date], gone: Iterable[date]
 ) -> Iterator[str]:
     """ClickHouse: the new rows are written beside, and each day's part changes places."""
     into, beside = job.at.name(name), job.at.name(_key(job, name))

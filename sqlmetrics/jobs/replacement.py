@@ -22,7 +22,7 @@ ALL_DAYS = Ends(None, None)
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """New rows of a table.
 
     Attributes:
@@ -58,7 +58,7 @@ class Replacement:
     key: str = "new"
     plan: Plan | None = None
 
-    def rows(self, per_query: str) -> dict[str, Rows]:
+    def rows(self, per_query: str) -> dict[str, TableRows]:
         """Table -> its new rows, as a query in DuckDB's words.
 
         Args:
@@ -66,9 +66,9 @@ class Replacement:
         """
         facts = [self._facts()] * bool(self.spec.metrics)
         facts += [self._online()] * bool(self.spec.online)
-        rows = {"facts": Rows(tuple(FACTS), "\nunion all\n".join(facts))}
+        rows = {"facts": TableRows(tuple(FACTS), "\nunion all\n".join(facts))}
         if per_query and "per_query" in targets(self.spec):
-            rows["per_query"] = Rows(self._per_query_columns, self._rows(per_query))
+            rows["per_query"] = TableRows(self._per_query_columns, self._rows(per_query))
         return rows
 
     def statements(self, per_query: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.evaluate import cleaned
+from sqlmetrics.clicks.evaluate import cleaned_log
 from sqlmetrics.clicks.online_sums import sums
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import table
@@ -20,7 +20,7 @@ from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.evaluation.execution import USUALLY, Execution
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.notes import notes
-from sqlmetrics.evaluation.run import carried_out
+from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_of, on_days
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.missing_days import day_of
@@ -43,7 +43,7 @@ MESSAGE = 500
 
 
 @dataclass(frozen=True)
-class Written:
+class RunReport:
     """What a run wrote.
 
     Attributes:
@@ -67,7 +67,7 @@ def write(
     full_refresh: bool = False,
     check: bool = True,
     how: Execution = USUALLY,
-) -> Written:
+) -> RunReport:
     """Evaluate a spec, and put its numbers in place of those of the same days.
 
     All tables change in one transaction, under a lock where two writers could meet: a run
@@ -120,7 +120,7 @@ class _Job:
         self._begun = time.monotonic()
         self._notes: list[str] = []
 
-    def done(self, *, check: bool, how: Execution) -> Written:
+    def done(self, *, check: bool, how: Execution) -> RunReport:
         """Evaluate, lock, replace."""
         with ExitStack() as evaluation:
             per_query, self._notes = evaluation.enter_context(
@@ -146,7 +146,7 @@ class _Job:
                         make_views(self.spec, self.engine, views)
                 if not job.at.dialect.undoes_views:
                     make_views(self.spec, self.engine, views)
-        return Written(self.run_id, days, rows, tuple(self._notes))
+        return RunReport(self.run_id, days, rows, tuple(self._notes))
 
     def log_failure(self, error: SqlmetricsError) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
@@ -241,7 +241,7 @@ def _evaluated(
         return
     asked = [online(text) for text in spec.online]
     with ExitStack() as made:
-        log = made.enter_context(cleaned(spec.clicks, engine, only_days=True))
+        log = made.enter_context(cleaned_log(spec.clicks, engine, only_days=True))
         log.tables.check(asked)
         if asked:
             made.enter_context(table(engine, NEW_ONLINE, sums(log.tables, asked, spec)))
@@ -261,7 +261,7 @@ def _lists(
     the_plan = planned(spec, tables)
     with (
         how.limited(engine),
-        carried_out(the_plan, tables, engine, check=check, per_query=True, how=how) as script,
+        executing(the_plan, tables, engine, check=check, per_query=True, how=how) as script,
         table(engine, NEW_FACTS, script.summary),
     ):
         select = f"select system, metric, k, value from {NEW_FACTS} where segment_name = 'all'"

@@ -8,7 +8,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.option import Choice, Table
-from sqlmetrics.plan.row_columns import Rows
+from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import case, double, number
 
@@ -16,7 +16,7 @@ WHOLE_LIST = "@list"
 """Behind a part's name in a header: the part has no cutoff."""
 
 
-class View:
+class MetricContext:
     """A metric, its settings and the texts of its parts, each made when it is asked for.
 
     Its parameters and its parts, with what options add to them, are attributes by the
@@ -81,7 +81,7 @@ class View:
         return double(sum(cut(weight(rank)) for rank in range(1, (self.k or 0) + 1)))
 
 
-class RowView(View):
+class RowContext(MetricContext):
     """The same for a metric that is a sum over rows: what it reads of a row.
 
     Args:
@@ -92,7 +92,7 @@ class RowView(View):
     """
 
     def __init__(
-        self, spec: Spec, measure: Measure, part: Callable[[Measure], str], rows: Rows
+        self, spec: Spec, measure: Measure, part: Callable[[Measure], str], rows: RowColumns
     ) -> None:
         super().__init__(spec, measure, part)
         self._rows = rows
@@ -204,7 +204,7 @@ class RowView(View):
 class _Fields(dict[str, str]):
     """The fields of a choice's text, made when they are met."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: MetricContext) -> None:
         super().__init__()
         self._view = view
 
@@ -234,7 +234,7 @@ def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
 
     if measure.metric.pooled:
         return [part_of(measure, "rows")]
-    view = RowView(spec, measure, noted, Rows())
+    view = RowContext(spec, measure, noted, RowColumns())
     for macro in ("numerator", "denominator") if measure.metric.ratio else ("value",):
         measure.metric.sql(macro, view)
     return list(found)

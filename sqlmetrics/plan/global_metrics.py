@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.plan.expressions import View
+from sqlmetrics.plan.expressions import MetricContext
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.pairs import running
 from sqlmetrics.plan.shape import Shape, segment
@@ -51,7 +51,7 @@ def pooled_stages(shape: Shape, needs: Needs, segments: Sequence[Segment]) -> It
 
 
 @dataclass(frozen=True)
-class Pool:
+class GlobalMetrics:
     """What is counted of every score, or of every item, of all lists together.
 
     Attributes:
@@ -147,7 +147,7 @@ def _pooled_stage(shape: Shape, values: Sequence[tuple[Measure, str, str]]) -> S
 # -- scores: AUC ------------------------------------------------------------------------
 
 
-def _scores(shape: Shape, needs: Needs) -> Pool:
+def _scores(shape: Shape, needs: Needs) -> GlobalMetrics:
     """How many relevant items have a score, and how many others."""
     measures = [measure for measure in needs.pooled if measure.metric.over == "pooled_scores"]
     aucs = [_Auc(measure, needs, (*shape.groups, *SEGMENT)) for measure in measures]
@@ -156,7 +156,7 @@ def _scores(shape: Shape, needs: Needs) -> Pool:
         ("cut", "and how many others are within the limit of false positives"),
     ]
     columns = [[c for auc in aucs for c in auc.in_order()], [c for auc in aucs for c in auc.cut()]]
-    return Pool(
+    return GlobalMetrics(
         "scores",
         "score",
         [one for one in (_counts(measures), "ranked.judged = 1e0", needs.depth) if one],
@@ -180,9 +180,9 @@ class _Auc:
         return self.needs.spec.parameter(self.measure, "max_fpr")
 
     @property
-    def view(self) -> View:
+    def view(self) -> MetricContext:
         """Its settings."""
-        return View(self.needs.spec, self.measure, str)
+        return MetricContext(self.needs.spec, self.measure, str)
 
     def name(self, what: str) -> str:
         """A column."""
@@ -225,13 +225,13 @@ class _Auc:
 # -- items: coverage and Gini -----------------------------------------------------------
 
 
-def _items(shape: Shape, needs: Needs) -> Pool:
+def _items(shape: Shape, needs: Needs) -> GlobalMetrics:
     """How often an item stands in the top k. Items that are never shown have no row."""
     measures = [measure for measure in needs.pooled if measure.metric.over == "pooled_items"]
     deepest = max((measure.k or 0 for measure in measures), default=0)
     ginis = [measure for measure in measures if measure.metric.name == "gini"]
     places = [_place(measure, (*shape.groups, *SEGMENT)) for measure in ginis]
-    return Pool(
+    return GlobalMetrics(
         "items",
         "item_id",
         [one for one in (_counts(measures), f"ranked.rnk <= {deepest}", needs.depth) if one],

@@ -12,8 +12,8 @@ from functools import partial
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.option import Choice, Table
-from sqlmetrics.plan.expressions import RowView, View, both, part_named
-from sqlmetrics.plan.row_columns import Rows
+from sqlmetrics.plan.expressions import MetricContext, RowContext, both, part_named
+from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column
 
@@ -31,7 +31,7 @@ SUMS = {
 
 
 @dataclass
-class Sums:
+class SumStage:
     """The sums over one relation, one row a query: `retrieved` over `ranked`, and so on.
 
     Attributes:
@@ -77,7 +77,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Final:
+class MetricColumn:
     """A metric in `per_query`: its value and, for a micro mean, what it is a ratio of.
 
     A metric that has no value for a query has 1 there if the query adds rows to it.
@@ -102,8 +102,8 @@ class Needs:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.sums: dict[str, Sums] = {}
-        self.rows = Rows()
+        self.sums: dict[str, SumStage] = {}
+        self.rows = RowColumns()
         self.every_item: Measure | None = None
         self._sums("ranked")
         self._sums("labels")
@@ -149,28 +149,28 @@ class Needs:
         """Whether queries without a label can be counted too."""
         return any("is_labelled" not in self._over(one).only for one in self.spec.measures)
 
-    def _final(self, measure: Measure) -> Final:
+    def _final(self, measure: Measure) -> MetricColumn:
         bound = self.spec.bound(measure)
-        view = View(self.spec, bound, self._text)
+        view = MetricContext(self.spec, bound, self._text)
         if bound.metric.pooled:
             added = f"case when {view.rows} > 0e0 then 1e0 end"
-            return Final(measure, self._counted(bound, added))
+            return MetricColumn(measure, self._counted(bound, added))
         if not bound.metric.ratio:
-            return Final(measure, self._guarded(bound, self._text(bound)))
+            return MetricColumn(measure, self._guarded(bound, self._text(bound)))
         top, bottom = (bound.metric.sql(name, view) for name in ("numerator", "denominator"))
         value = self._guarded(bound, _ratio(top, bottom))
         if self.spec.weighs(bound):
             rounded = self._chosen("rounding", bound).format(value=_ratio(top, bottom))
             top, bottom = f"{view.weight} * {rounded}", view.weight
         elif self.spec.value(bound, "average") != "micro":
-            return Final(measure, value)
-        return Final(measure, value, self._counted(bound, top), bottom)
+            return MetricColumn(measure, value)
+        return MetricColumn(measure, value, self._counted(bound, top), bottom)
 
     def _text(self, measure: Measure) -> str:
         """A metric's value before any policy, in `per_query`."""
         if measure.metric.over != "query":
             return self._summed(measure)
-        view = View(self.spec, measure, self._text)
+        view = MetricContext(self.spec, measure, self._text)
         return measure.metric.sql("value", view)
 
     def _guarded(self, measure: Measure, value: str) -> str:
@@ -216,8 +216,8 @@ class Needs:
         if measure.column not in sums.columns:
             if measure.metric.every_item or self._gains_of_nothing(measure):
                 self.every_item = measure
-            rows = self.rows if measure.metric.over == "ranked" else Rows()
-            view = RowView(self.spec, measure, partial(self._beside, sums), rows)
+            rows = self.rows if measure.metric.over == "ranked" else RowColumns()
+            view = RowContext(self.spec, measure, partial(self._beside, sums), rows)
             sums.columns[measure.column] = Column(measure.metric.sql("value", view), measure.column)
         reference = f"{sums.name}.{measure.column}"
         undefined = sums.name == "wanted" or measure.metric.undefined == "skip"
@@ -228,7 +228,7 @@ class Needs:
         gain = self.spec.value(measure, "gain") if "gain" in measure.metric.options else None
         return isinstance(gain, Table) and bool(gain.get(0))
 
-    def _beside(self, sums: Sums, part: Measure) -> str:
+    def _beside(self, sums: SumStage, part: Measure) -> str:
         """Another sum's column beside every row of this one."""
         self._summed(part)
         other = self._sums_of(part)
@@ -238,7 +238,7 @@ class Needs:
         sums.joined[other.name] = None
         return reference
 
-    def _sums_of(self, measure: Measure) -> Sums:
+    def _sums_of(self, measure: Measure) -> SumStage:
         """Where a metric is summed."""
         over = measure.metric.over
         if over == "pairs":
@@ -248,23 +248,23 @@ class Needs:
         gain = self.spec.value(measure, "gain")
         order, suffix = "grade", ""
         if isinstance(gain, Table):
-            order = RowView(self.spec, measure, self._text, Rows()).gain
+            order = RowContext(self.spec, measure, self._text, RowColumns()).gain
             suffix = f"_by_gain_{word(gain)}"
         if over == "ideal_returned":
             self._sums("ideal", suffix, order)
         return self._sums(over, suffix, order)
 
-    def _pairs(self, measure: Measure) -> Sums:
+    def _pairs(self, measure: Measure) -> SumStage:
         """The pairs of a relevant item and another, or of any two different grades."""
         if "rel" not in measure.metric.parameters:
             return self._sums("pairs", "_by_grade")
-        view = View(self.spec, measure, self._text)
+        view = MetricContext(self.spec, measure, self._text)
         sums = self._sums("pairs", view.suffix)
         sums.relevant = view.relevant
         return sums
 
-    def _sums(self, over: str, suffix: str = "", order: str = "") -> Sums:
-        sums = self.sums.setdefault(SUMS[over] + suffix, Sums(over, suffix, order))
+    def _sums(self, over: str, suffix: str = "", order: str = "") -> SumStage:
+        sums = self.sums.setdefault(SUMS[over] + suffix, SumStage(over, suffix, order))
         if order:
             sums.over, sums.order = over, order
         return sums

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlmetrics.plan.needs import Sums
+from sqlmetrics.plan.needs import SumStage
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import case
 
 
-def pair_stages(sums: Sums, keys: tuple[str, ...], depth: str) -> Iterator[Stage]:
+def pair_stages(sums: SumStage, keys: tuple[str, ...], depth: str) -> Iterator[Stage]:
     """The stages from `ranked` to the rows that sums over pairs are taken from.
 
     Args:
@@ -51,7 +51,7 @@ def _levels_stage(groups: tuple[str, ...], where: str) -> Stage:
     return Stage("levels", "sums", view | {"columns": [], "joins": {}})
 
 
-def _scores_stage(sums: Sums, keys: tuple[str, ...], where: str) -> Stage:
+def _scores_stage(sums: SumStage, keys: tuple[str, ...], where: str) -> Stage:
     """How many items of a score are to be higher and how many lower."""
     about, groups, joins = "a query and score", [f"ranked.{key}" for key in keys], {}
     high = f"ranked.{sums.relevant}"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlmetrics.plan import baseline, items
-from sqlmetrics.plan.needs import SUMS, Final, Needs, Sums
+from sqlmetrics.plan.needs import SUMS, MetricColumn, Needs, SumStage
 from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
-from sqlmetrics.plan.ranking import Windowed
+from sqlmetrics.plan.ranking import WindowRanking
 from sqlmetrics.plan.shape import Shape
-from sqlmetrics.plan.strategy import PORTABLE, Physical
+from sqlmetrics.plan.strategy import PORTABLE, Strategy
 from sqlmetrics.plan.summary import UNKNOWN
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
@@ -32,7 +32,7 @@ class PerQuery:
 
     shape: Shape
     needs: Needs
-    physical: Physical
+    physical: Strategy
 
     def stages(self) -> Iterator[Stage]:
         """All of them, each after those that it reads."""
@@ -63,7 +63,7 @@ class PerQuery:
         yield from self._ranking.stages()
 
     @property
-    def _ranking(self) -> Windowed:
+    def _ranking(self) -> WindowRanking:
         return self.physical.ranking(self.shape, self.needs, *self._names())
 
     @property
@@ -109,16 +109,16 @@ class PerQuery:
         view = {"keys": self.shape.keys, "columns": columns, "from": rankings}
         return Stage("answered", "answered", view)
 
-    def _sums_in_order(self) -> list[Sums]:
+    def _sums_in_order(self) -> list[SumStage]:
         """The labels' sums first: the rankings' may be joined with them."""
         sums = self.needs.sums.values()
         order = list(SUMS)
         return sorted(sums, key=lambda one: (max(1, order.index(one.over)), one.name))
 
-    def _sum_keys(self, sums: Sums) -> tuple[str, ...]:
+    def _sum_keys(self, sums: SumStage) -> tuple[str, ...]:
         return self.shape.keys if sums.a_list else self.shape.label_keys
 
-    def _row_stages(self, sums: Sums) -> Iterator[Stage]:
+    def _row_stages(self, sums: SumStage) -> Iterator[Stage]:
         """The stages of the rows that are summed, where they are made of the ranked ones."""
         made = {"described": items.stages, "compared": baseline.stages}
         if sums.over == "pairs":
@@ -129,7 +129,7 @@ class PerQuery:
             shown = f"rnk <= {last}" if last else ""
             yield from made[sums.over](self.shape, "ranked", shown)
 
-    def _ideal_stage(self, sums: Sums, labels: str) -> Stage:
+    def _ideal_stage(self, sums: SumStage, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
         keys = self._sum_keys(sums)
         unjudged = self.shape.spec.options["negative_grades"] == "unjudged" and over == labels
@@ -138,7 +138,7 @@ class PerQuery:
         view = {"about": _ABOUT_IDEAL[sums.over], "keys": keys, "from": over, "where": where}
         return self._ranking.in_order(sums.rows, view, f"{order} desc")
 
-    def _sums_stage(self, sums: Sums, labels: str) -> Stage:
+    def _sums_stage(self, sums: SumStage, labels: str) -> Stage:
         rows = {"labels": labels, "ranked": self.needs.rows.stage}.get(sums.over, sums.rows)
         over, *others = [rows, *sums.joined]
         if sums.over == "ideal_returned":
@@ -221,7 +221,7 @@ _ABOUT_IDEAL = {
 }
 
 
-def _final_columns(final: Final) -> Iterator[Column]:
+def _final_columns(final: MetricColumn) -> Iterator[Column]:
     name = final.measure.column
     yield Column(final.value, name)
     if final.denominator:

@@ -18,8 +18,8 @@ from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.per_query import PerQuery
 from sqlmetrics.plan.shape import Shape
-from sqlmetrics.plan.strategy import WINDOW, Offer, Physical, chosen
-from sqlmetrics.plan.summary import Rollup
+from sqlmetrics.plan.strategy import WINDOW, Strategy, TableStatistics, chosen
+from sqlmetrics.plan.summary import Summary
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage
@@ -53,14 +53,14 @@ class Plan:
     summary: tuple[Stage, ...]
     output: tuple[Column, ...]
     where: str
-    physical: Physical
+    physical: Strategy
 
 
 def plan(
     spec: Spec,
     tables: Tables,
     *,
-    offer: Offer | None = None,
+    offer: TableStatistics | None = None,
     physical: str | None = None,
     bucket: Bucket = WHOLE,
     suspects: str = "",
@@ -82,7 +82,7 @@ def plan(
     """
     shape = Shape(spec, tables, bucket).checked()
     needs = Needs(spec)
-    rollup = Rollup(shape, needs)
+    rollup = Summary(shape, needs)
     way = chosen(shape, needs, offer, physical, suspects)
     lists = PerQuery(shape, needs, way)
     dialect = tables.translation.dialect
@@ -106,7 +106,7 @@ def plan(
     )
 
 
-def _read(shape: Shape, physical: Physical) -> Iterator[Stage]:
+def _read(shape: Shape, physical: Strategy) -> Iterator[Stage]:
     """The tables; where a plan looks at them twice, DuckDB shall not copy them first."""
     hint = "" if physical.name == WINDOW else "not materialized"
     suspect = [Column(physical.suspects, "is_suspect")] if physical.suspects else []

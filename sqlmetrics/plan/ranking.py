@@ -16,7 +16,7 @@ from sqlmetrics.sql.template import case
 
 
 @dataclass(frozen=True)
-class Windowed:
+class WindowRanking:
     """Ranks by a window over every row.
 
     Attributes:

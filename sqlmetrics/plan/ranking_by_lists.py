@@ -3,9 +3,9 @@
 An item without a label adds nothing to most metrics but its place. So one row a list keeps
 the scores alone, and a labelled item's rank is found among them:
 
-- `Listed`: it is the place of its score among the sorted scores;
-- `Counted`: it follows from the number of better scores, where a list has few labels;
-- `Given`: it is known already.
+- `SortedLists`: it is the place of its score among the sorted scores;
+- `CountedScores`: it follows from the number of better scores, where a list has few labels;
+- `GivenRanks`: it is known already.
 
 Where equal scores leave a rank open, or more items than a list was made for, the window ranks
 that list.
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sqlmetrics.plan.ranking import Windowed
+from sqlmetrics.plan.ranking import WindowRanking
 from sqlmetrics.plan.screening import clues
 from sqlmetrics.sql.stage import Column, Stage
 
@@ -26,7 +26,7 @@ OPEN = "is_open"
 
 
 @dataclass(frozen=True)
-class Listed(Windowed):
+class SortedLists(WindowRanking):
     """Ranks by the place of a score among the sorted ones of its list.
 
     Attributes:
@@ -70,7 +70,7 @@ class Listed(Windowed):
     def _settled_stages(self) -> Iterator[Stage]:
         """The lists with a rank that is open, ranked by the window."""
         yield Stage("unsettled", "unsettled", {"keys": self.shape.keys, "open": OPEN})
-        rest = Windowed(self.shape, self.needs, "open_rankings", "open_labels")
+        rest = WindowRanking(self.shape, self.needs, "open_rankings", "open_labels")
         yield _in_unsettled(rest.rankings, self.rankings, self.shape.keys)
         yield _in_unsettled(rest.labels, self.labels, self.shape.label_keys)
         yield rest.stage("settled")
@@ -161,7 +161,7 @@ class Listed(Windowed):
 
 
 @dataclass(frozen=True)
-class Counted(Listed):
+class CountedScores(SortedLists):
     """Ranks by the number of better scores: nothing is sorted."""
 
     _list = "list({value})"
@@ -183,7 +183,7 @@ class Counted(Listed):
 
 
 @dataclass(frozen=True)
-class Given(Counted):
+class GivenRanks(CountedScores):
     """Ranks as they were given, where they are 1, 2, ... n in every list."""
 
     _keeps_all = False

@@ -16,7 +16,7 @@ from sqlmetrics.sql.template import case
 
 
 @dataclass
-class Rows:
+class RowColumns:
     """The columns of ranked rows; each is there once a metric asked for it.
 
     Attributes:

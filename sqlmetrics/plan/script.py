@@ -63,7 +63,7 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
     """The whole evaluation as one query: its summary, or its per-query table."""
     stages = plan.inputs + plan.per_query
     if per_query:
-        return _header(plan) + with_stages(stages, rows_of(plan)) + "\n"
+        return _header(plan) + with_stages(stages, per_query_text(plan)) + "\n"
     return _header(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
 
 
@@ -102,7 +102,7 @@ def script(
         copies=tuple(_copied(body, file) for body, file in copies) if files else (),
         keep=_header(plan) + f"{dialect.keep} {table} as\n{first}",
         summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
-        per_query=rows_of(plan, table) if per_query else "",
+        per_query=per_query_text(plan, table) if per_query else "",
         drop=f"{dialect.drop} {table}",
         stages=(kept,),
         more=tuple(f"insert into {table}\n{other}" for other in others),
@@ -124,7 +124,7 @@ def _copied(body: str, file: Path) -> str:
     return finished(f"copy (\n{body}\n) to {literal(f'{file}.part')} (format parquet)")
 
 
-def rows_of(plan: Plan, table: str = "per_query") -> str:
+def per_query_text(plan: Plan, table: str = "per_query") -> str:
     """The select of the per-query table, from a stage or table of its rows."""
     where = f"\nwhere {plan.where}" if plan.where else ""
     return finished(f"select\n    {lines(plan.output)}\nfrom {table}{where}")

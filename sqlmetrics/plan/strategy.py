@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.plan.needs import Needs
-from sqlmetrics.plan.ranking import Windowed
-from sqlmetrics.plan.ranking_by_lists import Counted, Given, Listed
+from sqlmetrics.plan.ranking import WindowRanking
+from sqlmetrics.plan.ranking_by_lists import CountedScores, GivenRanks, SortedLists
 from sqlmetrics.plan.shape import Shape
 
 WINDOW, LISTS, COUNTS, RANKS = "window", "lists", "counts", "ranks"
@@ -37,7 +37,7 @@ MANY_TIES = 0.5
 
 
 @dataclass(frozen=True)
-class Offer:
+class TableStatistics:
     """What was measured of the rankings, on their first rows.
 
     Attributes:
@@ -62,7 +62,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Physical:
+class Strategy:
     """A physical plan.
 
     Attributes:
@@ -80,15 +80,15 @@ class Physical:
     most: int = 0
     suspects: str = ""
 
-    def ranking(self, shape: Shape, needs: Needs, rankings: str, labels: str) -> Windowed:
+    def ranking(self, shape: Shape, needs: Needs, rankings: str, labels: str) -> WindowRanking:
         """What makes the stage `ranked`."""
         if self.name == WINDOW:
-            return Windowed(shape, needs, rankings, labels)
-        kind = {LISTS: Listed, COUNTS: Counted, RANKS: Given}[self.name]
+            return WindowRanking(shape, needs, rankings, labels)
+        kind = {LISTS: SortedLists, COUNTS: CountedScores, RANKS: GivenRanks}[self.name]
         screened = bool(self.suspects)
         return kind(shape, needs, rankings, labels, self.longest, self.most, screened)
 
-    def bytes_a_row(self, offer: Offer, needs: Needs) -> float:
+    def bytes_a_row(self, offer: TableStatistics, needs: Needs) -> float:
         """About how much memory a row of the rankings takes."""
         sorted_lists = {
             LISTS: self.longest + 1 + len(needs.rows.running_hits) * (self.most + 1),
@@ -101,16 +101,16 @@ class Physical:
         return f"{self.name} ({PLANS[self.name]}), since {self.why}"
 
 
-PORTABLE = Physical(WINDOW, "it is the same on every database")
+PORTABLE = Strategy(WINDOW, "it is the same on every database")
 
 
 def chosen(
     shape: Shape,
     needs: Needs,
-    offer: Offer | None = None,
+    offer: TableStatistics | None = None,
     name: str | None = None,
     suspects: str = "",
-) -> Physical:
+) -> Strategy:
     """The plan that fits.
 
     Args:
@@ -128,7 +128,7 @@ def chosen(
         raise SpecError(unknown("plan", name, PLANS))
     if name == WINDOW or (name is None and offer is None):
         return PORTABLE
-    found = offer or Offer()
+    found = offer or TableStatistics()
     obstacles: list[str] = []
     for one in [name] if name else (RANKS, COUNTS, LISTS):
         doubts = _doubts(shape, suspects) if one == RANKS else ()
@@ -137,10 +137,10 @@ def chosen(
         if not obstacles:
             why = "there are ranks" if one == RANKS else f"there are {found}"
             most = _power(found.most)
-            return Physical(one, why, _last_rank(needs, found), most, suspects)
+            return Strategy(one, why, _last_rank(needs, found), most, suspects)
     if name:
         raise SpecError(f"the plan {name} cannot be taken: {obstacles[0]}")
-    return Physical(WINDOW, obstacles[0])
+    return Strategy(WINDOW, obstacles[0])
 
 
 def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _doubts(shape: Shape, suspects: str) -> Iterator[str]:
         yield "whole numbers of a column of that type are wanted, and the input checks on them"
 
 
-def _costs(name: str, needs: Needs, offer: Offer) -> Iterator[str]:
+def _costs(name: str, needs: Needs, offer: TableStatistics) -> Iterator[str]:
     """Why a plan would cost more than another one."""
     if name == COUNTS and offer.labels > FEW:
         yield f"there are {offer}"
@@ -180,7 +180,7 @@ def _costs(name: str, needs: Needs, offer: Offer) -> Iterator[str]:
         yield f"there are {offer}"
 
 
-def _last_rank(needs: Needs, offer: Offer) -> int:
+def _last_rank(needs: Needs, offer: TableStatistics) -> int:
     """The deepest cutoff, or that of the longest list, with some room."""
     whole = _power(offer.longest)
     return min(whole, needs.sums["retrieved"].deepest or whole)

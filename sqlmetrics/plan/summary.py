@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.plan.global_metrics import Segment, pooled_stages
-from sqlmetrics.plan.needs import Final, Needs
+from sqlmetrics.plan.needs import MetricColumn, Needs
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
@@ -18,7 +18,7 @@ UNKNOWN = "(unknown)"
 
 
 @dataclass(frozen=True)
-class Rollup:
+class Summary:
     """The stages from `per_query` to the summary."""
 
     shape: Shape
@@ -61,7 +61,7 @@ class Rollup:
         ]
         return Stage("metric_values", "metric_values", {"shared": shared, "metrics": metrics})
 
-    def _value_columns(self, final: Final) -> Iterator[Column]:
+    def _value_columns(self, final: MetricColumn) -> Iterator[Column]:
         measure = final.measure
         yield Column(literal(measure.name), "metric")
         yield Column(str(measure.k or 0), "k")

@@ -565,7 +565,7 @@ PRECISIONS = ("sum_precision", "ap")
 
 
 def expected(
-    one: Asked,
+    one: Question,
     metric: Callable[[Grades], Value],
     groups: Sequence[Sequence[Value]],
     depth: int | None,
@@ -626,7 +626,7 @@ def _only(metric: Callable[[Grades], Value], rank: int, rel: float) -> Value:
 
 
 def _expected_precisions(
-    one: Asked,
+    one: Question,
     metric: Callable[[Grades], Value],
     groups: Sequence[Sequence[Value]],
     depth: int | None,
@@ -657,7 +657,7 @@ def _expected_precisions(
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedRow:
     """One row of the rankings; `order` is the score, or the rank negated."""
 
     query: str
@@ -680,7 +680,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Known:
+class QueryRow:
     """One row of the queries table; without a date it holds for every day."""
 
     query: str
@@ -698,7 +698,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A metric to compute.
 
     Attributes:
@@ -743,9 +743,9 @@ class Evaluation:
 
 
 def evaluate(
-    rankings: Sequence[Ranked],
+    rankings: Sequence[RankedRow],
     labels: Sequence[Label],
-    asked: Sequence[Asked],
+    asked: Sequence[Question],
     *,
     ties: str = "id_asc",
     score_precision: str = "double",
@@ -756,7 +756,7 @@ def evaluate(
     absent_systems: str = "skip",
     of_one_system: bool = False,
     segments: Sequence[str] = (),
-    known: Sequence[Known] = (),
+    known: Sequence[QueryRow] = (),
     catalogue: Catalogue | None = None,
     baseline: str | None = None,
 ) -> Evaluation:
@@ -902,7 +902,7 @@ class World:
         rows = [(scores[item], labels.get(item)) for item in self.items(key)]
         return [(score, grade) for score, grade in rows if grade is not None]
 
-    def value(self, one: Asked, key: Key) -> Value:
+    def value(self, one: Question, key: Key) -> Value:
         """A metric of one list, before any policy."""
         given = self.given(key)
         if one.name in OF_SETS:
@@ -917,7 +917,7 @@ class World:
 
 
 def _scores(
-    rankings: Sequence[Ranked], precision: str
+    rankings: Sequence[RankedRow], precision: str
 ) -> dict[tuple[Any, str, str], dict[str, float]]:
     """Item -> score of every list, the best one of duplicates."""
     best: dict[tuple[Any, str, str], dict[str, float]] = defaultdict(dict)
@@ -952,7 +952,7 @@ def _graded(
 
 
 def _facts(
-    rankings: Sequence[Ranked], known: Sequence[Known], segments: Sequence[str]
+    rankings: Sequence[RankedRow], known: Sequence[QueryRow], segments: Sequence[str]
 ) -> dict[tuple[Any, str], Facts]:
     """What the rankings and the queries table say of each query, by day and query."""
     facts: dict[tuple[Any, str], Facts] = defaultdict(Facts)
@@ -970,7 +970,7 @@ def _facts(
     return facts
 
 
-def _population(world: World, asked: Sequence[Asked]) -> list[Key]:
+def _population(world: World, asked: Sequence[Question]) -> list[Key]:
     """Every (day, system, query) that some metric's mean runs over."""
     days = {(date, query) for date, _, query in world.lists} | world.searched
     if all(date is None for date, _ in days):
@@ -995,7 +995,7 @@ def _systems(world: World, day: Any) -> set[str]:
     return {system for system, own in days.items() if min(own) <= day <= max(own)}
 
 
-def _per_query(one: Asked, world: World, key: Key) -> Value:
+def _per_query(one: Question, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
     if not _is_counted(one, world, key):
         return None
@@ -1005,14 +1005,14 @@ def _per_query(one: Asked, world: World, key: Key) -> Value:
     return rounded(value, one.rounding)
 
 
-def computed(one: Asked, given: Mapping[str, Any]) -> Value:
+def computed(one: Question, given: Mapping[str, Any]) -> Value:
     """A metric of what its function asks for by name, before any policy."""
     function: Callable[..., Value] = globals()[one.name]
     wanted = {name: given[name] for name in function.__annotations__ if name in given}
     return function(**wanted, **one.arguments)
 
 
-def _is_counted(one: Asked, world: World, key: Key) -> bool:
+def _is_counted(one: Question, world: World, key: Key) -> bool:
     """Whether a query is one of those that the mean of a metric is for."""
     is_ranked = key in world.lists
     if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
@@ -1036,7 +1036,7 @@ def _has_relevant(
     return average_over not in found or found[average_over]() > 0
 
 
-def _mean(one: Asked, values: Mapping[Key, Value], world: World) -> Mean:
+def _mean(one: Question, values: Mapping[Key, Value], world: World) -> Mean:
     """The summary of one metric over some queries."""
     top, bottom, absent, skipped = [], [], 0, 0
     counted = sum(1 for value in values.values() if value is not None)
@@ -1078,7 +1078,7 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
     }[average_over]
 
 
-def mean_parts(one: Asked, value: Value, world: World, key: Key) -> tuple[float, float]:
+def mean_parts(one: Question, value: Value, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a mean."""
     if one.average == "micro":
         return micro_parts(one, world, key)
@@ -1093,7 +1093,7 @@ def mean_parts(one: Asked, value: Value, world: World, key: Key) -> tuple[float,
     return value * weight, weight
 
 
-def micro_parts(one: Asked, world: World, key: Key) -> tuple[float, float]:
+def micro_parts(one: Question, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a micro mean."""
     if one.name == "pnr":
         return pnr_parts(world.rows(key), **one.arguments)

@@ -142,7 +142,7 @@ def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def asked(spec: Spec, measure: Measure) -> reference.Asked:
+def asked(spec: Spec, measure: Measure) -> reference.Question:
     """A measure as the reference wants it: every setting with its value."""
     metric = measure.metric
     arguments: dict[str, Any] = {
@@ -151,7 +151,7 @@ def asked(spec: Spec, measure: Measure) -> reference.Asked:
     if metric.cutoff != "none":
         arguments["k"] = measure.k
     policy = metric.undefined == "no_relevant"
-    return reference.Asked(
+    return reference.Question(
         metric.name,
         arguments,
         no_relevant=str(spec.value(measure, "no_relevant")) if policy else "skip",
@@ -230,9 +230,9 @@ def _has_system(result: Result) -> bool:
     return "system" in result.list_keys
 
 
-def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference.Ranked:
+def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference.RankedRow:
     order = -row["given_rank"] if "given_rank" in row else row["score"]
-    return reference.Ranked(
+    return reference.RankedRow(
         row["query_id"],
         row["item_id"],
         float(order),
@@ -247,9 +247,9 @@ def _label(row: dict[str, Any]) -> reference.Label:
     return reference.Label(row["query_id"], row["item_id"], row["grade"], row.get("metric_date"))
 
 
-def _known(row: dict[str, Any]) -> reference.Known:
+def _known(row: dict[str, Any]) -> reference.QueryRow:
     segments = {n.removeprefix("by_"): value for n, value in row.items() if n.startswith("by_")}
-    return reference.Known(row["query_id"], row.get("metric_date"), row.get("weight"), segments)
+    return reference.QueryRow(row["query_id"], row.get("metric_date"), row.get("weight"), segments)
 
 
 def _item(row: dict[str, Any]) -> reference.Item:

@@ -173,7 +173,7 @@ class RankedColumns(RankingColumns):
     query: str = "request_id"
 
 
-class Ranked(Rankings):
+class ClickRankings(Rankings):
     """Rows (request, item, rank or score): what the ranker gave, before rules and filters."""
 
     columns: RankedColumns = RankedColumns()

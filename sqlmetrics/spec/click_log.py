@@ -13,11 +13,11 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_columns import (
     CLICK,
     PURCHASE,
+    ClickRankings,
     Events,
     ImpressionColumns,
     Impressions,
     Log,
-    Ranked,
     RequestColumns,
     Requests,
 )
@@ -160,7 +160,7 @@ class Clicks(Model):
     events: Events | None = None
     log: Log | None = None
     requests: Requests | None = None
-    ranked: Ranked | None = None
+    ranked: ClickRankings | None = None
     cleaning: Cleaning = Cleaning()
     labels: ClickLabels = ClickLabels()
     evaluation: Days | None = None

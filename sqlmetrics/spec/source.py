@@ -172,7 +172,7 @@ class Source(Model):
         return (self.relation or "rankings").strip('"').replace('""', '"')
 
 
-class Dated(Source):
+class DatedSource(Source):
     """A table that may have days.
 
     Attributes:
@@ -188,7 +188,7 @@ class Dated(Source):
         return name if name is None else checked_zone(name)
 
 
-class Rankings(Dated):
+class Rankings(DatedSource):
     """Rows (query, item, score or rank [, system, date, weight, segments]).
 
     Attributes:
@@ -202,7 +202,7 @@ class Rankings(Dated):
     lists: bool = False
 
 
-class Labels(Dated):
+class Labels(DatedSource):
     """Rows (query, item, grade [, date]).
 
     Attributes:
@@ -215,7 +215,7 @@ class Labels(Dated):
     lists: bool = False
 
 
-class Queries(Dated):
+class Queries(DatedSource):
     """Rows (query [, text, weight, date, segments]), one a query (and day)."""
 
     columns: QueryColumns = QueryColumns()

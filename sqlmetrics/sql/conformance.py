@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "executed"
 
 
 @dataclass(frozen=True)
-class Executed:
+class Conformance:
     """A run of all cases on an engine, of which none failed.
 
     Attributes:
@@ -53,7 +53,7 @@ class Trust:
     """
 
     how: str
-    run: Executed | None = None
+    run: Conformance | None = None
 
     def __str__(self) -> str:
         if self.run is None:
@@ -76,12 +76,12 @@ def trust(dialect: Dialect) -> Trust:
 
 
 @cache
-def _records() -> dict[str, Executed]:
+def _records() -> dict[str, Conformance]:
     files = sorted(FOLDER.glob("*.json"))
-    return {file.stem: Executed(**json.loads(file.read_text("utf-8"))) for file in files}
+    return {file.stem: Conformance(**json.loads(file.read_text("utf-8"))) for file in files}
 
 
-def keep(name: str, run: Executed, commit: str) -> None:
+def keep(name: str, run: Conformance, commit: str) -> None:
     """Write down a run of today in which nothing failed."""
     run = replace(run, day=date.today().isoformat(), commit=commit)
     text = json.dumps(vars(run), indent=2, ensure_ascii=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from sqlmetrics.clicks.evaluate import Cleaned
+from sqlmetrics.clicks.evaluate import CleanLog
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
@@ -138,7 +138,7 @@ class Depth:
                 yield f"k = {one.k} covers {wanted}: {one.covered:.1%} end there or above"
 
 
-def depth(log: Cleaned, *, title: str = "log", shares: Sequence[float] = (0.8, 0.95)) -> Depth:
+def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 0.95)) -> Depth:
     """How deep people look, from the impressions that the cleaning leaves.
 
     Args:

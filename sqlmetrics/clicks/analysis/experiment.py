@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlmetrics.clicks.analysis.shown_vs_ranked import Likeness, likeness
-from sqlmetrics.clicks.evaluate import Cleaned
+from sqlmetrics.clicks.analysis.shown_vs_ranked import ListComparison, shown_vs_ranked
+from sqlmetrics.clicks.evaluate import CleanLog
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import table
 from sqlmetrics.errors import SpecError, unknown
@@ -28,7 +28,7 @@ Unit = Literal["users", "requests"]
 
 
 @dataclass(frozen=True, repr=False)
-class Mismatch:
+class SampleRatioMismatch:
     """Whether the systems got the shares they should have; it prints as a table.
 
     Attributes:
@@ -74,7 +74,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True, repr=False)
-class Crossed:
+class MixedUsers:
     """Users that were in several systems.
 
     Attributes:
@@ -113,9 +113,9 @@ class Soundness:
         likeness: Of what was shown to what was ranked; None without ranked lists.
     """
 
-    mismatch: Mismatch | None
-    crossed: Crossed | None
-    likeness: Likeness | None
+    mismatch: SampleRatioMismatch | None
+    crossed: MixedUsers | None
+    shown_vs_ranked: ListComparison | None
 
     def to_dicts(self) -> dict[str, Any]:
         """All of it but the table of requests, for JSON; null for what is not there."""
@@ -123,17 +123,17 @@ class Soundness:
         return {
             "mismatch": own,
             "crossed": self.crossed and {**vars(self.crossed), "share": self.crossed.share},
-            "likeness": self.likeness and self.likeness.to_dicts(),
+            "likeness": self.shown_vs_ranked and self.shown_vs_ranked.to_dicts(),
         }
 
     def __repr__(self) -> str:
-        parts = (self.mismatch, self.crossed, self.likeness)
+        parts = (self.mismatch, self.crossed, self.shown_vs_ranked)
         told = [repr(part) for part in parts if part is not None]
         return "\n\n".join(told) or "one system and no ranked lists: nothing to look at"
 
 
 def soundness(
-    log: Cleaned,
+    log: CleanLog,
     *,
     title: str = "log",
     shares: Mapping[str, float] | None = None,
@@ -170,7 +170,7 @@ def soundness(
         several = len(n) > 1
         found = mismatch(n, shares, unit=unit, threshold=threshold) if several or shares else None
         crossed = _crossed(log.engine) if has_users and several else None
-    alike = None if ranked is None else likeness(log, ranked, k=k)
+    alike = None if ranked is None else shown_vs_ranked(log, ranked, k=k)
     return Soundness(found, crossed, alike)
 
 
@@ -180,7 +180,7 @@ def mismatch(
     *,
     unit: Unit = "users",
     threshold: float = 0.001,
-) -> Mismatch:
+) -> SampleRatioMismatch:
     """The test for a sample ratio mismatch: Pearson's chi-square of counts against shares.
 
     Args:
@@ -205,7 +205,7 @@ def mismatch(
     chi_square = sum((n - expected[system]) ** 2 / expected[system] for system, n in got.items())
     df = len(got) - 1
     p_value = chisquare.tail(chi_square, df)
-    return Mismatch(unit, got, expected, chi_square, df, p_value, threshold)
+    return SampleRatioMismatch(unit, got, expected, chi_square, df, p_value, threshold)
 
 
 def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> dict[str, float]:
@@ -220,7 +220,7 @@ def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> d
     return {system: float(share) for system, share in shares.items()}
 
 
-def _served(log: Cleaned, title: str) -> str:
+def _served(log: CleanLog, title: str) -> str:
     """The select of one row a request."""
     stages = [*log.tables.all_requests(), *log.tables.shown()]
     view = {
@@ -239,11 +239,11 @@ select
 from users"""
 
 
-def _crossed(engine: Database) -> Crossed:
+def _crossed(engine: Database) -> MixedUsers:
     view = {"served": SERVED, "limit": EXAMPLES}
     users = Stage("users", "clicks/users", view)
     ((n_users, n_crossed),) = engine.rows(with_stages([users], _CROSSED))
     examples: dict[str, tuple[str, ...]] = {}
     for user, system in engine.rows(with_stages([users], print_template("clicks/crossed", view))):
         examples[user] = (*examples.get(user, ()), system)
-    return Crossed(int(n_users), int(n_crossed or 0), examples)
+    return MixedUsers(int(n_users), int(n_crossed or 0), examples)

@@ -15,9 +15,9 @@ from typing import Any
 
 from sqlmetrics.catalog.direction import direction
 from sqlmetrics.clicks.analysis.offline_online_table import (
-    Beside,
+    Contradiction,
     Line,
-    Opposed,
+    OfflineOnline,
     Pair,
     Place,
     metrics,
@@ -30,7 +30,9 @@ Series = Mapping[date, float]
 """Day -> value."""
 
 
-def beside(offline: Rows, online: Rows, *, lags: int = 7, least_days: int = 5) -> Beside:
+def offline_online(
+    offline: Rows, online: Rows, *, lags: int = 7, least_days: int = 5
+) -> OfflineOnline:
     """Put the offline and the online metrics of the same days, systems and segments side by side.
 
     Args:
@@ -64,10 +66,10 @@ def beside(offline: Rows, online: Rows, *, lags: int = 7, least_days: int = 5) -
         signs = direction(names[0]), direction(names[1])
         if 0 in signs:
             continue  # no way is the better one
-        of = partial(Opposed, *place, *names)
+        of = partial(Contradiction, *place, *names)
         by_day += [of(*days, *changes) for days, changes in _day_by_day(one, two, signs)]
         by_half += [of(*days, *changes) for days, changes in _halves(one, two, signs)]
-    return Beside(lines, tuple(pairs), tuple(by_day), tuple(by_half))
+    return OfflineOnline(lines, tuple(pairs), tuple(by_day), tuple(by_half))
 
 
 def _values(rows: Rows, family: str) -> dict[tuple[date, Place], dict[str, float]]:

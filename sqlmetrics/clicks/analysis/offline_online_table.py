@@ -75,7 +75,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Opposed:
+class Contradiction:
     """A pair of metrics that did not go the same way: one became better, the other did not.
 
     Attributes:
@@ -102,7 +102,7 @@ class Opposed:
 
 
 @dataclass(frozen=True, repr=False)
-class Beside:
+class OfflineOnline:
     """The table of both families, and how they go together; it prints as tables.
 
     Attributes:
@@ -115,8 +115,8 @@ class Beside:
 
     lines: tuple[Line, ...]
     pairs: tuple[Pair, ...]
-    by_day: tuple[Opposed, ...]
-    by_half: tuple[Opposed, ...]
+    by_day: tuple[Contradiction, ...]
+    by_half: tuple[Contradiction, ...]
 
     def to_dicts(self) -> dict[str, list[dict[str, Any]]]:
         """All of it, for JSON, but for the days, which are dates."""
@@ -155,7 +155,7 @@ def _pairs(pairs: Sequence[Pair]) -> str:
     return aligned([*names, "best lag", "spearman", "pairs"], rows, numbers_from=4)
 
 
-def _opposed(title: str, changes: Sequence[Opposed]) -> str:
+def _opposed(title: str, changes: Sequence[Contradiction]) -> str:
     if not changes:
         return ""
     rows = [

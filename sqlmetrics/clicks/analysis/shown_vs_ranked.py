@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics.clicks.evaluate import Cleaned
+from sqlmetrics.clicks.evaluate import CleanLog
 from sqlmetrics.engines.temporary import table
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.evaluation.run import run
-from sqlmetrics.spec.click_columns import Ranked
+from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
@@ -59,7 +59,7 @@ class Reason:
 
 
 @dataclass(frozen=True, repr=False)
-class Likeness:
+class ListComparison:
     """How alike shown and ranked lists are; it prints as a table.
 
     Attributes:
@@ -117,9 +117,9 @@ class Likeness:
         )
 
 
-def likeness(
-    log: Cleaned, ranked: Rankings | Mapping[str, Any], *, k: int = 10, per_request: bool = True
-) -> Likeness:
+def shown_vs_ranked(
+    log: CleanLog, ranked: Rankings | Mapping[str, Any], *, k: int = 10, per_request: bool = True
+) -> ListComparison:
     """Compare what was shown with what was ranked, for the requests that have both.
 
     overlap@k and rbo are the metrics of these names. Choose k no larger than what is usually
@@ -139,7 +139,7 @@ def likeness(
     """
     if k < 1:
         raise SpecError(f"k must be 1 or more, given {k}")
-    source = ranked if isinstance(ranked, Rankings) else Ranked(**ranked)
+    source = ranked if isinstance(ranked, Rankings) else ClickRankings(**ranked)
     engine = log.engine
     with table(engine, LISTS, _lists(log, source)):
         names = {"lists": LISTS, "ranked": RANKED, "shown": SHOWN}
@@ -153,7 +153,7 @@ def likeness(
         spec = _spec(k)
         result = run(spec, opened(spec, engine), engine, per_query=per_request)
         (counts,) = engine.rows(_reasons(k))
-    return Likeness(
+    return ListComparison(
         k,
         n_both,
         n_only_ranked,
@@ -165,7 +165,7 @@ def likeness(
     )
 
 
-def _lists(log: Cleaned, source: Rankings) -> str:
+def _lists(log: CleanLog, source: Rankings) -> str:
     """The select of both lists of all requests."""
     columns = source.columns
     view = {

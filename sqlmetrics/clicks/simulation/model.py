@@ -12,7 +12,7 @@ STOP = "0.2e0 + 0.2e0 * one.grade"
 
 
 @dataclass(frozen=True)
-class Model:
+class ClickModel:
     """Which results a user looks at, as SQL.
 
     Attributes:
@@ -28,9 +28,9 @@ class Model:
     looked_at: Callable[[int], float]
 
 
-MODELS: Mapping[str, Model] = MappingProxyType(
+MODELS: Mapping[str, ClickModel] = MappingProxyType(
     {
-        "position": Model(
+        "position": ClickModel(
             depth="len(lists.results)",
             examined="chance('look', draw, position) < 1e0 / position",
             propensity="1e0 / position",
@@ -38,7 +38,7 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         ),
         # The first click that would content the user is the last result looked at: what
         # would be clicked further down changes nothing, so no row waits for another.
-        "cascade": Model(
+        "cascade": ClickModel(
             depth=f"""coalesce(
         list_min(
             [

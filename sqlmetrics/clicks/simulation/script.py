@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlmetrics.clicks.simulation.model import MODELS
-from sqlmetrics.clicks.simulation.settings import COUNTS, SHARES, World
+from sqlmetrics.clicks.simulation.settings import COUNTS, SHARES, Settings
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import double, literal
 
@@ -71,7 +71,7 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
 """A file -> the stage or table it is read from, its columns, and which rows."""
 
 
-def statements(world: World, files: Mapping[str, Path]) -> Iterator[str]:
+def statements(world: Settings, files: Mapping[str, Path]) -> Iterator[str]:
     """The SQL that writes the files, in order."""
     view = _view(world)
     # rows keep their order, and files their bytes, whatever the machine
@@ -94,7 +94,7 @@ def _before(stage: str) -> tuple[str, ...]:
     return (stage,) if stage == "propensities" else ()
 
 
-def _view(world: World) -> dict[str, Any]:
+def _view(world: Settings) -> dict[str, Any]:
     """What the templates print."""
     model = MODELS[world.model]
     return {
@@ -111,7 +111,7 @@ def _view(world: World) -> dict[str, Any]:
     }
 
 
-def _items(world: World) -> dict[str, Any]:
+def _items(world: Settings) -> dict[str, Any]:
     """What there is to find, and how well it is ranked."""
     candidates = 2 * world.results
     return {
@@ -128,7 +128,7 @@ def _items(world: World) -> dict[str, Any]:
     }
 
 
-def _arrivals(world: World) -> dict[str, Any]:
+def _arrivals(world: Settings) -> dict[str, Any]:
     """Who comes when: people evenly, bots in bursts among them."""
     return {
         "start": START,
@@ -150,7 +150,7 @@ def _rankers(systems: int) -> list[str]:
     return [f"({i}, {double(round(first - i * step, 9))})" for i in range(systems)]
 
 
-def _fates(world: World) -> list[tuple[str, str]]:
+def _fates(world: Settings) -> list[tuple[str, str]]:
     """Where the luck of a planted event ends, in multiples of the luck of a click."""
     ends = accumulate(world.fates.values(), initial=1.0)
     next(ends)

@@ -37,7 +37,7 @@ SHARES = (
 
 
 @dataclass(frozen=True)
-class World:
+class Settings:
     """What is asked for, checked; the arguments of `simulate`."""
 
     requests: int

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmetrics.clicks.simulation.script import TABLES, statements
-from sqlmetrics.clicks.simulation.settings import World
+from sqlmetrics.clicks.simulation.settings import Settings
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import EngineError, SpecError
 from sqlmetrics.evaluation.report.table import aligned
@@ -23,7 +23,7 @@ REASONS = ("bot", "duplicate", "early", "hurried", "late", "orphan", "test")
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedLog:
     """What was written.
 
     Attributes:
@@ -68,7 +68,7 @@ def simulate(
     zero_results: float = 0.02,
     test_traffic: float = 0.005,
     overwrite: bool = False,
-) -> Simulated:
+) -> SimulatedLog:
     """Write the requests, impressions and events of a shop's search, and the truth about them.
 
     The same arguments give the same bytes, with the same version of DuckDB. Dirt comes on
@@ -99,7 +99,7 @@ def simulate(
         SpecError: If an argument is out of its range, or such a file is there.
         EngineError: If the folder cannot be written to.
     """
-    world = World(
+    world = Settings(
         requests=requests,
         results=results,
         model=model,
@@ -138,12 +138,12 @@ def refuse_existing(files: Iterable[Path]) -> None:
         raise SpecError(f"{str(there)!r} is there already; name another folder, or say --overwrite")
 
 
-def _written(folder: Path, files: Mapping[str, Path], engine: DuckDB) -> Simulated:
+def _written(folder: Path, files: Mapping[str, Path], engine: DuckDB) -> SimulatedLog:
     rows = {name: engine.rows(_count(file))[0][0] for name, file in files.items()}
     reasons = f"select reason, count(*) from {literal(str(files['planted']))} group by reason"
     found = dict(engine.rows(reasons))
     planted = {reason: found.get(reason, 0) for reason in REASONS}
-    return Simulated(folder, files, rows, planted)
+    return SimulatedLog(folder, files, rows, planted)
 
 
 def _count(file: Path) -> str:

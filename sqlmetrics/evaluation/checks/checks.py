@@ -15,7 +15,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks import ids
-from sqlmetrics.evaluation.checks.prescan import CLEAR, Screen, is_possible, screen
+from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.evaluation.checks.rules import GroupCheck, RowCheck, group_checks, row_checks
 from sqlmetrics.evaluation.checks.scores import problems as of_scores
@@ -120,7 +120,7 @@ def validate(plan: Plan, engine: Database) -> None:
     engine.try_out(query(plan))
 
 
-def _look(plan: Plan, engine: Database, screens: dict[str, Screen] | None = None) -> _Look:
+def _look(plan: Plan, engine: Database, screens: dict[str, Prescan] | None = None) -> _Look:
     shape = plan.shape
     sources = {
         table: source_text(relation, shape.where[table]) for table, relation in shape.tables.items()
@@ -135,7 +135,7 @@ class _Look:
     plan: Plan
     sources: Mapping[str, str]
     engine: Database
-    screens: dict[str, Screen]
+    screens: dict[str, Prescan]
 
     def missing_columns(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
@@ -299,7 +299,7 @@ class _Look:
             what = f"no row has the baseline: {unknown('system', baseline, systems)}"
             yield Problem("rankings", what, 1)
 
-    def _screen(self, table: str) -> Screen | None:
+    def _screen(self, table: str) -> Prescan | None:
         """What one quick pass says of a table; None where there is no such pass."""
         if not is_possible(self.plan, table):
             return None

@@ -36,7 +36,7 @@ MANY = 1000
 
 
 @dataclass(frozen=True)
-class Screen:
+class Prescan:
     """What one quick pass over a table says.
 
     Attributes:
@@ -55,8 +55,8 @@ class Screen:
     far: int = 0
     alike: tuple[tuple[str, ...], ...] = ()
 
-    def __add__(self, other: Screen) -> Screen:
-        return Screen(
+    def __add__(self, other: Prescan) -> Prescan:
+        return Prescan(
             self.rows + other.rows,
             self.bad + other.bad,
             self.gaps + other.gaps,
@@ -71,7 +71,7 @@ class Screen:
         return [f"[{', '.join(map(literal, one))}]" for one in few]
 
 
-CLEAR = Screen(rows=1)
+CLEAR = Prescan(rows=1)
 
 
 def is_possible(plan: Plan, table: str) -> bool:
@@ -121,17 +121,17 @@ def _bad(plan: Plan, table: str, there: Mapping[str, str]) -> str:
     return "\nor ".join(rule.text(columns[rule.role]) for rule in rules)
 
 
-def screen(plan: Plan, engine: Database, table: str) -> Screen:
+def screen(plan: Plan, engine: Database, table: str) -> Prescan:
     """Look through a table, in as many parts as fit into memory."""
     there = parts(plan, engine, BYTES, table)
     types = _types(plan, engine, table)
     bad, far = _bad(plan, table, types), _far(plan, table, types)
     found = (engine.rows(_text(plan, table, bad, far, one))[0] for one in there)
     screens = (
-        Screen(rows, n_bad, n_gaps, n_far, tuple(map(tuple, alike or ())))
+        Prescan(rows, n_bad, n_gaps, n_far, tuple(map(tuple, alike or ())))
         for rows, n_bad, n_gaps, n_far, alike in found
     )
-    return sum(screens, Screen())
+    return sum(screens, Prescan())
 
 
 def _far(plan: Plan, table: str, types: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ DIGITS = 15
 
 
 @dataclass(frozen=True)
-class Rounded:
+class RoundedScores:
     """What tells if the scores of a column are rounded.
 
     Attributes:
@@ -31,7 +31,7 @@ class Rounded:
     exact: str
 
 
-def rounded(name: str, kind: str) -> Rounded | None:
+def rounded(name: str, kind: str) -> RoundedScores | None:
     """How to look at a column; None if a DOUBLE holds all that its type has.
 
     Args:
@@ -45,12 +45,12 @@ def rounded(name: str, kind: str) -> Rounded | None:
     column = identifier(name)
     if kind == "VARCHAR":
         beyond = f"abs(try_cast({column} as double)) >= {EXACT}"
-        return Rounded(beyond, f"try_cast({column} as decimal(38, 6))")
+        return RoundedScores(beyond, f"try_cast({column} as decimal(38, 6))")
     if re.fullmatch("U?(BIGINT|HUGEINT)", kind):
-        return Rounded(f"({column} >= {EXACT} or {column} <= -{EXACT})", column)
+        return RoundedScores(f"({column} >= {EXACT} or {column} <= -{EXACT})", column)
     digits = re.fullmatch(r"DECIMAL(?:\((\d+),(\d+)\))?", kind)
     if digits and int(digits[1] or DIGITS + 1) > DIGITS:
-        return Rounded(f"{column} is not null", column)
+        return RoundedScores(f"{column} is not null", column)
     return None
 
 

@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import Dated, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import DatedSource, RankingColumns, Rankings, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
@@ -55,7 +55,7 @@ def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
     """
     zones: dict[str, str] = {}
     for table in ("rankings", "labels", "queries"):
-        source: Dated | None = spec.truth if table == "labels" else getattr(spec, table)
+        source: DatedSource | None = spec.truth if table == "labels" else getattr(spec, table)
         relation: Relation | None = getattr(tables, table)
         column = getattr(source.columns, "date", None) if source else None
         if source and relation and column and not _is_loaded(source, engine):

@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.inputs.header import header_of
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import Dated, Labels, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.translation import Translation
 
@@ -173,5 +173,5 @@ def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:
     )
 
 
-def _dated_sources(spec: Spec) -> dict[str, Dated | None]:
+def _dated_sources(spec: Spec) -> dict[str, DatedSource | None]:
     return {"rankings": spec.rankings, "labels": spec.truth, "queries": spec.queries}

@@ -17,7 +17,7 @@ from sqlmetrics.plan.plan import plan
 from sqlmetrics.proof.doctor.cases import Case, Refusal, cases, refusals
 from sqlmetrics.proof.doctor.data import tables
 from sqlmetrics.proof.verify import compare, evaluated_by_reference
-from sqlmetrics.sql.conformance import Executed
+from sqlmetrics.sql.conformance import Conformance
 
 TOLERANCE = 1e-9
 """What engines may be apart: they sum in different orders, and have their own logarithms."""
@@ -146,7 +146,7 @@ def _refused(case: Refusal, engine: Database) -> Finding:
     return Finding(case.name, 0, math.inf, f"is not refused: {case.words!r}")
 
 
-def executed(report: Report) -> Executed:
+def executed(report: Report) -> Conformance:
     """What is kept of a report in which nothing failed."""
     cases, largest = len(report.findings), float(f"{report.largest:.1e}")
-    return Executed(report.engine, report.version, cases, report.compared, largest)
+    return Conformance(report.engine, report.version, cases, report.compared, largest)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.plan.expressions import View, used_parts
+from sqlmetrics.plan.expressions import MetricContext, used_parts
 from sqlmetrics.proof import reference
 from sqlmetrics.proof.explain.example import CATALOGUE, Grades, Value
 from sqlmetrics.proof.verify import asked
@@ -152,7 +152,7 @@ class Arithmetic:
     def _filled(self, part: Measure) -> str:
         """A metric's template with numbers in the place of its parts."""
         metric = part.metric
-        view = View(self.spec, part, self._number)
+        view = MetricContext(self.spec, part, self._number)
         if not metric.ratio:
             return _readable(metric.sql("value", view))
         top, bottom = (_readable(metric.sql(name, view)) for name in ("numerator", "denominator"))

@@ -63,7 +63,7 @@ Told = tuple[str, ...] | str
 
 
 @dataclass(frozen=True)
-class Tried:
+class OptionExample:
     """An option's choices on the log.
 
     Attributes:
@@ -80,7 +80,7 @@ class Tried:
     rows: Mapping[str, Told]
 
 
-def tried(option: Option, preset: str) -> Tried:
+def tried(option: Option, preset: str) -> OptionExample:
     """Evaluate the log with every choice of an option, the other options as in a preset.
 
     Args:
@@ -97,7 +97,7 @@ def tried(option: Option, preset: str) -> Tried:
         for text in _preferred(texts)
     }
     best = max(told, key=lambda text: _tells(told[text]))
-    return Tried(parse(best), log, _queries(log), told[best])
+    return OptionExample(parse(best), log, _queries(log), told[best])
 
 
 def value_of(option: Option, choice: Choice) -> Value:

@@ -15,14 +15,15 @@ from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
 from sqlmetrics.catalog.option import Option, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.plan import script
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof.explain.arithmetic import number, parts
-from sqlmetrics.proof.explain.choices import Tried, tried, value_of
+from sqlmetrics.proof.explain.choices import OptionExample, tried, value_of
 from sqlmetrics.proof.explain.example import needed
 from sqlmetrics.proof.explain.presets import LABELS, LISTS, QUERIES, Agreeing, agreeing
-from sqlmetrics.proof.explain.worked_example import Worked, worked
+from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
 
@@ -128,6 +129,11 @@ def _online(asked: Online) -> str:
 # -- a metric -------------------------------------------------------------------------
 
 
+def _plan(measure: Measure, preset: str) -> Plan:
+    spec = _spec(measure, preset)
+    return plan(spec, tables_of(spec))
+
+
 def _metric(measure: Measure, preset: str) -> Iterator[str]:
     spec = _spec(measure, preset)
     measure = spec.measures[0]
@@ -177,7 +183,7 @@ def _common(spec: Spec) -> list[str]:
     return [f"{name}={spec.options[name]}" for name in OPTIONS if OPTIONS[name].scope == "spec"]
 
 
-def _worked(measure: Measure, example: Worked) -> Iterator[str]:
+def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
     yield "Example: all lists together, here one" if measure.metric.pooled else "Example: one query"
     yield aligned(example.columns, example.rows, numbers_from=2)
     yield "\n".join(_legend(measure))
@@ -191,7 +197,7 @@ def _worked(measure: Measure, example: Worked) -> Iterator[str]:
     yield "\n".join(_compared(example))
 
 
-def _compared(example: Worked) -> Iterator[str]:
+def _compared(example: WorkedExample) -> Iterator[str]:
     """The two values, and whether they are the same as far as numbers are."""
     yield f"reference         {_exact(example.value)}"
     same = example.difference <= SAME
@@ -257,7 +263,7 @@ def _option(option: Option, preset: str) -> Iterator[str]:
         yield from _example(option, example)
 
 
-def _example(option: Option, example: Tried) -> Iterator[str]:
+def _example(option: Option, example: OptionExample) -> Iterator[str]:
     yield "Example: a small log; what has no score is not ranked, no grade is no label"
     rows = [
         [q, i, "" if s is None else repr(s), number(g) if g is not None else ""]
@@ -285,7 +291,7 @@ def _places(option: Option, measure: Measure) -> Iterator[tuple[str, str]]:
     yield "presets", ", ".join(presets) + "; " * bool(presets) + f"others: {option.choices[0].name}"
 
 
-def _tried(option: Option, example: Tried) -> str:
+def _tried(option: Option, example: OptionExample) -> str:
     values = {name: row for name, row in example.rows.items() if not isinstance(row, str)}
     refused = {name: row for name, row in example.rows.items() if isinstance(row, str)}
     rows = [(name, *row) for name, row in values.items()]

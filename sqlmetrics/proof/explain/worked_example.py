@@ -35,7 +35,7 @@ Row = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Worked:
+class WorkedExample:
     """A metric worked out on the list.
 
     Attributes:
@@ -68,7 +68,7 @@ class Worked:
         return abs(self.value - self.sql_value)
 
 
-def worked(measure: Measure, preset: str) -> Worked:
+def worked(measure: Measure, preset: str) -> WorkedExample:
     """Work a metric out on the list, by the conventions of a preset.
 
     Args:
@@ -84,7 +84,7 @@ def worked(measure: Measure, preset: str) -> Worked:
     other = _seen(spec, {item: labels.get(item) for item in BASELINE})
     arithmetic = Arithmetic(spec, spec.measures[0], ranked, labels, tuple(other))
     value, sql_value = _both(spec)
-    return Worked(
+    return WorkedExample(
         columns=_columns(arithmetic),
         rows=tuple(_rows(arithmetic)),
         ideal=tuple(_ideal_rows(arithmetic)),

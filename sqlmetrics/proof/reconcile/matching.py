@@ -14,7 +14,7 @@ from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 from sqlmetrics.proof.reconcile.space import Point, Space
 from sqlmetrics.proof.reconcile.tally import Tally
 from sqlmetrics.proof.reconcile.target import Target
-from sqlmetrics.proof.reconcile.values import Seen
+from sqlmetrics.proof.reconcile.values import GivenValues
 
 CUT_TOO = 1.5
 """How much wider a match is where the number may also have been cut off."""
@@ -23,7 +23,7 @@ NEAREST = 5
 
 
 @dataclass(frozen=True)
-class Named:
+class Match:
     """What both kinds of question share: how a point is told."""
 
     tally: Tally
@@ -60,7 +60,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Matched(Named):
+class MeanMatch(Match):
     """The points whose mean is a number."""
 
     target: Target
@@ -128,10 +128,10 @@ class Matched(Named):
 
 
 @dataclass(frozen=True)
-class Explained(Named):
+class ValuesMatch(Match):
     """The points that give a column of per-query values."""
 
-    seen: Seen
+    seen: GivenValues
 
     def reconciled(self) -> Reconciliation:
         """The points that give every value, or those that give most of them."""

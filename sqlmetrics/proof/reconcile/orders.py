@@ -12,7 +12,7 @@ from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.plan.shape import Shape
-from sqlmetrics.proof.reconcile.worlds import Rule, World
+from sqlmetrics.proof.reconcile.worlds import Evaluations, Rule
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import identifier, literal
 
@@ -28,7 +28,7 @@ class Lists:
     """
 
     shape: Shape
-    worlds: Sequence[World]
+    worlds: Sequence[Evaluations]
     compares: bool
 
     def stages(self) -> Iterator[Stage]:
@@ -43,11 +43,11 @@ class Lists:
         for name in dict.fromkeys(map(self.source, self.worlds)):
             yield self._rules_stage(name)
 
-    def source(self, world: World) -> str:
+    def source(self, world: Evaluations) -> str:
         """The stage with the lists of a world."""
         return "scores" if self.by_score(world) else "orders"
 
-    def by_score(self, world: World) -> bool:
+    def by_score(self, world: Evaluations) -> bool:
         """Whether a world needs the scores, not one order of them."""
         return (world.all_orders or self.compares) and not self.has_ranks
 

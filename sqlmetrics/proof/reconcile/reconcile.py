@@ -15,13 +15,13 @@ from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.proof.reconcile.matching import Explained, Matched
+from sqlmetrics.proof.reconcile.matching import MeanMatch, ValuesMatch
 from sqlmetrics.proof.reconcile.result import Reconciliation
 from sqlmetrics.proof.reconcile.space import ORDER, Point, space
-from sqlmetrics.proof.reconcile.statement import Given, Statement
+from sqlmetrics.proof.reconcile.statement import GivenTable, Statement
 from sqlmetrics.proof.reconcile.tally import Tally
 from sqlmetrics.proof.reconcile.target import Target, checked, read
-from sqlmetrics.proof.reconcile.values import Seen, read_seen
+from sqlmetrics.proof.reconcile.values import GivenValues, read_seen
 from sqlmetrics.proof.reconcile.worlds import worlds_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
@@ -76,7 +76,7 @@ def reconcile(
         spec, tables = question(engine, rankings, labels, metric, **given)
         measure = _one_measure(spec)
         _asks(spec, tables)
-        target: Target | Seen
+        target: Target | GivenValues
         if values is None:
             target = checked(read(value), measure.metric)
         else:
@@ -85,9 +85,9 @@ def reconcile(
         if check:
             checks.check(plan(spec, tables), engine)
         tally, points = _counted(spec, tables, target, departures, engine)
-    if isinstance(target, Seen):
-        return Explained(tally, points, departures, target).reconciled()
-    return Matched(tally, points, departures, target).reconciled()
+    if isinstance(target, GivenValues):
+        return ValuesMatch(tally, points, departures, target).reconciled()
+    return MeanMatch(tally, points, departures, target).reconciled()
 
 
 def _duckdb(connection: Any) -> DuckDB:
@@ -145,15 +145,15 @@ def _has_ranks(spec: Spec, tables: Tables) -> bool:
     return "rank" in Shape(spec, tables).columns["rankings"]
 
 
-def _needless(spec: Spec, tables: Tables, target: Target | Seen) -> list[str]:
+def _needless(spec: Spec, tables: Tables, target: Target | GivenValues) -> list[str]:
     """The options that change nothing: for ranks, for pairs of scores, for values of queries."""
     needless = list(ORDER) if _has_ranks(spec, tables) else []
     needless += ["ties"] if Needs(spec).reads_score else []
-    return needless + (["average"] if isinstance(target, Seen) else [])
+    return needless + (["average"] if isinstance(target, GivenValues) else [])
 
 
 def _counted(
-    spec: Spec, tables: Tables, target: Target | Seen, departures: int, engine: DuckDB
+    spec: Spec, tables: Tables, target: Target | GivenValues, departures: int, engine: DuckDB
 ) -> tuple[Tally, dict[Point, int]]:
     """Run the statement, and keep the points that it could compute."""
     _one_list_a_query(spec, tables, engine)
@@ -165,8 +165,8 @@ def _counted(
     )
     points = around.points(departures)
     given = None
-    if isinstance(target, Seen):
-        given = Given(engine.register("sqlmetrics_values", target.table), target.unit)
+    if isinstance(target, GivenValues):
+        given = GivenTable(engine.register("sqlmetrics_values", target.table), target.unit)
     statement = Statement(spec, tables, worlds_of(around, points, spec), given)
     tally = Tally(around, statement, engine.table(statement.text).to_pylist())
     return tally, {point: far for point, far in points.items() if tally.holds(point)}

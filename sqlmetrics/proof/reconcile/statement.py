@@ -25,7 +25,7 @@ from sqlmetrics.plan.shape import Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile.orders import Lists
 from sqlmetrics.proof.reconcile.target import NOISE
-from sqlmetrics.proof.reconcile.worlds import MICRO, Place, World, conventions_of, has, named
+from sqlmetrics.proof.reconcile.worlds import MICRO, Evaluations, Place, conventions_of, has, named
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
@@ -35,7 +35,7 @@ KINDS = ("is_labelled", "is_ranked")
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenTable:
     """The per-query values that were seen elsewhere: table (query_id, value), and their unit."""
 
     table: str
@@ -68,8 +68,8 @@ class Statement:
 
     spec: Spec
     at: Tables
-    worlds: Mapping[Place, World]
-    given: Given | None = None
+    worlds: Mapping[Place, Evaluations]
+    given: GivenTable | None = None
 
     @cached_property
     def text(self) -> str:
@@ -88,7 +88,7 @@ class Statement:
 
     # -- a world ----------------------------------------------------------------------
 
-    def _world_stage(self, world: World) -> Stage:
+    def _world_stage(self, world: Evaluations) -> Stage:
         spec = self._world_spec(world)
         names, source = self._lists.shape.names, self._lists.source(world)
         tables = Tables(
@@ -107,7 +107,7 @@ class Statement:
         text = with_stages(stages, print_template("proof/tally", view))
         return Stage(world.name, "printed", {"text": text})
 
-    def _world_spec(self, world: World) -> Spec:
+    def _world_spec(self, world: Evaluations) -> Spec:
         """The evaluation of a world; a rule is its system."""
         base = self._lists.shape
         date = {"date": "metric_date"} if "metric_date" in base.keys else {}
@@ -131,7 +131,7 @@ class Statement:
             conventions=conventions_of(self.spec, world),
         )
 
-    def _kinds(self, world: World, spec: Spec) -> list[Column]:
+    def _kinds(self, world: Evaluations, spec: Spec) -> list[Column]:
         """What tells the queries apart: all that decides whether one counts."""
         columns = [
             Column("per_query.system", "rule"),
@@ -159,7 +159,7 @@ class Statement:
         weighted = self._lists.shape.weighted and not self.spec.measures[0].metric.count
         return "per_query.weight" if weighted else "1e0"
 
-    def _sums(self, world: World, spec: Spec) -> Iterator[Column]:
+    def _sums(self, world: Evaluations, spec: Spec) -> Iterator[Column]:
         """What the means of every formula are made of."""
         for formula, ways in world.formulas.items():
             column = spec.measure(str(world.asked(formula))).column
@@ -187,7 +187,9 @@ class Statement:
                 yield Column(total, named(formula, "total", way))
 
 
-def _fits(given: Given, formula: Measure, column: str, ways: Iterable[str]) -> Iterator[Column]:
+def _fits(
+    given: GivenTable, formula: Measure, column: str, ways: Iterable[str]
+) -> Iterator[Column]:
     """How many values are the given ones, and what is given where there is no value."""
     seen, none = f"{given.table}.value", f"{column} is null"
     near = f"<= {double(given.unit / 2 + NOISE)}"
@@ -217,7 +219,7 @@ def _count(name: str, *conditions: str) -> Column:
     return Column(f"sum({case(both(*conditions), '1e0')})", name)
 
 
-def _all_of(world: World) -> str:
+def _all_of(world: Evaluations) -> str:
     """All rows of a world, with what identifies it."""
     key = [
         Column(literal(world.unjudged), "unjudged"),

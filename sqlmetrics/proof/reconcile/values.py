@@ -23,7 +23,7 @@ NOTHING = ("", "nan", "none", "null", "na", "-")
 
 
 @dataclass(frozen=True)
-class Seen:
+class GivenValues:
     """The values of single queries.
 
     Attributes:
@@ -47,7 +47,7 @@ class Seen:
 
 def read_seen(
     values: Any, column: str | None, query: str, measure: Measure, engine: DuckDB
-) -> Seen:
+) -> GivenValues:
     """The values of queries, from a mapping or a table.
 
     Args:
@@ -71,7 +71,7 @@ def read_seen(
         targets[str(one)] = _target(str(one), value, measure)
     if not any(targets.values()):
         raise InputError("values: there is no value in them")
-    return Seen(targets)
+    return GivenValues(targets)
 
 
 def _target(query: str, value: object, measure: Measure) -> Target | None:

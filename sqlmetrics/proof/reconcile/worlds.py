@@ -27,7 +27,7 @@ Rule = tuple[str, str]
 
 
 @dataclass
-class World:
+class Evaluations:
     """An evaluation of its own.
 
     Attributes:
@@ -91,12 +91,12 @@ def mark_of(space: Space, point: Point) -> Measure | None:
     return alike.part(catalog()["num_rel_ret"]).having("average_over", over)  # type: ignore[arg-type]
 
 
-def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, World]:
+def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, Evaluations]:
     """What has to be evaluated for points; formulas that their world refuses are left out."""
-    worlds: dict[Place, World] = {}
+    worlds: dict[Place, Evaluations] = {}
     for point in points:
         place, rule = place_of(space, point)
-        world = worlds.setdefault(place, World(*place))
+        world = worlds.setdefault(place, Evaluations(*place))
         world.rules[rule] = None
         world.formulas.setdefault(space.formula(point), {})[summed(space, point)] = None
         if mark := mark_of(space, point):
@@ -109,7 +109,7 @@ def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, 
     return {place: world for place, world in worlds.items() if world.formulas}
 
 
-def conventions_of(spec: Spec, world: World) -> dict[str, Any]:
+def conventions_of(spec: Spec, world: Evaluations) -> dict[str, Any]:
     """The conventions of a world: what is given for bad input, its own, and no policies."""
     kept = ("depth", "duplicate_rankings", "negative_grades", "absent_systems")
     bare = {
