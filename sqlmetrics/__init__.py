@@ -1,9 +1,10 @@
 """Ranking, search and recommendation metrics computed inside the warehouse.
 
 >>> import pyarrow as pa
+>>> import sqlmetrics as sm
 >>> rankings = pa.table({"query_id": ["q", "q"], "item_id": ["a", "b"], "score": [2.0, 1.0]})
 >>> labels = pa.table({"query_id": ["q"], "item_id": ["b"], "grade": [1]})
->>> evaluate(rankings, labels, ["mrr", "hit@1"])["mrr"]
+>>> sm.evaluate(rankings, labels, ["mrr", "hit@1"])["mrr"]
 0.5
 """
 

@@ -157,7 +157,9 @@ def test_dbts_layout_is_understood(profiles, monkeypatch):
 
 
 def test_no_driver_is_imported_before_it_is_used():
-    code = "import sqlmetrics, sqlmetrics.cli, sqlmetrics.engines.opening, sys; print(*sys.modules)"
+    code = (
+        "import sqlmetrics, sqlmetrics.cli, sqlmetrics.engines.registry, sys; print(*sys.modules)"
+    )
     run = [sys.executable, "-c", code]
     loaded = subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()
     assert not [driver for driver in DRIVERS if driver in loaded]

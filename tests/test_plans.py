@@ -20,6 +20,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.evaluation import buckets
 from sqlmetrics.evaluation import run as api
 from sqlmetrics.evaluation.checks import checks, prescan
+from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan import ranking_by_lists, strategy
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, TableStatistics
@@ -69,7 +70,7 @@ def _listable(world: World) -> World:
 def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
     try:
         spec = sm.Spec(**NOWHERE, metrics=[text], conventions=options)
-        return planned(spec, physical=LISTS).physical.name == LISTS
+        return planned(spec, tables_of(spec), physical=LISTS).physical.name == LISTS
     except sm.SpecError:
         return False
 

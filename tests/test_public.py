@@ -22,10 +22,13 @@ LABELS = pa.table({"query_id": ["q1", "q2"], "item_id": ["b", "a"], "grade": [1,
 
 
 def test_the_public_names_are_sorted_and_there() -> None:
-    assert sm.__all__ == sorted(sm.__all__)
-    for name in sm.__all__:
-        assert getattr(sm, name).__module__.startswith("sqlmetrics.")
-        assert getattr(sm, name).__doc__
+    for room in (sm, sm.clicks):
+        assert room.__all__ == sorted(room.__all__)
+        assert {name for name in dir(room) if name[0] != "_"} == {*room.__all__}
+        for name in room.__all__:
+            public = getattr(room, name)
+            assert getattr(public, "__module__", "sqlmetrics.").startswith("sqlmetrics.")
+            assert public.__doc__
     with pytest.raises(AttributeError, match="no attribute 'evalute'"):
         _ = sm.evalute
 

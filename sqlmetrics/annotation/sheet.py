@@ -193,7 +193,7 @@ def _keys(the_plan: Plan, stage: str) -> list[str]:
 def _rounded(name: str) -> str:
     if name != "value":
         return f"shown.{name}"
-    return f"floor(pool.value * {ROUNDING:.0e} + 0.5e0) / {ROUNDING:.0e}".replace("e+0", "e")
+    return f"floor(shown.value * {ROUNDING:.0e} + 0.5e0) / {ROUNDING:.0e}".replace("e+0", "e")
 
 
 def _text_column(name: str, lookups: Mapping[str, Stage]) -> Column:

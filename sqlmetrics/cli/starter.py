@@ -8,13 +8,13 @@ from shlex import quote
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import folder
 
-SCHEMA = "sqlmetrics.spec.schema.json"
+SCHEMA = "sqlmetrics.schema.json"
 """The schema's name beside a spec: the example's first line names it."""
 
 
 def example(name: str = "example") -> str:
     """The text of an example spec: `example`, or `clicks` for a click log."""
-    return (folder() / "spec" / f"{name}.yml").read_text(encoding="utf-8")
+    return (folder() / "cli" / f"{name}.yml").read_text(encoding="utf-8")
 
 
 def schema() -> str:

@@ -49,7 +49,7 @@ def variant(name: str, *dialects: str) -> str:
     'metric_values.spark'
     """
     own = (f"{name}.{dialect}" for dialect in dialects)
-    there = folder() / "evaluate"
+    there = folder() / ("" if "/" in name else "plan")
     return next((one for one in own if (there / f"{one}.sql.jinja").is_file()), name)
 
 

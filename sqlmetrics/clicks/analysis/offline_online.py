@@ -51,7 +51,7 @@ def offline_online(
     >>> def rows(metric, values):
     ...     return [both | {"metric": metric, "metric_date": day, "value": value}
     ...             for day, value in zip(days, values)]
-    >>> (pair,) = beside(rows("ndcg", [1, 2, 3, 4, 5, 6]), rows("ctr", [2, 4, 6, 8, 9, 7])).pairs
+    >>> (pair,) = offline_online(rows("ndcg", [1, 2, 3, 4, 5, 6]), rows("ctr", [2, 4, 6, 8, 9, 7])).pairs
     >>> round(pair.correlation, 3), pair.lag
     (0.829, -1)
     """

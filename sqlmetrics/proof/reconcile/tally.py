@@ -53,7 +53,7 @@ class Tally:
         top = bottom = undefined = 0.0
         for row in self._counted(point):
             top += row[parts[0]] or 0
-            bottom += row[parts[1]]
+            bottom += row[parts[1]] or 0
             undefined += row["weight"] - row[weight]
         policy = self.space.value(point, "no_relevant")
         if policy in FILLED and way != MICRO:

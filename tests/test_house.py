@@ -1,0 +1,119 @@
+"""The house: thirteen rooms, imports that run one way, and docs that know public names alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+
+import sqlmetrics as sm
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "sqlmetrics"
+FLOORS = (
+    {"errors"},
+    {"sql"},
+    {"engines"},
+    {"catalog"},
+    {"spec"},
+    {"plan"},
+    {"evaluation"},
+    {"annotation", "clicks", "proof"},
+    {"jobs"},
+    {"api"},
+    {"cli"},
+)
+"""The rooms from the ground up: a room imports those below it, and none beside it."""
+LONGEST = 16
+"""As many rooms the picture may have, with those that are no package of their own."""
+
+
+def imports() -> dict[str, set[str]]:
+    """Module -> the modules of the package that it imports as it is loaded."""
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in PACKAGE.rglob("*.py")
+    }
+    return {
+        name: {one for one in _imports(ast.parse(path.read_text()).body, {*files}) if one != name}
+        for name, path in files.items()
+    }
+
+
+def _imports(body: list[ast.stmt], files: set[str]) -> Iterator[str]:
+    for node in body:
+        if (isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.dump(node.test)) or isinstance(
+            node, ast.Try | ast.With
+        ):
+            yield from _imports(node.body, files)
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{one.name}" for one in node.names}
+            yield from names & files or {str(node.module)} & files
+        elif isinstance(node, ast.Import):
+            yield from {one.name for one in node.names} & files
+
+
+def room(module: str) -> str:
+    """The room of a module; the package itself stands outside the house."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_every_module_has_a_room() -> None:
+    entries = {path.stem for path in PACKAGE.iterdir() if path.name != "__pycache__"}
+    rooms = set.union(*FLOORS)
+    assert entries - {"__init__", "__main__", "py"} == rooms
+    assert len(rooms) <= 14
+
+
+def test_imports_run_one_way() -> None:
+    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
+    up = [
+        f"{one} imports {other}"
+        for one, others in imports().items()
+        for other in others
+        if room(one) != room(other) and room(one) in floor and room(other) in floor
+        if floor[room(one)] <= floor[room(other)]
+    ]
+    assert up == []
+
+
+def test_no_module_imports_itself_by_others() -> None:
+    TopologicalSorter(imports()).prepare()  # raises CycleError with the modules
+
+
+def test_the_map_of_contributing_has_each_room_in_its_own_words() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(\w+)/?` \| (.+) \|$", page, re.M))
+    own = {path.parent.name: _first_line(path) for path in PACKAGE.glob("*/__init__.py")}
+    own |= {name: _first_line(PACKAGE / f"{name}.py") for name in ("api", "errors")}
+    assert {name: told.get(name) for name in own} == own
+    order = [name for name in told if name in own]
+    floors = [next(n for n, names in enumerate(FLOORS) if name in names) for name in order]
+    assert all(above >= below for above, below in pairwise(floors))
+
+
+def _first_line(path: Path) -> str:
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0].rstrip(".")
+
+
+def test_docs_and_examples_import_public_names_alone() -> None:
+    texts = [*(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py"), ROOT / "README.md"]
+    deep = [
+        f"{path.name}: {line}"
+        for path in texts
+        for line in re.findall(r"^ *(?:from|import) sqlmetrics\.\S*.*$", path.read_text(), re.M)
+    ]
+    assert deep == []
+    used = {name for path in texts for name in re.findall(r"\bsm\.(\w+)", path.read_text())}
+    assert used <= {*sm.__all__}
+
+
+def test_names_of_modules_are_nouns_or_verbs() -> None:
+    """No bare past participle and no preposition: a reader shall know what is in it."""
+    bare = re.compile(
+        r"(?!need|embed|feed)[a-z]+ed|told|found|seen|shown|held|chosen|made|beside|abreast"
+    )
+    assert [name for name in imports() if bare.fullmatch(name.rpartition(".")[2])] == []
