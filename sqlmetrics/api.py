@@ -14,7 +14,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.evaluation.statistics import offered
+from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.days import days_between
 from sqlmetrics.jobs.missing_days import parts
@@ -82,12 +82,12 @@ def compile(
         texts = (translation.text(one).rstrip() for one in statements(spec, translation))
         return about + "\n\n".join(f"{one};" for one in texts) + "\n"
     tables = tables_of(spec, translation)
-    measured = None
+    portable, measured = planned(spec, tables), None
     if plan == FASTEST:
         plan = None
         with database(connection) as engine:
-            measured = offered(planned(spec, tables), engine)
-    text = script.query(planned(spec, tables, offer=measured, physical=plan), per_query=per_query)
+            measured = statistics_of(portable, engine)
+    text = script.query(portable.by(portable.choose(measured, plan)), per_query=per_query)
     return about + translation.text(text)
 
 

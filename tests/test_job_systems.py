@@ -257,11 +257,11 @@ def test_buckets_and_physical_plans_know_the_systems_of_a_day(absent: str) -> No
         wanted = per_query(whole, engine)
         assert wanted
         for name in ("lists", "counts"):
-            assert per_query(plan(spec, tables, physical=name), engine) == wanted
+            assert per_query(whole.by(whole.choose(None, name)), engine) == wanted
         rows = engine.rows("select count(*) from runs")[0][0]
         cut = parts(whole, engine, 4 * SHARE * engine.memory / rows)
         assert len(cut) > 3
-        found = [row for one in cut for row in per_query(plan(spec, tables, bucket=one), engine)]
+        found = [row for one in cut for row in per_query(whole.by(whole.strategy, one), engine)]
         assert sorted(found, key=str) == wanted
 
 

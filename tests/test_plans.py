@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +18,16 @@ from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, pr
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.evaluation import buckets
 from sqlmetrics.evaluation import run as api
 from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan import ranking_by_lists, strategy
+from sqlmetrics.plan.per_query import PerQuery
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, TableStatistics
-from sqlmetrics.sql.stage import Column
+from sqlmetrics.sql.stage import Column, Stage
 
 NOWHERE: Any = {"rankings": {"file": "r.parquet"}, "labels": {"file": "l.parquet"}}
 
@@ -52,7 +55,7 @@ def test_buckets_of_queries_give_the_same(
     world = _listable(world)
     whole = world.having(plan=LISTS).evaluated(database)
     with (
-        patch.object(api, "offered", lambda *_: TableStatistics(longest)),
+        patch.object(api, "statistics_of", lambda *_: TableStatistics(longest)),
         patch.object(buckets, "ceil", lambda _: number),
     ):
         result = world.having(plan=LISTS).evaluated(database)
@@ -70,7 +73,7 @@ def _listable(world: World) -> World:
 def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
     try:
         spec = sm.Spec(**NOWHERE, metrics=[text], conventions=options)
-        return planned(spec, tables_of(spec), physical=LISTS).physical.name == LISTS
+        return planned(spec, tables_of(spec)).choose(None, LISTS).name == LISTS
     except sm.SpecError:
         return False
 
@@ -95,7 +98,7 @@ def test_all_plans_give_the_reference(
     if plan == RANKS and (casts or "rank" not in world.given):
         plan = COUNTS
     with (
-        patch.object(api, "offered", lambda *_: TableStatistics(longest, most=most)),
+        patch.object(api, "statistics_of", lambda *_: TableStatistics(longest, most=most)),
         patch.object(strategy, "SHORTEST", 1),
     ):
         result = world.having(plan=plan).evaluated(database)
@@ -336,3 +339,29 @@ def test_the_fastest_plan_is_told(
     assert plan_and_why[0] in head
     assert plan_and_why[1] in head
     assert "plan: " not in sm.compile(spec)
+
+
+def test_each_table_is_described_once_and_each_bucket_planned_once(tmp_path: Path) -> None:
+    """Counted through the engine: what is asked of it, and how often stages are made."""
+    rankings, labels = some_files(tmp_path)
+    described, planned = Counter[str](), Counter[str]()
+    describe, stages = DuckDB.describe, PerQuery.stages
+
+    def counted(self: DuckDB, source: str) -> dict[str, str]:
+        described[source] += 1
+        return describe(self, source)
+
+    def made(self: PerQuery) -> Iterator[Stage]:
+        planned[f"{self.shape.bucket} {self.strategy}"] += 1
+        return stages(self)
+
+    with (
+        patch.object(DuckDB, "describe", counted),
+        patch.object(PerQuery, "stages", made),
+        patch.object(buckets, "ceil", lambda _: 3),
+    ):
+        sm.evaluate(rankings, labels, ["ndcg@3", "ap"], by="query_id")
+    assert set(described.values()) == {1}
+    assert len(described) <= 4  # each table, and each with the types of its values
+    assert len(planned) >= 3
+    assert set(planned.values()) == {1}

@@ -8,13 +8,14 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from sqlmetrics.engines.descriptions import Descriptions
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.engine import Engine
 from sqlmetrics.sql.dialect import dialect
 from sqlmetrics.sql.translation import Translation
 
 
-class TranslatedDatabase:
+class TranslatedDatabase(Descriptions):
     """What the compiler prints runs here in the engine's own dialect.
 
     Args:
@@ -49,8 +50,8 @@ class TranslatedDatabase:
         """Its version."""
         return self._engine.version
 
-    def columns(self, source: str) -> dict[str, str]:
-        """Names and types of what stands behind FROM."""
+    def describe(self, source: str) -> dict[str, str]:
+        """Names and types of what stands behind FROM, as it is now."""
         text = self.translation.text(f"select * from {source}")
         return self._engine.columns(f"(\n{text}) as source")
 

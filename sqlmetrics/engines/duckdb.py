@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from sqlmetrics.engines.descriptions import Descriptions
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.setup import Setup
 from sqlmetrics.engines.types import arrow_data, differ_in_case, plain, settled, unreadable
@@ -41,7 +42,7 @@ the whole file again for each of them if the file is filtered, as our buckets ar
 _WRITING = RLock()
 
 
-class DuckDB:
+class DuckDB(Descriptions):
     """One connection. SELECT rights are enough: what is made is temporary.
 
     Used in a `with` block; on leaving it the connection is as it was: settings that
@@ -240,8 +241,8 @@ class DuckDB:
         numbered = (f"{name}_{number}" for number in count(2))
         return next(free for free in chain([name], numbered) if free not in taken)
 
-    def columns(self, source: str) -> dict[str, str]:
-        """Names and types of what stands behind FROM.
+    def describe(self, source: str) -> dict[str, str]:
+        """Names and types of what stands behind FROM, as it is now.
 
         Raises:
             InputError: If it cannot be read.

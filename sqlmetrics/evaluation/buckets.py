@@ -14,7 +14,6 @@ from math import ceil
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.plan.bucket import WHOLE, Bucket
-from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import WINDOW, TableStatistics
 from sqlmetrics.spec.days import as_sql
@@ -38,17 +37,17 @@ RANGES = {"VARCHAR", "BIGINT", "INTEGER", "UBIGINT", "UINTEGER", "SMALLINT", "HU
 """Types of ids whose ranges are told alike wherever they stand."""
 
 
-def buckets(plan: Plan, engine: Database, offer: TableStatistics | None) -> tuple[Bucket, ...]:
+def buckets(plan: Plan, engine: Database, measured: TableStatistics | None) -> tuple[Bucket, ...]:
     """The queries in buckets whose evaluation fits into memory.
 
     Args:
         plan: What is to be carried out.
         engine: Where the tables are.
-        offer: What was measured of them.
+        measured: What was measured of them.
     """
-    if plan.physical.name == WINDOW or offer is None:
+    if plan.strategy.name == WINDOW or measured is None:
         return (WHOLE,)
-    return parts(plan, engine, SLACK * plan.physical.bytes_a_row(offer, Needs(plan.spec)))
+    return parts(plan, engine, SLACK * plan.strategy.bytes_a_row(measured, plan.needs))
 
 
 def parts(

@@ -127,7 +127,7 @@ def evaluate(
     >>> evaluate(run, truth, ["mrr"])["mrr"]
     0.5
     """
-    with database(connection) as engine:
+    with database(connection) as engine, engine.reading():
         spec, tables = question(
             engine,
             rankings,

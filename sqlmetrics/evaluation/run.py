@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.buckets import buckets
@@ -13,7 +12,7 @@ from sqlmetrics.evaluation.execution import USUALLY, Execution
 from sqlmetrics.evaluation.report.notes import notes
 from sqlmetrics.evaluation.report.result import Result, in_order, with_dates, with_hashes
 from sqlmetrics.evaluation.report.warnings import caveats
-from sqlmetrics.evaluation.statistics import offered
+from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
@@ -33,7 +32,7 @@ def run(
     how: Execution = USUALLY,
 ) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
-    with how.limited(engine):
+    with how.limited(engine), engine.reading():
         return _evaluated(spec, tables, engine, check=check, per_query=per_query, how=how)
 
 
@@ -41,7 +40,7 @@ def _evaluated(
     spec: Spec, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
 ) -> Result:
     the_plan = planned(spec, tables)
-    with executing(the_plan, tables, engine, check=check, per_query=per_query, how=how) as script:
+    with executing(the_plan, engine, check=check, per_query=per_query, how=how) as script:
         summary = engine.table(script.summary)
         rows = engine.table(script.per_query) if per_query else None
         found = summary.to_pylist()
@@ -66,17 +65,17 @@ def _evaluated(
 
 @contextmanager
 def executing(
-    plan: Plan, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
+    plan: Plan, engine: Database, *, check: bool, per_query: bool, how: Execution
 ) -> Iterator[sql.Script]:
     """The script of an evaluation while what it keeps is there; its input is checked."""
     suspects = prescan.suspects(plan, engine) if check else ""
-    way = partial(planned, plan.spec, tables, physical=how.plan, suspects=suspects)
-    looks = check and not way(offer=TableStatistics()).physical.suspects
+    looks = check and not plan.choose(TableStatistics(), how.plan, suspects).suspects
     if check:
         checks.check(plan, engine, presumed=() if looks else ("rankings",))
-    offer = offered(plan, engine)
-    parts = [way(offer=offer, bucket=one) for one in buckets(way(offer=offer), engine, offer)]
-    on_the_way = bool(parts[0].physical.suspects)
+    measured = statistics_of(plan, engine)
+    whole = plan.by(plan.choose(measured, how.plan, suspects))
+    parts = [plan.by(whole.strategy, one) for one in buckets(whole, engine, measured)]
+    on_the_way = bool(whole.strategy.suspects)
     if check and not (looks or on_the_way):
         checks.check(plan, engine, presumed=("labels",))  # which were looked at already
     with how.carried_out(parts, engine, per_query=per_query) as script:

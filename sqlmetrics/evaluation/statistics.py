@@ -1,4 +1,4 @@
-"""What the tables offer to a physical plan, measured on their first rows."""
+"""What a strategy is chosen by: the tables, measured on their first rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCATTERED = 2
 """From so many runs of rows a list on, its items are not beside each other."""
 
 
-def offered(plan: Plan, engine: Database) -> TableStatistics | None:
+def statistics_of(plan: Plan, engine: Database) -> TableStatistics | None:
     """What there is to choose a plan by; None where there is no choice.
 
     Args:

@@ -261,7 +261,7 @@ def _lists(
     the_plan = planned(spec, tables)
     with (
         how.limited(engine),
-        executing(the_plan, tables, engine, check=check, per_query=True, how=how) as script,
+        executing(the_plan, engine, check=check, per_query=True, how=how) as script,
         table(engine, NEW_FACTS, script.summary),
     ):
         select = f"select system, metric, k, value from {NEW_FACTS} where segment_name = 'all'"

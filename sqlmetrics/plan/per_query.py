@@ -32,7 +32,7 @@ class PerQuery:
 
     shape: Shape
     needs: Needs
-    physical: Strategy
+    strategy: Strategy
 
     def stages(self) -> Iterator[Stage]:
         """All of them, each after those that it reads."""
@@ -64,7 +64,7 @@ class PerQuery:
 
     @property
     def _ranking(self) -> WindowRanking:
-        return self.physical.ranking(self.shape, self.needs, *self._names())
+        return self.strategy.ranking(self.shape, self.needs, *self._names())
 
     @property
     def _population(self) -> Population:
@@ -176,7 +176,7 @@ class PerQuery:
         columns.append(Column(f"coalesce({self.needs.lists}.is_ranked, 0)", "is_ranked"))
         for final in self.needs.finals:
             columns += _final_columns(final)
-        if self.physical.suspects:
+        if self.strategy.suspects:
             columns += [
                 Column(str(self.shape.bucket.number), BUCKET),
                 Column("(select n_rows from screened)", SCREENED),

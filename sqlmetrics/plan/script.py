@@ -106,7 +106,7 @@ def script(
         drop=f"{dialect.drop} {table}",
         stages=(kept,),
         more=tuple(f"insert into {table}\n{other}" for other in others),
-        lists=_lists(table) if plan.physical.suspects else "",
+        lists=_lists(table) if plan.strategy.suspects else "",
     )
 
 
@@ -139,8 +139,8 @@ def _header(plan: Plan) -> str:
     if "metric_date" not in plan.shape.keys:
         used -= {name for name, option in OPTIONS.items() if option.of_days}
     options = [f"{name}={value}" for name, value in spec.options.items() if name in used]
-    physical = "" if plan.physical == PORTABLE else _commented(f"plan: {plan.physical}")
-    return metrics + physical + _wrapped(f"conventions ({spec.preset}): ", options)
+    strategy = "" if plan.strategy == PORTABLE else _commented(f"plan: {plan.strategy}")
+    return metrics + strategy + _wrapped(f"conventions ({spec.preset}): ", options)
 
 
 def _commented(text: str) -> str:

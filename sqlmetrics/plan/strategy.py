@@ -88,14 +88,14 @@ class Strategy:
         screened = bool(self.suspects)
         return kind(shape, needs, rankings, labels, self.longest, self.most, screened)
 
-    def bytes_a_row(self, offer: TableStatistics, needs: Needs) -> float:
+    def bytes_a_row(self, measured: TableStatistics, needs: Needs) -> float:
         """About how much memory a row of the rankings takes."""
         sorted_lists = {
             LISTS: self.longest + 1 + len(needs.rows.running_hits) * (self.most + 1),
-            COUNTS: offer.usual,
+            COUNTS: measured.usual,
         }
         labelled, hashes = 16, 8 if self.suspects else 0
-        return 8 * sorted_lists.get(self.name, 0) / max(1, offer.usual) + labelled + hashes
+        return 8 * sorted_lists.get(self.name, 0) / max(1, measured.usual) + labelled + hashes
 
     def __str__(self) -> str:
         return f"{self.name} ({PLANS[self.name]}), since {self.why}"
@@ -104,10 +104,10 @@ class Strategy:
 PORTABLE = Strategy(WINDOW, "it is the same on every database")
 
 
-def chosen(
+def choose(
     shape: Shape,
     needs: Needs,
-    offer: TableStatistics | None = None,
+    measured: TableStatistics | None = None,
     name: str | None = None,
     suspects: str = "",
 ) -> Strategy:
@@ -116,7 +116,7 @@ def chosen(
     Args:
         shape: What the tables hold.
         needs: What the metrics need.
-        offer: What was measured, to choose by.
+        measured: What was measured of the tables, to choose by; without it, the portable one.
         name: The plan that was asked for; None for the fastest, where something was measured.
         suspects: What rows of the rankings meet that break a rule, if a plan that can shall
             look for them on the way.
@@ -126,9 +126,9 @@ def chosen(
     """
     if name is not None and name not in PLANS:
         raise SpecError(unknown("plan", name, PLANS))
-    if name == WINDOW or (name is None and offer is None):
+    if name == WINDOW or (name is None and measured is None):
         return PORTABLE
-    found = offer or TableStatistics()
+    found = measured or TableStatistics()
     obstacles: list[str] = []
     for one in [name] if name else (RANKS, COUNTS, LISTS):
         doubts = _doubts(shape, suspects) if one == RANKS else ()
@@ -170,19 +170,19 @@ def _doubts(shape: Shape, suspects: str) -> Iterator[str]:
         yield "whole numbers of a column of that type are wanted, and the input checks on them"
 
 
-def _costs(name: str, needs: Needs, offer: TableStatistics) -> Iterator[str]:
+def _costs(name: str, needs: Needs, measured: TableStatistics) -> Iterator[str]:
     """Why a plan would cost more than another one."""
-    if name == COUNTS and offer.labels > FEW:
-        yield f"there are {offer}"
-    if name == LISTS and _last_rank(needs, offer) > LONGEST:
-        yield f"there are {offer}"
-    if name != RANKS and offer.tied > MANY_TIES:
-        yield f"there are {offer}"
+    if name == COUNTS and measured.labels > FEW:
+        yield f"there are {measured}"
+    if name == LISTS and _last_rank(needs, measured) > LONGEST:
+        yield f"there are {measured}"
+    if name != RANKS and measured.tied > MANY_TIES:
+        yield f"there are {measured}"
 
 
-def _last_rank(needs: Needs, offer: TableStatistics) -> int:
+def _last_rank(needs: Needs, measured: TableStatistics) -> int:
     """The deepest cutoff, or that of the longest list, with some room."""
-    whole = _power(offer.longest)
+    whole = _power(measured.longest)
     return min(whole, needs.sums["retrieved"].deepest or whole)
 
 

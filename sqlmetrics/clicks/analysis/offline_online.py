@@ -51,7 +51,8 @@ def offline_online(
     >>> def rows(metric, values):
     ...     return [both | {"metric": metric, "metric_date": day, "value": value}
     ...             for day, value in zip(days, values)]
-    >>> (pair,) = offline_online(rows("ndcg", [1, 2, 3, 4, 5, 6]), rows("ctr", [2, 4, 6, 8, 9, 7])).pairs
+    >>> ndcg, ctr = rows("ndcg", [1, 2, 3, 4, 5, 6]), rows("ctr", [2, 4, 6, 8, 9, 7])
+    >>> (pair,) = offline_online(ndcg, ctr).pairs
     >>> round(pair.correlation, 3), pair.lag
     (0.829, -1)
     """
