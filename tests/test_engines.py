@@ -324,3 +324,11 @@ def test_a_lost_connection_and_a_missing_privilege_on_mariadb(servers):
             engine.execute("kill connection_id()")
         with pytest.raises(EngineError, match=LOST):
             engine.rows("select 1")
+
+
+@pytest.mark.xdist_group("sqlite")
+def test_the_tests_of_an_engine_share_a_worker(request):
+    """By the group behind their names, which pytest 9.2 no longer takes from pytest-xdist 3.8."""
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("only for a worker of --dist loadgroup")
+    assert request.node.nodeid.endswith("@sqlite")

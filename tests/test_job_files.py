@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from engines.starting import REQUIRED
+from engines.starting import REQUIRED, SMALL
 from marked import by_night
 from test_job_days import (
     CLICK_JOB,
@@ -363,7 +363,7 @@ def test_spark_sql_s_command(tmp_path: Path, servers: Any) -> None:
     home = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr,arg-type]
     own = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     command = [client("spark-sql"), "--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse"]
-    command += ["--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false"]
+    command += [part for name, value in SMALL.items() for part in ("--conf", f"{name}={value}")]
     for start, end in ((0, 3), (2, 6)):
         days = ["-d", f"start={day(start)}", "-d", f"end={day(end)}"]
         done = subprocess.run(

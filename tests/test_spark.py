@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from engines.starting import SMALL
 
 import sqlmetrics as sm
 from sqlmetrics.engines.spark import SETTINGS
@@ -28,23 +29,25 @@ import json, sys
 from pyspark.sql import SparkSession
 import sqlmetrics as sm
 builder = SparkSession.builder.master("local-cluster[2,1,1024]")
-settings = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
-}
+settings, metrics, *sources = map(json.loads, sys.argv[1:])
 for name, value in settings.items():
     builder = builder.config(name, value)
 session = builder.getOrCreate()
-metrics, *sources = map(json.loads, sys.argv[1:])
 less = {"check": False, "per_query": False}
 result = sm.evaluate(*sources, metrics, by="shard", connection=session, **less)
 workers = session._jsc.sc().getExecutorMemoryStatus().size() - 1
 print(json.dumps([workers, [[row["numerator"], row["n_queries"]] for row in result.to_dicts()]]))
 session.stop()
 """
+
+TWO = SMALL | {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
+    "spark.executor.extraJavaOptions": SMALL["spark.driver.extraJavaOptions"],
+}
+"""What the Spark of a driver and two workers is told."""
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +161,7 @@ def test_the_summary_reads_what_was_kept(statements, session):
 
 
 def test_a_cluster_of_two_workers_gives_what_duckdb_gives(folder, session):
-    given = [json.dumps(one) for one in (METRICS, *sources(folder))]
+    given = [json.dumps(one) for one in (TWO, METRICS, *sources(folder))]
     command = [sys.executable, "-c", CLUSTER, *given]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

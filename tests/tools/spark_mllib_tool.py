@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import REQUIRED, peer
+from engines.starting import SMALL
 
 from tools import Labels, Lists, Values, cutoff, ordered, positives, version_of
 
@@ -74,11 +75,6 @@ def _spark() -> Any:
     if not shutil.which("java"):
         (pytest.fail if REQUIRED else pytest.skip)("pyspark needs java")
     session = peer("pyspark.sql").SparkSession.builder.master("local[1]")
-    quiet = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-    }
-    for name, value in quiet.items():
+    for name, value in (SMALL | {"spark.log.level": "ERROR"}).items():
         session = session.config(name, value)
     return session.getOrCreate().sparkContext
