@@ -17,7 +17,7 @@ from sqlmetrics.clicks.evaluate import cleaned_log
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
 Row = dict[str, Any]

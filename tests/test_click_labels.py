@@ -24,7 +24,7 @@ from sqlmetrics.clicks.labels import POOLED, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.engines.database import database
 from sqlmetrics.spec.click_log import ClickLabels, Clicks
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.transpile import translated
 
 MIDNIGHT = datetime(2026, 1, 1)

@@ -24,7 +24,7 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.distributions import chi_square
 from sqlmetrics.proof import reference
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
 PAGE = (Path(__file__).parent.parent / "docs" / "online.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from sqlmetrics.clicks.cleaning_report import REASONS
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 
 Row = Mapping[str, Any]
 
