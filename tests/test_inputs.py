@@ -386,8 +386,8 @@ def read_back(path: str | Path, connection: Connection) -> list[tuple[Any, ...]]
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 def test_line_ends_of_trec_files(start: str, end: str, tmp_path: Path) -> None:
     run, qrels = tmp_path / "run", tmp_path / "qrels"
-    run.write_bytes(f"{start}q Q0 a 1 2.5 r{end}q\tQ0\t b 2 1e-3 r{end}".encode())
-    qrels.write_bytes(f"{start}q 0 b 1{end}".encode())
+    run.write_bytes(f"{start}q Q0 a 1 2.5 r{end} q\tQ0\t b 2 1e-3 r{end}".encode())
+    qrels.write_bytes(f"{start}q 0 b 1{end}\t q 0 a 0{end}".encode())
     found = evaluate(run, qrels, "mrr", cell=f"lines {start!r} {end!r}")
     assert found["mrr"] == 0.5
 
