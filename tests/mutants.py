@@ -58,7 +58,7 @@ CHANGES: Sequence[tuple[str, str]] = (
     (r" \* (?!replace|exclude)", " / "),
     (r" / ", " * "),
     (r"\band\b", "or"),
-    (r"\bor\b", "and"),
+    (r"\bor\b(?! replace)", "and"),
     (r"\bleft join\b", "inner join"),
     (r"\binner join\b", "left join"),
     (r"\bsemi join\b", "anti join"),
@@ -85,6 +85,9 @@ CHANGES: Sequence[tuple[str, str]] = (
     (r"\b0e0\b", "1e0"),
     (r"\b1e0\b", "2e0"),
 )
+
+UNCHANGED = ("{%", "{#", "--", "select 1")
+"""Lines that begin so stay as they are: Jinja's own, comments, and rows of which none is read."""
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {}
 """Template, line and changed line -> why no test can find this mutant."""
@@ -116,12 +119,11 @@ class Mutant:
 
 
 def mutants(folder: Path, template: str) -> Iterator[Mutant]:
-    """All mutants of a template; comments, headers and Jinja's own lines stay as they are."""
+    """All mutants of a template; its header stays as it is."""
     text = (folder / template).read_text("utf-8")
     header = text.split("#}", 1)[0].count("\n") if text.startswith("{#") else -1
     for number, line in enumerate(text.splitlines()):
-        is_jinja = line.strip().startswith(("{%", "{#"))
-        if number <= header or line.strip().startswith("--") or is_jinja:
+        if number <= header or line.strip().startswith(UNCHANGED):
             continue
         for pattern, instead in CHANGES:
             for found in re.finditer(pattern, line):
