@@ -35,12 +35,15 @@ from fnmatch import fnmatch
 from functools import _lru_cache_wrapper
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTUAL = ("tests/test_portable.py", "tests/test_docs.py", "tests/test_schema.py")
 """Files whose tests compare texts, or run what others test too."""
+BY_LOT = ("tests/test_seams.py", "tests/test_explain.py")
+"""Files of many slow cells, of which a tenth is enough."""
 NEAR = {"duckdb", "sqlite"}
 """Engines that need no server."""
 HANGS = 10
@@ -317,6 +320,7 @@ class Mutating:
             one
             for one in items
             if not one.nodeid.startswith(TEXTUAL)
+            and (not one.nodeid.startswith(BY_LOT) or crc32(one.nodeid.encode()) % 10 == 0)
             and {str(mark.args[0]) for mark in one.iter_markers("xdist_group")} <= NEAR
         ]
 
