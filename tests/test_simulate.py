@@ -122,9 +122,15 @@ def test_the_same_seed_has_the_same_bytes_and_another_has_not(tmp_path: Path) ->
         assert first[name] != other[name]
 
 
-DIRTIEST = {
-    **{"requests": 200, "queries": 30, "users": 50, "systems": ["a", "b", "c"], "seed": 5},
-    **{"duplicates": 0.3, "zero_results": 0.1, "test_traffic": 0.1},
+DIRTIEST: dict[str, Any] = {
+    "requests": 200,
+    "queries": 30,
+    "users": 50,
+    "systems": ["a", "b", "c"],
+    "seed": 5,
+    "duplicates": 0.3,
+    "zero_results": 0.1,
+    "test_traffic": 0.1,
     **dict.fromkeys(("late", "early", "orphans", "hurried"), 0.05),
 }
 MADE = {
