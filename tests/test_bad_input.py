@@ -81,6 +81,7 @@ ROWS = {
     "rank_fraction": Bad("rank_fraction.csv", options={"rank": "place"}),
     "rank_not_finite": Bad("rank_not_finite.csv", options={"rank": "place"}),
     "rank_text": Bad("rank_text.csv", options={"rank": "place"}),
+    "unjudged": Bad("ties.csv", options={"unjudged": "error"}),
     "ties": Bad("ties.csv", options={"ties": "error"}),
     "varying_segment_and_weight": Bad("facts.csv", options={"by": "country", "weight": "traffic"}),
     "varying_segment_with_braces": Bad("braces.csv", options={"by": "{x}"}),

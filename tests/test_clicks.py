@@ -398,6 +398,24 @@ def test_nothing_is_left_out_unasked() -> None:
     assert steps_of(result) == {}
     assert result.rows["click"] == (3, 3)
     assert steps_of(cleaned({"deduplicate": False}, [twice])) == {("impressions", "repeated"): 1}
+    row = {"request_id": "r", "item_id": "a", "position": 1, "clicked": 1, "bought": 1}
+    columns = {"actions": {"click": "clicked", "purchase": "bought"}}
+    log = {"data": pa.Table.from_pylist([row, row]), "columns": columns}
+    spec = sm.Spec(clicks={"log": log, "cleaning": {"deduplicate": False}}, metrics=["ctr"])
+    rows = evaluate_clicks(spec).rows
+    assert (rows["click"], rows["purchase"]) == ((2, 2), (2, 2))
+
+
+def test_a_request_has_the_first_of_its_texts() -> None:
+    """In the order of the alphabet, where its rows have several; z has no click."""
+    rows = [("r3", "a", 1, "p"), ("r4", "a", 1, "z"), ("r4", "x", 2, "p")]
+    names = ("request_id", "item_id", "position", "query")
+    more = [dict(zip(names, row, strict=True)) for row in rows]
+    labels = {"pool": "query_item", "rate": "ctr"}
+    result = cleaned({}, more, [{"request_id": "r3", "item_id": "a"}], labels=labels)
+    spec = result.spec.having(metrics=["num_rel(rel=0.1)"])
+    found = {row["query_id"]: row for row in rows_of(evaluate_clicks(spec))}
+    assert [value for name, value in found["r4"].items() if name.startswith("num_rel")] == [1]
 
 
 def test_the_highest_grade_of_a_request_wins() -> None:
