@@ -207,7 +207,7 @@ def test_ubi_s_times_keep_their_offset(tmp_path: Path, at: Any) -> None:
 
 def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     """The list of the query and its words, where no event has them; a list or a text."""
-    hits: Mapping[str, Any] = {"q1": ["a", "b", "c"], "q2": "d,e", "q3": [], "q4": "[a, c]"}
+    hits: Mapping[str, Any] = {"q1": ["a", "b", "c"], "q2": "d,,e", "q3": [], "q4": "[a, c]"}
     queries = [
         {"query_id": q, "client_id": "c", "user_query": "w" + q[1:], "timestamp": "2026-01-01",
          "query_response_hit_ids": given}
@@ -225,7 +225,7 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     assert value(result, "zero_result_rate") == 1 / 4
     assert value(result, "first_click_rank") == 2
     assert result.findings["lists taken from query_response_hit_ids"] == 3
-    assert left(result) == {("click", "no impression"): 1}
+    assert left(result) == {("click", "no impression"): 1, ("impressions", "incomplete"): 1}
     with database() as engine, cleaned(Clicks(**log), engine) as done:
         rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
     assert rates == {
