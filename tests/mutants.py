@@ -28,7 +28,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
@@ -109,7 +109,24 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("clicks/chosen", "and {{ condition }}", "or {{ condition }}", "more are read, and left out"),
     ("clicks/copies", "inner join", "left join", "more are looked at, and stay as they are"),
     ("clicks/evaluated", "inner join", "left join", "each request is among those asked"),
+    ("clicks/online", "union all", "union", "each has another segment, and is grouped"),
+    ("clicks/paired", "max(case", "min(case", "an item stands once in a list"),
+    (
+        "clicks/served",
+        "select distinct request_id",
+        "select request_id",
+        "asked is who is not there",
+    ),
+    (
+        "clicks/shown",
+        "union all",
+        "union",
+        "of repeated rows one is left, and no other is the same",
+    ),
+    ("clicks/totals", "union all", "union", "each has another reason, and is grouped"),
     ("clicks/looked_at", "< {{ k }}", "<= {{ k }}", "of two equal numbers either is the less"),
+    ("evaluate/directions", "inner join", "left join", "no sum counts a NULL"),
+    ("evaluate/evaluated", "union all", "union", "each is there once, with another flag"),
     ("evaluate/metric_values", "union all", "union", "each has another metric"),
     ("evaluate/metric_values.spark", "union all", "union", "each has another place"),
     ("evaluate/segments", "union all", "union", "each has another segment, and is grouped"),
@@ -191,11 +208,16 @@ class Traced:
     cost: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
-    def tests(self, mutant: Mutant) -> list[str]:
+    def tests(self, mutant: Mutant, kills: Mapping[str, int]) -> list[str]:
         """Those that can find a mutant: a cell of each test, then the next ones; cheap ones first.
 
         Where no test is known to print the line (it may be a part of Jinja's expression), those
         that read the template.
+
+        Args:
+            mutant: The mutant.
+            kills: Test without its cell -> mutants of this folder that it has found; the more, the
+                sooner its other cells have their turn.
         """
         lines = self.lines.get(mutant.template, {})
         there = lines.get(recognized(mutant.before)) or self.seen.get(mutant.template, [])
@@ -203,7 +225,8 @@ class Traced:
         order = []
         for test in sorted(there, key=lambda one: (self.cost.get(one, 0), one)):
             name = test.partition("[")[0]
-            order.append((cells[name], self.cost.get(test, 0), test))
+            turn = cells[name] / (1 + kills.get(name, 0))
+            order.append((turn, self.cost.get(test, 0), test))
             cells[name] += 1
         return [test for *_, test in sorted(order)]
 
@@ -340,6 +363,7 @@ class Mutating:
         self.place, self.drawn, self.limit, self.kept = place, drawn, limit, kept
         self.said = place.parent / "said"
         self.sound: set[str] = set()
+        self.kills: dict[str, Counter[str]] = defaultdict(Counter)
         self.outcomes: list[Outcome] = []
         self.traced = Traced()
         self.items: dict[str, pytest.Item] = {}
@@ -400,7 +424,8 @@ class Mutating:
         if why := mutant.equivalent:
             return Outcome(mutant, "equivalent", why)
         began = time.monotonic()
-        tests = [one for one in self.traced.tests(mutant) if one in self.items]
+        kills = self.kills[mutant.template.partition("/")[0]]
+        tests = [one for one in self.traced.tests(mutant, kills) if one in self.items]
         file = self.place / "templates" / mutant.template
         text = file.read_text("utf-8")
         lines = text.splitlines(keepends=True)
@@ -415,6 +440,7 @@ class Mutating:
             last = self.said.read_text()
             if code in (FOUND, *HUNG):
                 if self.is_sound(last):
+                    kills[last.partition("[")[0]] += 1
                     return Outcome(mutant, "killed", last + " (hangs)" * (code in HUNG), seconds)
                 tests.remove(last)
                 continue

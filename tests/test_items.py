@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,14 @@ def test_bad_items_are_refused(metric: str, table: pa.Table, problem: str) -> No
     metric = "ils(similarity=vector)@2" if metric == "vector" else metric
     with pytest.raises(sm.InputError, match=problem):
         evaluated(metric, items=table)
+
+
+def test_unchecked_items_that_are_not_described_do_not_count() -> None:
+    """A has the share 2/3 of the popularity, c has 1/3, and b is not there."""
+    some = ITEMS.take([0, 2])
+    found = evaluated("novelty@3", items=some, check=False).to_dicts()
+    means = {row["system"]: row["value"] for row in found}
+    assert means["prod"] == pytest.approx((math.log2(3 / 2) + math.log2(3)) / 2)
 
 
 def test_what_no_metric_reads_is_not_looked_at() -> None:
