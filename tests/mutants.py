@@ -129,6 +129,9 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("evaluate/evaluated", "union all", "union", "each is there once, with another flag"),
     ("evaluate/metric_values", "union all", "union", "each has another metric"),
     ("evaluate/metric_values.spark", "union all", "union", "each has another place"),
+    ("evaluate/pooled", "union all", "union", "each has another metric, and is grouped"),
+    ("evaluate/screened", "0 as n_gaps", "1 as n_gaps", "one look more, which finds nothing"),
+    ("evaluate/screened", "sum(n_bad)", "max(n_bad)", "asked is whether it is 0"),
     ("evaluate/segments", "union all", "union", "each has another segment, and is grouped"),
     (
         "inputs/csv_names",
@@ -567,7 +570,7 @@ def main() -> int:
     parser.add_argument("templates", nargs="*", default=["*"], help="like clicks/*")
     parser.add_argument("--each", type=int, default=2, help="mutants a template")
     parser.add_argument("--seed", default=os.environ.get("SQLMETRICS_SEED", "0"))
-    parser.add_argument("--limit", type=float, default=40, help="CPU seconds for a mutant")
+    parser.add_argument("--limit", type=float, default=60, help="CPU seconds for a mutant")
     parser.add_argument("--share", type=float, default=0.98, help="that has to be found")
     parser.add_argument("--trace", type=Path, help="a file that keeps what all tests print")
     given = parser.parse_args()
