@@ -2,6 +2,7 @@
 
     python tests/mutants.py                       # some mutants a template, drawn by --seed
     python tests/mutants.py --each 99 'clicks/*'  # all of some templates
+    python tests/mutants.py --doubt               # is what EQUIVALENT names found after all?
 
 All happens in one process, in a copy of the checkout. The tests are collected once, and run once to
 see which of them print which lines of which template. Each mutant then stands in the copy, and a
@@ -139,6 +140,8 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
         "varchar = false",
         "a_1 is never read as a number",
     ),
+    ("evaluate/united", "union all", "union", "each has another list, and its ranks once"),
+    ("evaluate/unsettled", "distinct ", "", "asked is which lists are among them"),
     ("inputs/json_names", "distinct ", "", "a set is made of them"),
     ("inputs/json_types", "autocast = false", "autocast = true", "no name of a folder is a list"),
     ("inputs/parquets_gaps", "(select distinct file", "(select file", "grouped, and a minimum"),
@@ -360,10 +363,14 @@ class Mutating:
         drawn: The mutants.
         limit: Seconds for one of them.
         kept: Where the trace is read from, if it is there, or else written to.
+        doubt: Whether mutants that are said to be equivalent are tried too.
     """
 
-    def __init__(self, place: Path, drawn: Sequence[Mutant], limit: float, kept: Path) -> None:
+    def __init__(
+        self, place: Path, drawn: Sequence[Mutant], limit: float, kept: Path, *, doubt: bool
+    ) -> None:
         self.place, self.drawn, self.limit, self.kept = place, drawn, limit, kept
+        self.doubt = doubt
         self.said = place.parent / "said"
         self.sound: set[str] = set()
         self.kills: dict[str, Counter[str]] = defaultdict(Counter)
@@ -424,7 +431,7 @@ class Mutating:
 
     def tried(self, mutant: Mutant) -> Outcome:
         """What becomes of a mutant."""
-        if why := mutant.equivalent:
+        if (why := mutant.equivalent) and not self.doubt:
             return Outcome(mutant, "equivalent", why)
         began = time.monotonic()
         kills = self.kills[mutant.template.partition("/")[0]]
@@ -572,6 +579,7 @@ def main() -> int:
     parser.add_argument("--seed", default=os.environ.get("SQLMETRICS_SEED", "0"))
     parser.add_argument("--limit", type=float, default=60, help="CPU seconds for a mutant")
     parser.add_argument("--share", type=float, default=0.98, help="that has to be found")
+    parser.add_argument("--doubt", action="store_true", help="try those of EQUIVALENT, alone")
     parser.add_argument("--trace", type=Path, help="a file that keeps what all tests print")
     given = parser.parse_args()
     began = time.monotonic()
@@ -579,20 +587,25 @@ def main() -> int:
     if gone := stale(folder):
         print("EQUIVALENT names what no mutant is; take these rows out:", *gone, sep="\n")
         return 2
-    drawn = draw(folder, given.templates, given.each, given.seed)
+    each = sys.maxsize if given.doubt else given.each
+    drawn = draw(folder, given.templates, each, given.seed)
+    if given.doubt:
+        drawn = [one for one in drawn if one.equivalent]
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary) / "beside" / "main"
         shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", "*.egg-info"))
         if (shared := ROOT.parent / "shared").is_dir():
             (place.parent / "shared").symlink_to(shared)
         kept = given.trace.resolve() if given.trace else place.parent / "trace"
-        plugin = Mutating(place, drawn, given.limit, kept)
+        plugin = Mutating(place, drawn, given.limit, kept, doubt=given.doubt)
         collected(place, plugin)
     if plugin.traced.failed:
         print("tests fail without any change: run pytest first", *plugin.traced.failed, sep="\n")
         return 2
     print("", *(f"lived: {one.mutant}" for one in plugin.outcomes if one.how == "lived"), sep="\n")
     print(told(plugin.outcomes, time.monotonic() - began))
+    if given.doubt:  # each that a test finds is none
+        return int(any(one.how == "killed" for one in plugin.outcomes))
     lived = sum(one.how == "lived" for one in plugin.outcomes)
     return int(len(plugin.outcomes) != len(drawn) or lived > (1 - given.share) * len(drawn))
 
