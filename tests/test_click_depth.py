@@ -105,6 +105,12 @@ def test_requests_end_with_a_click_or_with_any_answer() -> None:
 SMALL_LOG = wide(log_of(SMALL))
 
 
+def test_a_request_of_two_systems_ends_in_the_first() -> None:
+    rows = log_of("old:cc")
+    rows[0]["system"] = "new"
+    assert {one.system for one in found(wide(rows)).ends} == {None, "new"}
+
+
 def test_a_cutoff_covers_exactly_its_share() -> None:
     of = {(c.system, c.share): (c.k, c.covered) for c in found(SMALL_LOG).cutoffs}
     assert of[None, 0.8] == (2, 4 / 5)

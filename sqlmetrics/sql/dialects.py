@@ -213,8 +213,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     replace=EXCHANGE,
                     client=_CLIENTS["clickhouse"],
                     promise="no transactions: between delete and insert a reader finds the days "
-                    "empty; "
-                    "sqlmetrics run exchanges whole parts instead",
+                    "empty; sqlmetrics run exchanges whole parts instead",
                 ),
             ),
             Dialect(
@@ -234,9 +233,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 writing=Writing(
                     begin="",
                     client=_CLIENTS["databricks"],
-                    promise="each statement for itself: between delete and insert a reader finds the "
-                    "days "
-                    "empty",
+                    promise="each statement for itself: between delete and insert a reader finds "
+                    "the days empty",
                 ),
             ),
             Dialect(
@@ -397,8 +395,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     add_column="alter table {table} add columns ({column})",
                     client=_CLIENTS["spark"],
                     promise="each day of a table is written whole; a day that has no row any more "
-                    "stays as it "
-                    "was, which sqlmetrics run would drop",
+                    "stays as it was, which sqlmetrics run would drop",
                 ),
             ),
             Dialect(
