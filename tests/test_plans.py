@@ -128,7 +128,7 @@ def test_spark_s_own_rows_of_metrics_are_the_same(database: duckdb.DuckDBPyConne
 
 
 def _with_variant(name: str, *given: Any, **more: Any) -> sm.Result:
-    with patch("sqlmetrics.plan.variant", lambda stage, *_: variant(stage, name)):
+    with patch("sqlmetrics.plan.plan.variant", lambda stage, *_: variant(stage, name)):
         return sm.evaluate(*given, **more)
 
 
