@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.zones import Zones
@@ -31,6 +31,10 @@ class Tables:
     translation: Translation = field(default_factory=Translation)
     ends: Ends | None = None
     zones: Zones = field(default_factory=dict)
+
+    def on(self, ends: Ends) -> Tables:
+        """The same, of some days alone."""
+        return replace(self, ends=ends)
 
     def shown(self, relation: Relation) -> Relation:
         """A table as the compiler prints it: a query of the user's is hidden from translation."""
