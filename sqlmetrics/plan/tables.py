@@ -21,6 +21,7 @@ class Tables:
         items: What is known of items.
         translation: The dialect of the database that they are in.
         ends: Of the days that are looked at, where a table has days; None for all.
+        notes: What should be known of how they are read.
         zones: Table -> the zone whose days its times have, for those that have times with one.
     """
 
@@ -31,6 +32,7 @@ class Tables:
     translation: Translation = field(default_factory=Translation)
     ends: Ends | None = None
     zones: Zones = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def on(self, ends: Ends) -> Tables:
         """The same, of some days alone."""
