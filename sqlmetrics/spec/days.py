@@ -13,15 +13,12 @@ from sqlmetrics.sql.template import literal
 
 
 class Days(Model):
-    """Days in UTC: the first one is among them, the end is not.
-
-    Attributes:
-        start: The first day; None if there is none.
-        end: The day after the last one; None if there is none.
-    """
+    """Days in UTC: the first one is among them, the end is not."""
 
     start: date | None = None
+    """The first day; None if there is none."""
     end: date | None = None
+    """The day after the last one; None if there is none."""
 
     @model_validator(mode="after")
     def _are_some(self) -> Days:
