@@ -25,7 +25,7 @@ from sqlmetrics.proof.verify import Agreement, sampled
 from sqlmetrics.proof.verify import verify as compared
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
-from sqlmetrics.sql.dialect import dialect as named
+from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.translation import Translation
 
 FASTEST = "fastest"

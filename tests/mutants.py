@@ -1,124 +1,168 @@
 """Mutants of the SQL templates: one small change each, which the quick tests have to find.
 
-    python tests/mutants.py                 # one mutant a template, drawn by --seed
-    python tests/mutants.py --each 3 'clicks/*'
+    python tests/mutants.py                       # some mutants a template, drawn by --seed
+    python tests/mutants.py --each 99 'clicks/*'  # all of some templates
+    python tests/mutants.py --doubt               # is what EQUIVALENT names found after all?
 
-The suite runs once and says which tests print which template. Each mutant then stands in a copy of
-the checkout, and those tests run on it until one fails: first a few cheap ones, then the others.
-Tests that compare SQL with SQL (golden texts, the README's block) do not count. Prints the mutants
-that live, and how many were killed; exits with 1 below --share.
+All happens in one process, in a copy of the checkout. The tests are collected once, and run once to
+see which of them print which lines of which template. Each mutant then stands in the copy, and a
+fork of the process runs the tests that print the changed line, one cell of each test first and the
+cheap ones before the others, until one fails or --limit CPU seconds are over.
+
+Tests that compare SQL with SQL (golden texts, the README's block) do not count, and neither do
+those that need another engine than DuckDB and SQLite. Prints every mutant with the test that found
+it; exits with 1 if a smaller share than --share was found, or is known to be `EQUIVALENT`.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
 import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import time
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
-from importlib import import_module
-from multiprocessing import get_context
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from typing import Any
+from zlib import crc32
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTUAL = ("tests/test_portable.py", "tests/test_docs.py", "tests/test_schema.py")
 """Files whose tests compare texts, or run what others test too."""
-FIRST = 12
-"""As many cheap tests are tried first."""
-PRELOADED = ("duckdb", "jinja2", "pandas", "polars", "pyarrow", "pydantic", "sqlglot")
-"""What most tests import."""
+BY_LOT = ("tests/test_seams.py", "tests/test_explain.py")
+"""Files of many slow cells, of which a tenth is enough."""
+NEAR = {"duckdb", "sqlite"}
+"""Engines that need no server."""
+HANGS = 10
+"""A test has found a mutant if it takes as many times what it took, and as many seconds more."""
+
+PARAMETERS = (
+    *("all_varchar", "auto_detect", "columns", "comment", "delim", "escape", "header"),
+    *("hive_partitioning", "hive_types_autocast", "maximum_depth", "quote", "sample_size"),
+    *("skip", "strict_mode", "union_by_name"),
+)
+OF_NO_PARAMETER = "".join(rf"(?<!\b{name})" for name in PARAMETERS)
+"""Where readers of files are told something, `=` compares nothing."""
 
 CHANGES: Sequence[tuple[str, str]] = (
     (r"(?<![<>=!])<=", "<"),
     (r"(?<![<>=!])>=", ">"),
     (r" < ", " <= "),
     (r" > ", " >= "),
-    (r" = ", " <> "),
+    (rf"{OF_NO_PARAMETER} = ", " <> "),
     (r" <> ", " = "),
     (r" \+ ", " - "),
     (r" - ", " + "),
-    (r" \* ", " / "),
+    (r" \* (?!replace|exclude)", " / "),
     (r" / ", " * "),
     (r"\band\b", "or"),
-    (r"\bor\b", "and"),
-    (r"\bleft join\b", "join"),
-    (r"(?<!left )(?<!cross )\bjoin\b", "left join"),
+    (r"\bor\b(?! replace)", "and"),
+    (r"\bleft join\b", "inner join"),
+    (r"\binner join\b", "left join"),
+    (r"\bsemi join\b", "anti join"),
+    (r"\banti join\b", "semi join"),
     (r"\bdesc\b", "asc"),
     (r"\basc\b", "desc"),
     (r"\bmin\(", "max("),
     (r"\bmax\(", "min("),
     (r"\bsum\(", "max("),
-    (r"\bcount\(", "max("),
+    (r"\bcount\(\*\)", "max(1)"),
+    (r"\bcount\((?!\*)", "max("),
     (r"\bdistinct ", ""),
     (r"\bunion all\b", "union"),
     (r"\bis null\b", "is not null"),
     (r"\bis not null\b", "is null"),
     (r"\bnot exists\b", "exists"),
     (r"\bnot in\b", "in"),
+    (r"\btrue\b", "false"),
+    (r"\bfalse\b", "true"),
+    (r"\b(trim|lower|nullif)\(", "coalesce("),  # its first argument, as it is
+    (r"\bcoalesce\(", "nullif("),
     (r"\b1\b", "2"),
     (r"\b0\b", "1"),
     (r"\b0e0\b", "1e0"),
     (r"\b1e0\b", "2e0"),
 )
 
+UNCHANGED = ("{%", "{#", "--", "select 1")
+"""Lines that begin so stay as they are: Jinja's own, comments, and rows of which none is read."""
 
-class Trace:
-    """A plugin of pytest: which tests print which template, and what they cost.
-
-    Args:
-        folder: Where each process writes what it has seen.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        from jinja2 import Template
-
-        from sqlmetrics.catalog.metric import Metric
-
-        self.folder, self.test = folder, ""
-        self.seen: dict[str, set[str]] = defaultdict(set)
-        self.cost: Counter[str] = Counter()
-        render, sql = Template.render, Metric.sql
-
-        def rendering(template: Any, *args: Any, **view: Any) -> str:
-            self.seen[self.test].add(str(template.name))
-            return render(template, *args, **view)
-
-        def printing(metric: Any, macro: str, view: object) -> str:
-            self.seen[self.test].add(f"metrics/{metric.name}.sql.jinja")
-            return sql(metric, macro, view)
-
-        Template.render = rendering  # type: ignore[method-assign]
-        Metric.sql = printing  # type: ignore[method-assign]
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """From here on templates are printed by this test."""
-        self.test = nodeid
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """What a test costs."""
-        self.cost[report.nodeid] += report.duration
-
-    def pytest_sessionfinish(self) -> None:
-        """Write it down, for this process."""
-        seen = {test: sorted(names) for test, names in self.seen.items()}
-        text = json.dumps({"seen": seen, "cost": self.cost})
-        (self.folder / f"{os.getpid()}.json").write_text(text)
-
-
-def pytest_configure(config: Any) -> None:
-    """Called where pytest is given `-p mutants`."""
-    config.pluginmanager.register(Trace(Path(os.environ["SQLMETRICS_TRACE"])), "trace")
+EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
+    ("checks/collation", "union all", "union", "three different texts"),
+    ("checks/in_common", "limit 1", "limit 2", "asked is whether there is a row"),
+    ("checks/meeting", "sum(", "max(", "asked is whether it is 0"),
+    ("checks/meeting", "else 1 end", "else 2 end", "asked is whether it is 0"),
+    ("clicks/chosen", "union all", "union", "asked is which requests are among them"),
+    ("clicks/chosen", "and {{ condition }}", "or {{ condition }}", "more are read, and left out"),
+    ("clicks/copies", "inner join", "left join", "more are looked at, and stay as they are"),
+    ("clicks/evaluated", "inner join", "left join", "each request is among those asked"),
+    ("clicks/online", "union all", "union", "each has another segment, and is grouped"),
+    ("clicks/paired", "max(case", "min(case", "an item stands once in a list"),
+    (
+        "clicks/served",
+        "select distinct request_id",
+        "select request_id",
+        "asked is who is not there",
+    ),
+    (
+        "clicks/shown",
+        "union all",
+        "union",
+        "of repeated rows one is left, and no other is the same",
+    ),
+    ("clicks/totals", "union all", "union", "each has another reason, and is grouped"),
+    ("clicks/looked_at", "< {{ k }}", "<= {{ k }}", "of two equal numbers either is the less"),
+    ("plan/directions", "inner join", "left join", "no sum counts a NULL"),
+    ("plan/evaluated", "union all", "union", "each is there once, with another flag"),
+    ("plan/metric_values", "union all", "union", "each has another metric"),
+    ("plan/metric_values.spark", "union all", "union", "each has another place"),
+    ("plan/pooled", "union all", "union", "each has another metric, and is grouped"),
+    ("plan/screened", "0 as n_gaps", "1 as n_gaps", "one look more, which finds nothing"),
+    ("plan/screened", "sum(n_bad)", "max(n_bad)", "asked is whether it is 0"),
+    ("plan/segments", "union all", "union", "each has another segment, and is grouped"),
+    (
+        "inputs/csv_names",
+        "varchar = true",
+        "varchar = false",
+        "a_1 is never read as a number",
+    ),
+    ("plan/tallies", "inner join", "left join", "its condition asks for a column of theirs"),
+    ("plan/united", "union all", "union", "each has another list, and its ranks once"),
+    ("plan/unsettled", "distinct ", "", "asked is which lists are among them"),
+    ("jobs/online", "union all", "union", "each has another metric"),
+    ("jobs/mistakes", "union all", "union", "asked is whether there is one, and for the first"),
+    ("metrics/gini", "/ nullif(", "/ coalesce(", "a list shows an item, so that it is never 0"),
+    ("metrics/overlap", "sum(", "max(", "of a list one row is not 0"),
+    ("proof/orders", "union all", "union", "each has another rule"),
+    ("annotation/allocation", "union all", "union", "each is of another stratum"),
+    ("annotation/drawn", "inner join", "left join", "no place is within a size that is NULL"),
+    ("annotation/ungraded", "}} asc", "}} desc", "a set is made of them"),
+    ("annotation/unlabelled", "coalesce(", "nullif(", "asked is whether it is 0 or NULL"),
+    ("annotation/no_labels", "1 = 0", "2 = 0", "no row meets either"),
+    ("annotation/no_labels", "1 = 0", "1 <> 0", "a row of NULLs is no item's label"),
+    ("clicks/simulation/drawn", "< {{ zero", "<= {{ zero", "no draw is just that share"),
+    ("inputs/json_names", "distinct ", "", "a set is made of them"),
+    ("inputs/json_types", "autocast = false", "autocast = true", "no name of a folder is a list"),
+    ("inputs/parquets_gaps", "(select distinct file", "(select file", "grouped, and a minimum"),
+    ("inputs/parquets_gaps", "(select distinct name", "(select name", "grouped, and a minimum"),
+    ("inputs/trec_labels", "detect = false", "detect = true", "one column, whose format is told"),
+    ("inputs/trec_rankings", "detect = false", "detect = true", "one column, whose format is told"),
+)
+"""Template, a part of a line, what it is in a mutant, and why no test can find that one."""
 
 
 @dataclass(frozen=True)
@@ -140,14 +184,24 @@ class Mutant:
     def __str__(self) -> str:
         return f"{self.template}:{self.line}: {self.before.strip()}  ->  {self.after.strip()}"
 
+    @property
+    def equivalent(self) -> str:
+        """Why it is the same as the template; empty if it is not known to be."""
+        return next((why for *row, why in EQUIVALENT if self.is_named(*row)), "")
+
+    def is_named(self, template: str, before: str, after: str) -> bool:
+        """Whether a row of `EQUIVALENT` means it."""
+        if self.template != f"{template}.sql.jinja" or before not in self.before:
+            return False
+        return self.before.replace(before, after, 1) == self.after
+
 
 def mutants(folder: Path, template: str) -> Iterator[Mutant]:
-    """All mutants of a template; comments, headers and Jinja's own lines stay as they are."""
+    """All mutants of a template; its header stays as it is."""
     text = (folder / template).read_text("utf-8")
     header = text.split("#}", 1)[0].count("\n") if text.startswith("{#") else -1
     for number, line in enumerate(text.splitlines()):
-        is_jinja = line.strip().startswith(("{%", "{#"))
-        if number <= header or line.strip().startswith("--") or is_jinja:
+        if number <= header or line.strip().startswith(UNCHANGED):
             continue
         for pattern, instead in CHANGES:
             for found in re.finditer(pattern, line):
@@ -157,106 +211,416 @@ def mutants(folder: Path, template: str) -> Iterator[Mutant]:
                     yield Mutant(template, number + 1, line, after)
 
 
-def traced(arguments: Sequence[str]) -> tuple[Mapping[str, set[str]], Mapping[str, float]]:
-    """Template -> the tests that print it; and test -> seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        given = os.environ | {"SQLMETRICS_TRACE": folder, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
-        command = [sys.executable, "-m", "pytest", "-p", "mutants", *arguments]
-        subprocess.run(command, cwd=ROOT, env=given, check=False, stdout=subprocess.DEVNULL)
-        tests: dict[str, set[str]] = defaultdict(set)
-        cost: Counter[str] = Counter()
-        for file in Path(folder).glob("*.json"):
-            read = json.loads(file.read_text())
-            for test, names in read["seen"].items():
-                for name in names if test and not test.startswith(TEXTUAL) else ():
-                    tests[name].add(test)
-            cost |= Counter(read["cost"])
-    return tests, cost
+@dataclass
+class Traced:
+    """What a run of all tests without any change has told.
+
+    Attributes:
+        lines: Template -> its lines by which it is recognized -> the tests that print them.
+        seen: Template -> the tests that read it.
+        cost: Test -> seconds.
+        failed: Tests that fail as it is.
+    """
+
+    lines: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    seen: dict[str, list[str]] = field(default_factory=dict)
+    cost: dict[str, float] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+    def tests(self, mutant: Mutant, kills: Mapping[str, int]) -> list[str]:
+        """Those that can find a mutant: a cell of each test, then the next ones; cheap ones first.
+
+        Where no test is known to print the line (it may be a part of Jinja's expression), those
+        that read the template.
+
+        Args:
+            mutant: The mutant.
+            kills: Test without its cell -> mutants of this folder that it has found; the more, the
+                sooner its other cells have their turn.
+        """
+        lines = self.lines.get(mutant.template, {})
+        there = lines.get(recognized(mutant.before)) or self.seen.get(mutant.template, [])
+        cells: Counter[str] = Counter()
+        order = []
+        for test in sorted(there, key=lambda one: (self.cost.get(one, 0), one)):
+            name = test.partition("[")[0]
+            turn = cells[name] / (1 + kills.get(name, 0))
+            order.append((turn, self.cost.get(test, 0), test))
+            cells[name] += 1
+        return [test for *_, test in sorted(order)]
 
 
-def survives(mutant: Mutant, tests: Sequence[str], folder: Path) -> bool:
-    """Whether all tests pass in a copy of the checkout that has the change."""
-    file = folder / "templates" / mutant.template
-    text = file.read_text("utf-8")
-    lines = text.splitlines(keepends=True)
-    lines[mutant.line - 1] = mutant.after + "\n"
-    file.write_text("".join(lines), "utf-8")
+def recognized(line: str) -> str:
+    """The longest part of a line that Jinja prints as it is.
+
+    >>> recognized("    and {{ column }} = other.query_id{{ ',' if more }}")
+    '= other.query_id'
+    """
+    return max((part.strip() for part in re.split(r"\{[{%].*?[}%]\}", line)), key=len)
+
+
+class Tracer:
+    """A plugin of pytest: which tests print which lines of the templates, and what they cost.
+
+    What a fixture of a module or session prints counts for all tests that ask for it.
+
+    Args:
+        folder: The templates.
+        items: The tests.
+    """
+
+    def __init__(self, folder: Path, items: Sequence[pytest.Item]) -> None:
+        from jinja2 import Environment, Template
+
+        from sqlmetrics.catalog.metric import Metric
+
+        self.items = items
+        self.doing = ""
+        self.read: list[str] = []
+        self.printed: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self.traced = Traced()
+        names = [str(file.relative_to(folder)) for file in folder.rglob("*.sql.jinja")]
+        self.parts = {
+            name: {recognized(one.before) for one in mutants(folder, name)} - {""} for name in names
+        }
+        find, render, sql = Environment.get_template, Template.render, Metric.sql
+
+        def finding(environment: Any, name: Any, *args: Any, **more: Any) -> Any:
+            self.read.append(str(name))
+            return find(environment, name, *args, **more)
+
+        def rendering(template: Any, *args: Any, **view: Any) -> str:
+            self.read = [str(template.name)]
+            return self.saw(render(template, *args, **view))
+
+        def printing(metric: Any, macro: str, view: object) -> str:
+            text = sql(metric, macro, view)
+            self.read = [f"metrics/{metric.name}.sql.jinja"]
+            return self.saw(text)
+
+        Environment.get_template = finding  # type: ignore[method-assign]
+        Template.render = rendering  # type: ignore[method-assign]
+        Metric.sql = printing  # type: ignore[method-assign]
+
+    def saw(self, text: str) -> str:
+        """Note the lines of the templates that were read for a text."""
+        mine = self.printed[self.doing]
+        for name in set(self.read):
+            mine.add((name, ""))
+            mine |= {(name, one) for one in self.parts.get(name, ()) if one in text}
+        return text
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """From here on templates are printed by this test."""
+        self.doing = nodeid
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Any:
+        """Meanwhile they are by a fixture, if other tests have it too."""
+        before = self.doing
+        if fixturedef.scope != "function":
+            self.doing = f"fixture {fixturedef.baseid} {fixturedef.argname}"
+        try:
+            return (yield)
+        finally:
+            self.doing = before
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """What a test costs, and whether it fails."""
+        cost = self.traced.cost
+        seconds = getattr(report, "cpu", report.duration)  # of the suite's own plugin
+        cost[report.nodeid] = cost.get(report.nodeid, 0) + seconds
+        if report.failed:
+            self.traced.failed.append(report.nodeid)
+
+    def result(self) -> Traced:
+        """All of it, by template."""
+        for item in self.items:
+            for name in getattr(item, "fixturenames", ()):
+                bases = {"", item.nodeid.partition("::")[0], str(Path(item.nodeid).parent)}
+                for base in bases:
+                    with suppress(KeyError):
+                        self.printed[item.nodeid] |= self.printed[f"fixture {base} {name}"]
+        for item in self.items:
+            for template, line in sorted(self.printed.get(item.nodeid, ())):
+                if line:
+                    lines = self.traced.lines.setdefault(template, {})
+                    lines.setdefault(line, []).append(item.nodeid)
+                else:
+                    self.traced.seen.setdefault(template, []).append(item.nodeid)
+        return self.traced
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    Attributes:
+        mutant: The mutant.
+        how: `killed`, `equivalent` or `lived`.
+        by: The test that found it, or why none did.
+        seconds: What that took.
+    """
+
+    mutant: Mutant
+    how: str
+    by: str
+    seconds: float = 0
+
+
+class Mutating:
+    """A plugin of pytest that runs the collected tests on mutants, each in a fork.
+
+    Args:
+        place: The copy of the checkout.
+        drawn: The mutants.
+        limit: Seconds for one of them.
+        kept: Where the trace is read from, if it is there, or else written to.
+        doubt: Whether mutants that are said to be equivalent are tried too.
+    """
+
+    def __init__(
+        self, place: Path, drawn: Sequence[Mutant], limit: float, kept: Path, *, doubt: bool
+    ) -> None:
+        self.place, self.drawn, self.limit, self.kept = place, drawn, limit, kept
+        self.doubt = doubt
+        self.said = place.parent / "said"
+        self.sound: set[str] = set()
+        self.kills: dict[str, Counter[str]] = defaultdict(Counter)
+        self.outcomes: list[Outcome] = []
+        self.traced = Traced()
+        self.items: dict[str, pytest.Item] = {}
+
+    def pytest_configure(self) -> None:
+        """Every cell, not a slice. That an example fails is enough: it need not be small."""
+        os.environ["SQLMETRICS_ALL"] = "1"
+        from hypothesis import Phase, settings
+
+        settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate])
+        settings.load_profile("mutants")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out what needs a server, and what compares texts."""
+        items[:] = [
+            one
+            for one in items
+            if not one.nodeid.startswith(TEXTUAL)
+            and (not one.nodeid.startswith(BY_LOT) or crc32(one.nodeid.encode()) % 10 == 0)
+            and {str(mark.args[0]) for mark in one.iter_markers("xdist_group")} <= NEAR
+        ]
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Instead of the tests: all of them once, then some of them on each mutant."""
+        del os.environ["SQLMETRICS_ALL"]  # every cell is here; each has one thread, as in pytest
+        self.items = {one.nodeid: one for one in session.items}
+        began = time.monotonic()
+        self.traced = self.trace()
+        print(f"{len(self.items)} tests print templates: {time.monotonic() - began:.0f} s")
+        if self.traced.failed:
+            return True
+        for mutant in self.drawn:
+            outcome = self.tried(mutant)
+            self.outcomes.append(outcome)
+            by = outcome.by.removeprefix("tests/")
+            print(f"{outcome.how:10} {outcome.seconds:5.1f} s  {mutant}  [{by}]", flush=True)
+        return True
+
+    def trace(self) -> Traced:
+        """Run all tests without a change, in a fork too: this process must not know their work."""
+        if not self.kept.is_file():
+
+            def tracing() -> int:
+                there = list(self.items.values())
+                tracer = Tracer(self.place / "templates", there)
+                there[0].config.pluginmanager.register(tracer, "tracer")
+                for item, following in zip(there, [*there[1:], None], strict=True):
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                self.kept.write_text(json.dumps(asdict(tracer.result())))
+                return 0
+
+            forked(tracing)
+        return Traced(**json.loads(self.kept.read_text()))
+
+    def tried(self, mutant: Mutant) -> Outcome:
+        """What becomes of a mutant."""
+        if (why := mutant.equivalent) and not self.doubt:
+            return Outcome(mutant, "equivalent", why)
+        began = time.monotonic()
+        kills = self.kills[mutant.template.partition("/")[0]]
+        tests = [one for one in self.traced.tests(mutant, kills) if one in self.items]
+        file = self.place / "templates" / mutant.template
+        text = file.read_text("utf-8")
+        lines = text.splitlines(keepends=True)
+        lines[mutant.line - 1] = mutant.after + "\n"
+        while True:
+            file.write_text("".join(lines), "utf-8")
+            try:
+                code = forked(lambda: self.run(tests, self.limit))
+            finally:
+                file.write_text(text, "utf-8")
+            seconds = time.monotonic() - began
+            last = self.said.read_text()
+            if code in (FOUND, *HUNG):
+                if self.is_sound(last):
+                    kills[last.partition("[")[0]] += 1
+                    return Outcome(mutant, "killed", last + " (hangs)" * (code in HUNG), seconds)
+                tests.remove(last)
+                continue
+            why = f"{len(tests)} tests pass" if tests else "no test prints it"
+            why = f"by the limit, after {last} of {len(tests)} tests" if code == LATE else why
+            return Outcome(mutant, "lived", why, seconds)
+
+    def is_sound(self, test: str) -> bool:
+        """Whether a test passes by itself where nothing is changed."""
+        if test not in self.sound and forked(lambda: self.run([test], self.limit)) == PASSED:
+            self.sound.add(test)
+        return test in self.sound
+
+    def run(self, tests: Sequence[str], limit: float) -> int:
+        """In the fork: tests until one fails, or the time is over."""
+        failures: list[str] = []
+
+        class Watch:
+            def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+                failures.extend([report.nodeid] * report.failed)
+
+        forget()
+        self.said.write_text("0")
+        began = spent()
+        for number, test in enumerate(tests):
+            if spent() - began > limit:
+                self.said.write_text(str(number))
+                return LATE
+            item = self.items[test]
+            if not number:
+                item.config.pluginmanager.register(Watch(), "watch")
+            self.said.write_text(test)
+            most = HANGS * (1 + self.traced.cost.get(test, 0))
+            signal.setitimer(signal.ITIMER_PROF, most)
+            signal.alarm(int(HANGS * most))  # waits, and does nothing
+            following = self.items[tests[number + 1]] if number + 1 < len(tests) else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if failures:
+                return FOUND
+        return PASSED
+
+
+PASSED, FOUND, LATE = 0, 1, 3
+"""How a fork ends: no test fails, one does, the time is over."""
+HUNG = (-signal.SIGPROF, -signal.SIGALRM)
+"""Or a test takes far too long."""
+
+
+def spent() -> float:
+    """CPU seconds of this process and of its children that have ended: a busy machine adds none."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def forked(work: Callable[[], int]) -> int:
+    """What some work returns in a fork of this process, which says nothing; or minus its signal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if not child:
+        code = 2
+        try:
+            os.setpgid(0, 0)  # what its tests start ends with it
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nowhere, stream)
+            code = work()
+        finally:
+            os._exit(code)
     try:
-        return all(_passes(part, folder) for part in (tests[:FIRST], tests[FIRST:]) if part)
+        _, status = os.waitpid(child, 0)
     finally:
-        file.write_text(text, "utf-8")
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(status)
 
 
-def _passes(tests: Sequence[str], folder: Path) -> bool:
-    """Run tests in a copy; by a fork, since to import what they need takes longest."""
-    for name in PRELOADED:
-        with suppress(ImportError):
-            import_module(name)
-    process = get_context("fork").Process(target=_run, args=(tests, folder))
-    process.start()
-    process.join()
-    return process.exitcode == 0
+def forget() -> None:
+    """Forget what was made of the templates while tests were collected."""
+    for one in gc.get_objects():
+        if isinstance(one, _lru_cache_wrapper) and one.__module__.startswith("sqlmetrics."):
+            one.cache_clear()
 
 
-def _run(tests: Sequence[str], folder: Path) -> None:
-    """In the fork: the tests, quietly."""
-    import pytest
+def draw(folder: Path, templates: Sequence[str], each: int, seed: str) -> list[Mutant]:
+    """Some mutants of each template, by a seed."""
+    names = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.sql.jinja"))
+    drawn = []
+    for name in names:
+        if any(fnmatch(name, one) for one in templates):
+            there = list(mutants(folder, name))
+            random.Random(f"{seed}/{name}").shuffle(there)
+            drawn += there[:each]
+    return drawn
 
-    os.chdir(folder)
-    os.environ["PYTHONPATH"] = f"{folder}:{folder / 'tests'}"
-    sys.path[:0] = [str(folder), str(folder / "tests")]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", f"--rootdir={folder}"]
-    os._exit(int(pytest.main([*options, *tests])))
+
+def stale(folder: Path) -> list[tuple[str, str, str, str]]:
+    """What `EQUIVALENT` names and no template has."""
+    every = draw(folder, ["*"], sys.maxsize, "")
+    return [row for row in EQUIVALENT if not any(one.is_named(*row[:3]) for one in every)]
+
+
+def collected(place: Path, plugin: Mutating) -> None:
+    """Start pytest in a copy, where the plugin takes over."""
+    os.chdir(place)
+    os.environ["PYTHONPATH"] = f"{place}:{place / 'tests'}"
+    sys.path[:0] = [str(place), str(place / "tests")]
+    options = ["-q", "-s", "-n", "0", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+    folders = [f"--rootdir={place}", f"--basetemp={place.parent / 'tmp'}"]
+    pytest.main([*options, *folders], plugins=[plugin])
+
+
+def told(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """The figures."""
+    hows = Counter(one.how for one in outcomes)
+    templates = {one.mutant.template for one in outcomes}
+    figures = ", ".join(f"{hows[how]} {how}" for how in ("killed", "equivalent", "lived"))
+    return f"{len(templates)} templates, {len(outcomes)} mutants: {figures}; {seconds:.0f} s"
 
 
 def main() -> int:
     """Draw, try, tell."""
     parser = argparse.ArgumentParser(description="Mutants of the SQL templates.")
     parser.add_argument("templates", nargs="*", default=["*"], help="like clicks/*")
-    parser.add_argument("--each", type=int, default=1, help="mutants a template")
+    parser.add_argument("--each", type=int, default=2, help="mutants a template")
     parser.add_argument("--seed", default=os.environ.get("SQLMETRICS_SEED", "0"))
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--share", type=float, default=0.98, help="that has to be killed")
+    parser.add_argument("--limit", type=float, default=60, help="CPU seconds for a mutant")
+    parser.add_argument("--share", type=float, default=0.98, help="that has to be found")
+    parser.add_argument("--doubt", action="store_true", help="try those of EQUIVALENT, alone")
+    parser.add_argument("--trace", type=Path, help="a file that keeps what all tests print")
     given = parser.parse_args()
+    began = time.monotonic()
     folder = ROOT / "templates"
-    names = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.sql.jinja"))
-    names = [name for name in names if any(fnmatch(name, one) for one in given.templates)]
-    chosen: list[Mutant] = []
-    for name in names:
-        there = list(mutants(folder, name))
-        random.Random(f"{given.seed}/{name}").shuffle(there)
-        chosen += there[: given.each]
-    tests, cost = traced([])
-    with tempfile.TemporaryDirectory() as place:
-        copies = [Path(place) / str(number) / "main" for number in range(given.workers)]
-        for copy in copies:
-            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", "*.egg-info"))
-        free = list(copies)
-        control = random.Random(given.seed).sample(sorted(cost), min(40, len(cost)))
-        if not _passes([one for one in control if not one.startswith(TEXTUAL)], copies[0]):
-            print("tests fail without any change: run pytest first")
-            return 2
-
-        def tried(mutant: Mutant) -> str:
-            copy = free.pop()
-            try:
-                order = sorted(tests.get(mutant.template, ()), key=lambda test: cost[test])
-                if not order:
-                    return "no test prints it"
-                return "lives" if survives(mutant, order, copy) else ""
-            finally:
-                free.append(copy)
-
-        with ThreadPoolExecutor(given.workers) as pool:
-            outcomes = list(pool.map(tried, chosen))
-    living = [f"{one}: {how}" for one, how in zip(chosen, outcomes, strict=True) if how]
-    print("\n".join(living))
-    killed = len(chosen) - len(living)
-    print(f"{killed} of {len(chosen)} mutants killed ({killed / max(1, len(chosen)):.1%})")
-    return int(killed < given.share * len(chosen))
+    if gone := stale(folder):
+        print("EQUIVALENT names what no mutant is; take these rows out:", *gone, sep="\n")
+        return 2
+    each = sys.maxsize if given.doubt else given.each
+    drawn = draw(folder, given.templates, each, given.seed)
+    if given.doubt:
+        drawn = [one for one in drawn if one.equivalent]
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary) / "beside" / "main"
+        shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", "*.egg-info"))
+        if (shared := ROOT.parent / "shared").is_dir():
+            (place.parent / "shared").symlink_to(shared)
+        kept = given.trace.resolve() if given.trace else place.parent / "trace"
+        plugin = Mutating(place, drawn, given.limit, kept, doubt=given.doubt)
+        collected(place, plugin)
+    if plugin.traced.failed:
+        print("tests fail without any change: run pytest first", *plugin.traced.failed, sep="\n")
+        return 2
+    print("", *(f"lived: {one.mutant}" for one in plugin.outcomes if one.how == "lived"), sep="\n")
+    print(told(plugin.outcomes, time.monotonic() - began))
+    if given.doubt:  # each that a test finds is none
+        return int(any(one.how == "killed" for one in plugin.outcomes))
+    lived = sum(one.how == "lived" for one in plugin.outcomes)
+    return int(len(plugin.outcomes) != len(drawn) or lived > (1 - given.share) * len(drawn))
 
 
 if __name__ == "__main__":

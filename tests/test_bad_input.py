@@ -81,6 +81,7 @@ ROWS = {
     "rank_fraction": Bad("rank_fraction.csv", options={"rank": "place"}),
     "rank_not_finite": Bad("rank_not_finite.csv", options={"rank": "place"}),
     "rank_text": Bad("rank_text.csv", options={"rank": "place"}),
+    "unjudged": Bad("ties.csv", options={"unjudged": "error"}),
     "ties": Bad("ties.csv", options={"ties": "error"}),
     "varying_segment_and_weight": Bad("facts.csv", options={"by": "country", "weight": "traffic"}),
     "varying_segment_with_braces": Bad("braces.csv", options={"by": "{x}"}),
@@ -264,8 +265,8 @@ TWICE = (["query_id", "item_id", "score", "score"], ["query_id", "item_id", "Sco
 @pytest.mark.parametrize("columns", TWICE, ids=["equal", "but for case"])
 @pytest.mark.parametrize("form", ["arrow", "pandas", "parquet", "csv"])
 def test_a_column_that_is_there_twice(form: str, columns: list[str], tmp_path: Path) -> None:
-    """DuckDB would rename the second, and read the first."""
-    rows = pa.table([["q", "q"], ["a", "b"], [2.0, 1.0], [1.0, 2.0]], names=columns)
+    """DuckDB would rename the second, as an item is called here, and read the first."""
+    rows = pa.table([["q", "q"], ["score_1", "b"], [2.0, 1.0], [1.0, 2.0]], names=columns)
     source: Any = rows
     if form == "pandas":
         source = pd.DataFrame(list(zip(*rows.columns, strict=True)), columns=columns)

@@ -17,7 +17,7 @@ from sqlmetrics.clicks.evaluate import cleaned_log
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
 Row = dict[str, Any]
@@ -103,6 +103,12 @@ def test_requests_end_with_a_click_or_with_any_answer() -> None:
 
 
 SMALL_LOG = wide(log_of(SMALL))
+
+
+def test_a_request_of_two_systems_ends_in_the_first() -> None:
+    rows = log_of("old:cc")
+    rows[0]["system"] = "new"
+    assert {one.system for one in found(wide(rows)).ends} == {None, "new"}
 
 
 def test_a_cutoff_covers_exactly_its_share() -> None:

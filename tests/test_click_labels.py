@@ -23,8 +23,9 @@ from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log, evaluate_clicks
 from sqlmetrics.clicks.labels import POOLED, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.engines.database import database
+from sqlmetrics.errors import InputError
 from sqlmetrics.spec.click_log import ClickLabels, Clicks
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.transpile import translated
 
 MIDNIGHT = datetime(2026, 1, 1)
@@ -419,6 +420,16 @@ def test_labels_are_learned_in_one_window_and_requests_evaluated_in_another() ->
         assert set(done.engine.rows(done.labels())) == {("r3", "a", 0), ("r3", "b", 0.5)}
         shown = {row[:2] for row in done.engine.rows(done.rankings())}
         assert shown == {("r3", "b"), ("r3", "c"), ("r4", "b")}
+
+
+def test_judgments_of_too_few_impressions_say_how_many_there_are() -> None:
+    log = [Request("tv", "ab"), Request("tv", "ab"), Request(None, "abc")]
+    few = {"pool": "query_item", "min_impressions": 9}
+    with opened(log, labels=few) as done, pytest.raises(InputError, match="are 4 impressions"):
+        done.judgments(some=True)
+    none = {"pool": "query_item", "rate": "coec"}
+    with opened(log, labels=none) as done, pytest.raises(InputError, match="0 of 4 impressions"):
+        done.judgments(some=True)
 
 
 def test_a_request_is_of_the_day_on_which_it_began() -> None:

@@ -24,7 +24,7 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.distributions import chi_square
 from sqlmetrics.proof import reference
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
 PAGE = (Path(__file__).parent.parent / "docs" / "online.md").read_text(encoding="utf-8")
@@ -155,6 +155,9 @@ def test_users_are_counted_once_a_system() -> None:
     assert (found.mismatch.unit, found.mismatch.counts) == ("users", {"a": 3, "b": 3, "c": 2})
     by_request = on(CROSSING, lambda log: soundness(log, unit="requests"))
     assert by_request.mismatch.counts == {"a": 4, "b": 3, "c": 2}
+    shared = traffic([("r", "x", "u1", "a"), ("r", "y", "u2", "a"), ("s", "x", "u1", "b")])
+    by_request = on(shared, lambda log: soundness(log, unit="requests"))
+    assert by_request.mismatch.counts == {"a": 1, "b": 1}
 
 
 def test_users_in_several_systems() -> None:

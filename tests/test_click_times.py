@@ -207,7 +207,7 @@ def test_ubi_s_times_keep_their_offset(tmp_path: Path, at: Any) -> None:
 
 def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     """The list of the query and its words, where no event has them; a list or a text."""
-    hits: Mapping[str, Any] = {"q1": ["a", "b", "c"], "q2": "d,e", "q3": [], "q4": "[a, c]"}
+    hits: Mapping[str, Any] = {"q1": ["a", "b", "c"], "q2": "d,,e", "q3": [], "q4": "[a, c]"}
     queries = [
         {"query_id": q, "client_id": "c", "user_query": "w" + q[1:], "timestamp": "2026-01-01",
          "query_response_hit_ids": given}
@@ -225,7 +225,7 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     assert value(result, "zero_result_rate") == 1 / 4
     assert value(result, "first_click_rank") == 2
     assert result.findings["lists taken from query_response_hit_ids"] == 3
-    assert left(result) == {("click", "no impression"): 1}
+    assert left(result) == {("click", "no impression"): 1, ("impressions", "incomplete"): 1}
     with database() as engine, cleaned_log(Clicks(**log), engine) as done:
         rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
     assert rates == {
@@ -235,10 +235,14 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     }
     # impressions by events win, and take their words from the queries
     shown = [event("q1", "impression", item, "2026-01-01", n) for n, item in enumerate("ba")]
-    log = ubi(tmp_path, queries, [*shown, *events], labels={"pool": "query_item"})
+    again = [queries[0] | {"user_query": "x1"}]  # of several words the first of the alphabet
+    log = ubi(
+        tmp_path, [*again, *queries, *again], [*shown, *events], labels={"pool": "query_item"}
+    )
     with database() as engine, cleaned_log(Clicks(**log), engine) as done:
         rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
-        assert done.findings() == {"lists that start at position 0": 1}
+        repeated = {"requests that are logged more than once": 1}
+        assert done.findings() == {"lists that start at position 0": 1, **repeated}
     assert rates == {("w1", "b"): 1.0, ("w1", "a"): 0.0}
     own = [one | {"user_query": "mine"} for one in shown]
     log = ubi(tmp_path, queries, [*own, *events], labels={"pool": "query_item"})

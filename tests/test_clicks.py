@@ -25,7 +25,7 @@ from sqlmetrics.clicks.cleaning_report import REASONS
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 
 Row = Mapping[str, Any]
 
@@ -228,6 +228,7 @@ def test_pooled_judgments_are_exported(folder: Path) -> None:
 # -- cleaning ---------------------------------------------------------------------------
 
 NOON = datetime(2026, 3, 1, 12)
+EARLY = NOON - timedelta(seconds=1)
 IMPRESSIONS = [
     {"request_id": "r1", "item_id": "a", "position": 1},
     {"request_id": "r1", "item_id": "b", "position": 2},
@@ -295,6 +296,15 @@ CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
         ],
         {("click", "before the impression"): 1},
     ),
+    "an event before the impression does not make the next one its copy": (
+        {"deduplicate": True},
+        [],
+        [
+            {"request_id": "r1", "item_id": "a", "at": NOON - timedelta(seconds=1)},
+            {"request_id": "r1", "item_id": "a"},
+        ],
+        {("click", "before the impression"): 1},
+    ),
     "an event after the window": (
         {"attribution_window": "30m"},
         [],
@@ -332,6 +342,15 @@ CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
         [],
         {("impressions", "same position"): 2},
     ),
+    **{
+        f"a repeated impression takes nobody's position: {which}": (
+            {"same_position": which},
+            [{"request_id": "r1", "item_id": "a", "position": 2, "at": EARLY}],
+            [],
+            {("impressions", "repeated"): 1},
+        )
+        for which in ("first", "drop")
+    },
     "a bot": (
         {"max_events_per_user_hour": 3},
         [{"request_id": "r3", "item_id": "a", "position": 1, "user": "bot"}],
@@ -398,6 +417,28 @@ def test_nothing_is_left_out_unasked() -> None:
     assert steps_of(result) == {}
     assert result.rows["click"] == (3, 3)
     assert steps_of(cleaned({"deduplicate": False}, [twice])) == {("impressions", "repeated"): 1}
+    row = {"request_id": "r", "item_id": "a", "position": 1, "clicked": 1, "bought": 1}
+    columns = {"actions": {"click": "clicked", "purchase": "bought"}}
+    log = {"data": pa.Table.from_pylist([row, row]), "columns": columns}
+    spec = sm.Spec(clicks={"log": log, "cleaning": {"deduplicate": False}}, metrics=["ctr"])
+    rows = evaluate_clicks(spec).rows
+    assert (rows["click"], rows["purchase"]) == ((2, 2), (2, 2))
+
+
+def test_a_request_has_the_first_of_its_texts() -> None:
+    """In the order of the alphabet, where its rows have several; z has no click."""
+    rows = [("r3", "a", 1, "p"), ("r4", "a", 1, "z"), ("r4", "x", 2, "p")]
+    names = ("request_id", "item_id", "position", "query")
+    more = [dict(zip(names, row, strict=True)) for row in rows]
+    labels = {"pool": "query_item", "rate": "ctr"}
+    result = cleaned({}, more, [{"request_id": "r3", "item_id": "a"}], labels=labels)
+    spec = result.spec.having(metrics=["num_rel(rel=0.1)"])
+    found = {row["query_id"]: row for row in rows_of(evaluate_clicks(spec))}
+    assert [value for name, value in found["r4"].items() if name.startswith("num_rel")] == [1]
+
+
+NONE = {"grades": {"click": 0, "purchase": 3}}
+"""A click makes no label by this."""
 
 
 @by_turns
@@ -405,6 +446,7 @@ def test_the_highest_grade_of_a_request_wins() -> None:
     bought = {"request_id": "r1", "item_id": "b", "action": "purchase"}
     result = cleaned({}, [], [bought], labels={"grades": {"click": 1, "purchase": 3}})
     assert {row["query_id"]: row["num_rel"] for row in rows_of(result)} == {"r1": 1, "r2": 1}
+    assert [row["query_id"] for row in rows_of(cleaned({}, [], [bought], labels=NONE))] == ["r1"]
     spec = result.spec.having(metrics=["dcg@3"])
     dcgs = {row["query_id"]: row["dcg_at_3"] for row in rows_of(evaluate_clicks(spec))}
     assert dcgs == {"r1": pytest.approx(7 / math.log2(3)), "r2": pytest.approx(1)}

@@ -19,7 +19,7 @@ from sqlmetrics.proof.doctor.data import tables
 from sqlmetrics.proof.doctor.examine import TOLERANCE, examine, executed
 from sqlmetrics.sql.conformance import keep as record
 from sqlmetrics.sql.conformance import trust
-from sqlmetrics.sql.dialect import DIALECTS
+from sqlmetrics.sql.dialects import DIALECTS
 
 LONGEST = {"googlesql": 40}
 """How long the longest list is, where it is not 1,000: this evaluator is made to be right."""

@@ -26,7 +26,7 @@ from sqlmetrics.jobs.days import days_of
 from sqlmetrics.jobs.job import job_text
 from sqlmetrics.proof.verify import sampled, verify
 from sqlmetrics.spec.days import Days
-from sqlmetrics.sql.dialect import DIALECTS
+from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.translation import Translation
 
 FILES = """\

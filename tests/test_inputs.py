@@ -385,16 +385,18 @@ def read_back(path: str | Path, connection: Connection) -> list[tuple[Any, ...]]
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n \t\n", "  \n", "\r"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 def test_line_ends_of_trec_files(start: str, end: str, tmp_path: Path) -> None:
-    run, qrels = tmp_path / "run", tmp_path / "qrels"
-    run.write_bytes(f"{start}q Q0 a 1 2.5 r{end}q\tQ0\t b 2 1e-3 r{end}".encode())
-    qrels.write_bytes(f"{start}q 0 b 1{end}".encode())
+    run, qrels = tmp_path / "line=1" / "run", tmp_path / "line=1" / "qrels"  # no folder of Hive
+    run.parent.mkdir()
+    run.write_bytes(f"{start}q Q0 a 1 2.5 r{end} q\tQ0\t b 2 1e-3 r{end}".encode())
+    qrels.write_bytes(f"{start}q 0 b 1{end}\t q 0 a 0{end}".encode())
     found = evaluate(run, qrels, "mrr", cell=f"lines {start!r} {end!r}")
     assert found["mrr"] == 0.5
 
 
 def test_lines_of_a_trec_file_may_end_differently(tmp_path: Path) -> None:
-    (tmp_path / "run").write_bytes(b"q Q0 a 1 2 r\r\nq Q0 b 2 1 r\n")
-    (tmp_path / "qrels").write_bytes(b"q 0 b 1\nq 0 c 0\r\n")
+    """And hold characters that nobody sees."""
+    (tmp_path / "run").write_bytes(b"q Q0 a 1 2 r\r\nq Q0 b\x02 2 1 r\n")
+    (tmp_path / "qrels").write_bytes(b"q 0 b\x02 1\nq 0 c 0\r\n")
     assert sm.evaluate(tmp_path / "run", tmp_path / "qrels", "mrr")["mrr"] == 0.5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,10 @@ def test_an_unknown_baseline_is_told_with_the_nearest() -> None:
         evaluated("rbo", baseline="prdo")
 
 
+LENGTHS = r"not equally long: lengths: 2\n.*dimensions .*\n  2 +2 +b *\n  1 +1 +a *\n"
+"""The most common length first, with the first item that has it."""
+
+
 @pytest.mark.parametrize(
     ("metric", "table", "problem"),
     [
@@ -80,7 +85,7 @@ def test_an_unknown_baseline_is_told_with_the_nearest() -> None:
         ("novelty@2", ITEMS.slice(0, 0), "items: there is no row in it"),
         ("ils@2", items(category=["u", None, "v"]), "category is NULL in 1 row"),
         ("ils@2", ITEMS.slice(0, 1), "ranked items that the items table lacks: 2"),
-        ("vector", items(vector=[[1.0], [1.0, 2.0], [3.0, 4.0]]), "not equally long: lengths: 2"),
+        ("vector", items(vector=[[1.0], [1.0, 2.0], [3.0, 4.0]]), LENGTHS),
         ("vector", items(vector=[[1.0], [0.0], [2.0]]), "vector has the length 0, .* in 1 row"),
         ("vector", items(vector=[[1.0], [], [2.0]]), "vector has the length 0, .* in 1 row"),
         ("vector", items(vector=[[1.0], [None], [2.0]]), "vector holds NULL, NaN or infinite"),
@@ -93,6 +98,14 @@ def test_bad_items_are_refused(metric: str, table: pa.Table, problem: str) -> No
     metric = "ils(similarity=vector)@2" if metric == "vector" else metric
     with pytest.raises(sm.InputError, match=problem):
         evaluated(metric, items=table)
+
+
+def test_unchecked_items_that_are_not_described_do_not_count() -> None:
+    """A has the share 2/3 of the popularity, c has 1/3, and b is not there."""
+    some = ITEMS.take([0, 2])
+    found = evaluated("novelty@3", items=some, check=False).to_dicts()
+    means = {row["system"]: row["value"] for row in found}
+    assert means["prod"] == pytest.approx((math.log2(3 / 2) + math.log2(3)) / 2)
 
 
 def test_what_no_metric_reads_is_not_looked_at() -> None:

@@ -46,7 +46,7 @@ from sqlmetrics.engines.database import TranslatedDatabase, database
 from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
 from sqlmetrics.jobs.job import job_text
 from sqlmetrics.jobs.run import write
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
 GOT = {

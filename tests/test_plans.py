@@ -28,6 +28,7 @@ from sqlmetrics.plan.per_query import PerQuery
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, TableStatistics
 from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import variant
 
 NOWHERE: Any = {"rankings": {"file": "r.parquet"}, "labels": {"file": "l.parquet"}}
 
@@ -109,6 +110,26 @@ def test_all_plans_give_the_reference(
     assert "listed as " not in window.sql
     assert differences(by_sql(result), by_sql(window)) == []
     assert differences(by_sql(result), by_reference(result, proof_of(result, database))) == []
+
+
+def test_spark_s_own_rows_of_metrics_are_the_same(database: duckdb.DuckDBPyConnection) -> None:
+    """Its template is printed for DuckDB here; also for metrics that count different queries."""
+    lists = {"query_id": ["p", "q", "r"], "item_id": ["a", "b", "c"], "score": [3, 2, 1]}
+    labels = {"query_id": ["p", "q", "s"], "item_id": ["a", "c", "d"], "grade": [2, 1, 1]}
+    over = ("labels", "rankings", "common", "either")
+    metrics = [f"num_ret(average_over={one})" for one in over]
+    usual, own = (
+        _with_variant(name, lists, labels, metrics, connection=database) for name in ("", "spark")
+    )
+    assert "cross join (" not in usual.sql
+    assert "cross join (" in own.sql
+    assert own.to_dicts() == usual.to_dicts()
+    assert [row["n_queries"] for row in own.to_dicts()] == [3, 3, 2, 4]
+
+
+def _with_variant(name: str, *given: Any, **more: Any) -> sm.Result:
+    with patch("sqlmetrics.plan.plan.variant", lambda stage, *_: variant(stage, name)):
+        return sm.evaluate(*given, **more)
 
 
 @pytest.mark.parametrize("kind", ["varchar", "bigint"])

@@ -17,7 +17,8 @@ import sqlmetrics as sm
 from sqlmetrics.proof.doctor.cases import cases
 from sqlmetrics.sql import transpile
 from sqlmetrics.sql.conformance import trust
-from sqlmetrics.sql.dialect import DIALECTS, Dialect
+from sqlmetrics.sql.dialect import Dialect
+from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.transpile import is_condition, translated
 
 OTHERS = [one for one in DIALECTS.values() if one.name != "duckdb"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
@@ -426,6 +427,11 @@ def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
     with pytest.raises(sm.InputError, match=CLOSE) as refused:
         sm.evaluate(close(pa.array(near, pa.decimal128(38, 20))), ONE, "mrr")
     assert "row_number() over (partition by query_id order by score desc)" in str(refused.value)
+    example = r"\n  query_id +lowest +highest +rows\n  q +1\.0{19}1 +1\.0{19}2 +2\n"
+    assert re.search(example, str(refused.value))
+    two = {"query_id": ["q", "q", "p", "p"], "item_id": ["a", "b", "a", "b"], "score": near * 2}
+    with pytest.raises(sm.InputError, match=rf"{CLOSE[:-1]}2\n.*\n  p .*\n  q "):
+        sm.evaluate(two, ONE, "mrr")
     fine = pa.array([Decimal("1.02"), Decimal("1.01")], pa.decimal128(38, 20))
     assert sm.evaluate(close(fine), ONE, "mrr")["mrr"] == 1
     huge = (

@@ -14,7 +14,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.sql.dialect import DIALECTS
+from sqlmetrics.sql.dialects import DIALECTS
 
 SMALL: dict[str, Any] = {
     "rankings": {"relation": "rankings"},

@@ -64,7 +64,7 @@ def conventions(_: click.Context, __: click.Parameter, begun: str) -> list[Compl
 
 def dialects(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Dialects."""
-    from sqlmetrics.sql.dialect import DIALECTS
+    from sqlmetrics.sql.dialects import DIALECTS
 
     return _items(DIALECTS, begun)
 

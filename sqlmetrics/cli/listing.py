@@ -7,7 +7,7 @@ from sqlmetrics.catalog.metric import Metric, listed
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.sql.conformance import trust
-from sqlmetrics.sql.dialect import DIALECTS
+from sqlmetrics.sql.dialects import DIALECTS
 
 Listing = tuple[list[str], list[list[str]]]
 

@@ -127,7 +127,7 @@ def _print(spec: Spec, days: Days | None, dialect: str) -> None:
     """The statements of the run that was not made."""
     from sqlmetrics.jobs.days import days_of
     from sqlmetrics.jobs.job import job_text
-    from sqlmetrics.sql.dialect import dialect as named
+    from sqlmetrics.sql.dialects import dialect as named
     from sqlmetrics.sql.translation import Translation
 
     at = Translation(named(dialect))

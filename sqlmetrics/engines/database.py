@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlmetrics.engines.descriptions import Descriptions
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.engine import Engine
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
 

@@ -19,7 +19,7 @@ from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal, kind_of
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.errors import EngineError
-from sqlmetrics.sql.dialect import dialect as named
+from sqlmetrics.sql.dialects import dialect as named
 
 _KINDS = {
     FIELD_TYPE.DATE: "DATE",

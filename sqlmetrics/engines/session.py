@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
 from sqlmetrics.engines.types import ARROW, kind_of, plain, settled, tabular
 from sqlmetrics.errors import EngineError, InputError
-from sqlmetrics.sql.dialect import dialect as named
+from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.template import finished, identifier, parts
 
 TRANSACTION = ("begin", "commit", "rollback")

@@ -15,7 +15,7 @@ from sqlmetrics.engines.failure import DENIED, StatementError
 from sqlmetrics.errors import EngineError, SpecError
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.sql.dialect import KEPT
+from sqlmetrics.sql.dialects import KEPT
 
 Progress = Callable[[int, int, int], None]
 """Is told after each bucket how many of how many are done, and about how many rows."""

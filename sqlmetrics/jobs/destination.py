@@ -23,9 +23,6 @@ from sqlmetrics.sql.template import literal, parts
 FILES = (".duckdb", ".ddb", ".db")
 """How the name of a DuckDB file ends."""
 
-DATABASES = ("duckdb", "postgres", "sqlite", "mariadb", "mysql", "clickhouse")
-"""Dialects whose databases take published rows; Spark cannot delete from files."""
-
 KINDS = "FILE.duckdb, a folder for Parquet files, or the URL of a database"
 
 
@@ -109,7 +106,7 @@ def check_writer(other: Database) -> None:
     Raises:
         SpecError: If not.
     """
-    if other.translation.dialect.name not in DATABASES:
+    if not other.translation.dialect.writing.publishes:
         raise SpecError(f"--publish cannot write to {other.name}; give {KINDS}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from sqlmetrics.jobs.views import compiled_views
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
-from sqlmetrics.sql.dialect import Dialect, dialect
+from sqlmetrics.sql.dialect import Client, Dialect
+from sqlmetrics.sql.dialects import DIALECTS, dialect
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
 
@@ -31,93 +32,10 @@ RUN_ID = f"(select run_id from {THIS_RUN})"
 NOW = f"(select started_at from {THIS_RUN})"
 
 
-@dataclass(frozen=True)
-class Client:
-    """A program that executes files of SQL.
-
-    Attributes:
-        name: What it is called.
-        parameter: How its text names a parameter.
-        command: How it is called with the files, for one day.
-        keep: How one script keeps a table for a while, where a connection cannot.
-    """
-
-    name: str
-    parameter: str
-    command: str
-    keep: str = ""
-
-
 CLIENTS: Mapping[str, Client] = {
-    "duckdb": Client(
-        "the duckdb command",
-        "getvariable('{name}')",
-        "cat {files} | duckdb -bail -cmd \"set variable start = '2026-01-01'\" "
-        '-cmd "set variable \\"end\\" = \'2026-01-02\'" FILE.duckdb',
-    ),
-    "postgres": Client(
-        "psql",
-        ":'{name}'",
-        "psql -v ON_ERROR_STOP=1 -v start=2026-01-01 -v end=2026-01-02 {options}",
-    ),
-    "redshift": Client(
-        "psql",
-        ":'{name}'",
-        "psql -v ON_ERROR_STOP=1 -v start=2026-01-01 -v end=2026-01-02 {options}",
-    ),
-    "sqlite": Client(
-        "sqlite3",
-        ":{name}",
-        'cat {files} | sqlite3 -bail -cmd ".parameter set :start \\"\'2026-01-01\'\\"" '
-        '-cmd ".parameter set :end \\"\'2026-01-02\'\\"" FILE.db',
-    ),
-    "mariadb": Client(
-        "mariadb",
-        "@{name}",
-        "cat {files} | mariadb --init-command=\"set @start = '2026-01-01', @end = '2026-01-02'\"",
-    ),
-    "mysql": Client(
-        "mysql",
-        "@{name}",
-        "cat {files} | mysql --init-command=\"set @start = '2026-01-01', @end = '2026-01-02'\"",
-    ),
-    "snowflake": Client(
-        "snowsql",
-        "'&{name}'",
-        "snowsql -o variable_substitution=true -o exit_on_error=true "
-        "-D start=2026-01-01 -D end=2026-01-02 {options}",
-    ),
-    "clickhouse": Client(
-        "clickhouse client",
-        "{{{name}:Date}}",
-        "cat {files} | clickhouse client --multiquery "
-        "--param_start=2026-01-01 --param_end=2026-01-02",
-    ),
-    "spark": Client(
-        "spark-sql",
-        "'${{{name}}}'",
-        "cat {files} > job.sql && spark-sql -d start=2026-01-01 -d end=2026-01-02 -f job.sql",
-    ),
-    "databricks": Client(
-        "a job of Databricks, one SQL task a file",
-        ":{name}",
-        "tasks with the parameters start and end, in this order: {files}",
-    ),
-    "trino": Client(
-        "trino, its files through envsubst",
-        "'${{{name}}}'",
-        "for file in {files}; do start=2026-01-01 end=2026-01-02 envsubst '$start $end' < $file | "
-        'trino --execute "$(cat)"; done',
-    ),
-    "bigquery": Client(
-        "bq",
-        "@{name}",
-        "cat {files} | bq query --use_legacy_sql=false "
-        "--parameter=start:DATE:2026-01-01 --parameter=end:DATE:2026-01-02",
-        keep="create temporary table",
-    ),
+    one.name: one.writing.client for one in DIALECTS.values() if one.writing.client
 }
-"""Dialect -> its client."""
+"""Dialect -> the program that executes a compiled job."""
 
 
 def compile_job(spec: Spec, name: str = "duckdb") -> dict[str, str]:
@@ -173,17 +91,6 @@ def write_job(spec: Spec, name: str, folder: str | Path) -> list[Path]:
     return [target / file for file in files]
 
 
-PROMISE = "all in one transaction: an error leaves the tables as they were"
-PROMISES = {
-    "clickhouse": "no transactions: between delete and insert a reader finds the days empty; "
-    "sqlmetrics run exchanges whole parts instead",
-    "databricks": "each statement for itself: between delete and insert a reader finds the days "
-    "empty",
-    "trino": "one transaction where the connector has them",
-    "spark": "each day of a table is written whole; a day that has no row any more stays as it "
-    "was, which sqlmetrics run would drop",
-}
-
 ABOUT = {
     "01_tables.sql": "the tables that stay, unless they are there",
     "02_evaluation.sql": "what is new, kept for as long as the session lasts",
@@ -195,7 +102,7 @@ ABOUT = {
 def _about(spec: Spec, at: Dialect, file: str) -> str:
     lines = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
     if file == "03_replacement.sql":
-        lines.append(PROMISES.get(at.name, PROMISE))
+        lines.append(at.writing.promise)
     return "\n-- ".join(line for line in lines if line)
 
 

@@ -19,29 +19,12 @@ from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.sql.translation import Translation
 
 NO_DAY = Ends(f"cast('{NO_DATE}' as date)", None)
 """Where rows stand that have no day."""
-
-BEGIN = {
-    "bigquery": "begin transaction",
-    "databricks": "",
-    "mariadb": "start transaction",
-    "mysql": "start transaction",
-    "sqlite": "begin immediate",
-    "trino": "start transaction",
-}
-"""Dialect -> how a transaction begins, if not by `begin`; empty where there is none."""
-
-_MYSQL_LOCK = "select get_lock(left(sha2({name}, 256), 48), 3600)"
-LOCK = {
-    "postgres": "select pg_advisory_xact_lock(hashtextextended({name}, 0))",
-    "mariadb": _MYSQL_LOCK,
-    "mysql": _MYSQL_LOCK,
-}
-"""Dialect -> what keeps two runs apart that write the same tables: the lock of `Engine.alone`."""
 
 
 @dataclass(frozen=True)
@@ -121,26 +104,25 @@ def _computed(spec: Spec) -> Ends:
 
 def together(spec: Spec, at: Translation, statements: Sequence[str]) -> list[str]:
     """Statements as one transaction, apart from others that write the same tables."""
-    name = at.dialect.name
-    commit = "commit transaction" if name == "bigquery" else "commit"
-    return [BEGIN.get(name, "begin"), *_locked(spec, at), *statements, commit]
+    writing = at.dialect.writing
+    return [writing.begin, *_locked(spec, at), *statements, writing.commit]
 
 
 def _transaction(job: Replacement, per_query: str) -> Iterator[str]:
     """Old rows out, new rows in, and a row into the run log: together, where that can be."""
-    at, name = job.at, job.at.dialect.name
+    at, writing = job.at, job.at.dialect.writing
     logged = job.logged(_logged(job, at, per_query))
-    if name == "spark":
+    if writing.replace == OVERWRITE:
         yield "set spark.sql.sources.partitionOverwriteMode = dynamic"
         yield from (*job.overwritten(per_query), logged)
-    elif at.dialect.by_day or not BEGIN.get(name, "begin"):
+    elif writing.replace == EXCHANGE or not writing.begin:
         yield from (*job.statements(per_query), logged)
     else:
         yield from together(job.spec, at, [*job.statements(per_query), logged])
 
 
 def _locked(spec: Spec, at: Translation) -> Iterator[str]:
-    if lock := LOCK.get(at.dialect.name):
+    if lock := at.dialect.writing.lock:
         yield lock.format(name=at.value(literal(targets(spec)["facts"])))
 
 

@@ -11,6 +11,7 @@ from sqlmetrics.jobs.missing_days import day_of
 from sqlmetrics.jobs.replacement import Replacement, TableRows
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.days import as_sql
+from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE
 from sqlmetrics.sql.template import finished, identifier, literal, parts, relation
 
 
@@ -26,19 +27,20 @@ def replace_by_day(job: Replacement, engine: Database, per_query: str) -> None:
         per_query: The query of the per-query table; empty if there is none.
     """
     names = targets(job.spec)
-    ways = {"clickhouse": _exchanged, "spark": _overwritten}
+    ways = {EXCHANGE: _exchanged, OVERWRITE: _overwritten}
+    replace = ways[job.at.dialect.writing.replace]
     for table, rows in job.rows(per_query).items():
         new = _days(engine, f"(\n{rows.select}\n) as fresh")
         where = " and ".join(job.of("metric_date"))
         gone = _days(engine, f"{relation(names[table])}\nwhere {where}") - new
         with _beside(job, engine, names[table]):
-            for statement in ways[job.at.dialect.name](job, names[table], rows, new, gone):
+            for statement in replace(job, names[table], rows, new, gone):
                 engine.execute(statement)
 
 
 def _beside(job: Replacement, engine: Database, name: str) -> AbstractContextManager[None]:
     """A table like another one, for ClickHouse, while the block lasts."""
-    if job.at.dialect.name != "clickhouse":
+    if job.at.dialect.writing.replace != EXCHANGE:
         return nullcontext()
     beside = job.at.name(_key(job, name))
     return engine.made(f"create table {beside} as {job.at.name(name)}", f"drop table {beside}")

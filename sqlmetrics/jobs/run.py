@@ -32,11 +32,8 @@ from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.days import Days, as_sql
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.dialect import dialect
+from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import literal, relation
-
-WRITERS = ("duckdb", "postgres", "sqlite", "mariadb", "mysql", "clickhouse", "spark")
-"""Dialects whose databases a run can write to; the last two have no transactions."""
 
 MESSAGE = 500
 """As many characters of an error go into the run log."""
@@ -89,8 +86,8 @@ def write(
         SqlmetricsError: As `evaluate` does, and if a table cannot be written.
     """
     targets(spec)
-    if engine.translation.dialect.name not in WRITERS:
-        known = ", ".join(dialect(name).title for name in WRITERS)
+    if not engine.translation.dialect.writing.by_run:
+        known = ", ".join(one.title for one in DIALECTS.values() if one.writing.by_run)
         raise SpecError(
             f"run writes to {known}; for {engine.name} print the statements: "
             "sqlmetrics compile SPEC --job FOLDER"

@@ -144,9 +144,7 @@ def create(at: Translation, name: str, columns: Mapping[str, str]) -> str:
 def added(at: Translation, name: str, column: str, kind: str, unless: str = "") -> str:
     """The statement that gives a table a column more, which old rows have not."""
     typed = f"{at.column(column)} {at.type(kind.removesuffix(' not null'))}"
-    if at.dialect.name == "spark":
-        return f"alter table {at.name(name)} add columns ({typed})"
-    return f"alter table {at.name(name)} add column {unless}{typed}"
+    return at.dialect.writing.add_column.format(table=at.name(name), unless=unless, column=typed)
 
 
 def prepared(

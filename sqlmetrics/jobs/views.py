@@ -143,7 +143,7 @@ def compiled_views(spec: Spec, at: Translation) -> list[str]:
     columns = [column for one in metrics_of(spec) for column in one.columns]
     selects = _selects(spec, at, columns, spec.title)
     own = f"wide_{own_name(spec.title)}"
-    if at.dialect.name == "postgres":
+    if at.dialect.writing.grows_views:
         del selects["wide"]
         return [*_statements(spec, at, selects), _growing(spec, at, own)]
     return list(_statements(spec, at, {own: selects.pop("wide")} | selects))

@@ -11,7 +11,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.plan.per_query import BUCKET, LISTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import PORTABLE
-from sqlmetrics.sql.dialect import KEPT
+from sqlmetrics.sql.dialects import KEPT
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import finished, lines, literal
 

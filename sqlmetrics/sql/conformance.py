@@ -65,7 +65,7 @@ class Trust:
 def trust(dialect: Dialect) -> Trust:
     """How far a dialect can be trusted.
 
-    >>> from sqlmetrics.sql.dialect import DIALECTS
+    >>> from sqlmetrics.sql.dialects import DIALECTS
     >>> trust(DIALECTS["trino"]).how
     'parsed only'
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.sql.dialect import DUCKDB, Dialect
+from sqlmetrics.sql.dialect import Dialect
+from sqlmetrics.sql.dialects import DUCKDB
 from sqlmetrics.sql.template import identifier, parts
 
 MARK = "sqlmetrics_yours_"

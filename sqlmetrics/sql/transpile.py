@@ -18,7 +18,8 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.sql.dialect import KEPT, Dialect
+from sqlmetrics.sql.dialect import Dialect
+from sqlmetrics.sql.dialects import KEPT
 from sqlmetrics.sql.template import finished, verbatim
 
 ALLOWED = frozenset(

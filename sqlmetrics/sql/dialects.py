@@ -1,0 +1,476 @@
+"""The rows: what is known of each dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE, Client, Dialect, Times, Writing
+
+KEPT = "sqlmetrics_per_query"
+"""The temporary table that keeps the values of the queries, where the name is free."""
+
+_NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
+"""ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
+
+_MYSQL_LOCK = "select get_lock(left(sha2({name}, 256), 48), 3600)"
+
+_CLIENTS: Mapping[str, Client] = {
+    "duckdb": Client(
+        "the duckdb command",
+        "getvariable('{name}')",
+        "cat {files} | duckdb -bail -cmd \"set variable start = '2026-01-01'\" "
+        '-cmd "set variable \\"end\\" = \'2026-01-02\'" FILE.duckdb',
+    ),
+    "postgres": Client(
+        "psql",
+        ":'{name}'",
+        "psql -v ON_ERROR_STOP=1 -v start=2026-01-01 -v end=2026-01-02 {options}",
+    ),
+    "redshift": Client(
+        "psql",
+        ":'{name}'",
+        "psql -v ON_ERROR_STOP=1 -v start=2026-01-01 -v end=2026-01-02 {options}",
+    ),
+    "sqlite": Client(
+        "sqlite3",
+        ":{name}",
+        'cat {files} | sqlite3 -bail -cmd ".parameter set :start \\"\'2026-01-01\'\\"" '
+        '-cmd ".parameter set :end \\"\'2026-01-02\'\\"" FILE.db',
+    ),
+    "mariadb": Client(
+        "mariadb",
+        "@{name}",
+        "cat {files} | mariadb --init-command=\"set @start = '2026-01-01', @end = '2026-01-02'\"",
+    ),
+    "mysql": Client(
+        "mysql",
+        "@{name}",
+        "cat {files} | mysql --init-command=\"set @start = '2026-01-01', @end = '2026-01-02'\"",
+    ),
+    "snowflake": Client(
+        "snowsql",
+        "'&{name}'",
+        "snowsql -o variable_substitution=true -o exit_on_error=true "
+        "-D start=2026-01-01 -D end=2026-01-02 {options}",
+    ),
+    "clickhouse": Client(
+        "clickhouse client",
+        "{{{name}:Date}}",
+        "cat {files} | clickhouse client --multiquery "
+        "--param_start=2026-01-01 --param_end=2026-01-02",
+    ),
+    "spark": Client(
+        "spark-sql",
+        "'${{{name}}}'",
+        "cat {files} > job.sql && spark-sql -d start=2026-01-01 -d end=2026-01-02 -f job.sql",
+    ),
+    "databricks": Client(
+        "a job of Databricks, one SQL task a file",
+        ":{name}",
+        "tasks with the parameters start and end, in this order: {files}",
+    ),
+    "trino": Client(
+        "trino, its files through envsubst",
+        "'${{{name}}}'",
+        "for file in {files}; do start=2026-01-01 end=2026-01-02 envsubst '$start $end' < $file | "
+        'trino --execute "$(cat)"; done',
+    ),
+    "bigquery": Client(
+        "bq",
+        "@{name}",
+        "cat {files} | bq query --use_legacy_sql=false "
+        "--parameter=start:DATE:2026-01-01 --parameter=end:DATE:2026-01-02",
+        keep="create temporary table",
+    ),
+}
+"""Dialect -> the program that executes a compiled job of it."""
+
+_MYSQL_RUN = "cast(uuid() as char)"
+
+_MYSQL_TIMES = Times(
+    day_in_zone="",
+    micros="timestampdiff(microsecond, '1970-01-01', {column})",
+    moment="cast({column} as datetime(6))",
+    now="utc_timestamp(6)",
+)
+
+_SPARK_TIMES = Times(
+    day_in_zone="cast(convert_timezone(current_timezone(), '{zone}', "
+    "cast({column} as timestamp_ntz)) as date)",
+    micros="unix_micros(cast({column} as timestamp))",
+    moment="cast({column} as timestamp_ntz)",
+    now="cast(current_timestamp() as timestamp_ntz)",
+)
+
+_TRINO_TIMES = Times(
+    day="cast(from_unixtime(to_unixtime({column}), 'UTC') as date)",
+    micros="cast(round(to_unixtime({column}) * 1000000) as bigint)",
+)
+
+_TRINO_HASH = "lower(to_hex(md5(to_utf8({column}))))"
+
+_CLICKHOUSE_TYPES = {
+    "varchar": "Nullable(String)",
+    "date": "Nullable(Date)",
+    "bigint": "Nullable(Int64)",
+    "double": "Nullable(Float64)",
+    "varchar not null": "String",
+    "date not null": "Date",
+    "integer not null": "Int32",
+    "bigint not null": "Int64",
+    "timestamp not null": "DateTime64(6, 'UTC')",
+}
+
+_MYSQL_TEXT = "varchar(512) character set utf8mb4 collate "
+
+_MYSQL_SESSION = (
+    "set session time_zone = '+00:00'",
+    "set session sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO'",
+    "set session optimizer_switch = 'derived_merge=off'",
+)
+
+_SQLITE_MICROS = (
+    "(strftime('%s', {column}) * 1000000 + "
+    "cast(round((strftime('%f', {column}) - strftime('%S', {column})) * 1000) as integer) * 1000)"
+)
+
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Dialect(
+                "duckdb",
+                "DuckDB",
+                "duckdb",
+                undoes_views=True,
+                session=("set TimeZone = 'UTC'",),
+                run_id="cast(current_timestamp as varchar)",
+                times=Times(
+                    day="cast(make_timestamp(epoch_us({column})) as date)",
+                    day_in_zone="cast(timezone('{zone}', {column}) as date)",
+                    micros="epoch_us({column})",
+                    now="cast(current_timestamp at time zone 'UTC' as timestamp)",
+                ),
+                writing=Writing(
+                    by_run=True,
+                    publishes=True,
+                    client=_CLIENTS["duckdb"],
+                ),
+            ),
+            Dialect(
+                "athena", "Amazon Athena", "athena", keep="", hashed=_TRINO_HASH, times=_TRINO_TIMES
+            ),
+            Dialect(
+                "bigquery",
+                "BigQuery",
+                "bigquery",
+                relative="googlesql",
+                text="STRING",
+                has_float32=False,
+                signed_zero=True,
+                partitions_floats=False,
+                keep="",
+                run_id="generate_uuid()",
+                hashed="to_hex(md5({column}))",
+                times=Times(
+                    day_in_zone="date({column}, '{zone}')",
+                    micros="unix_micros(cast({column} as timestamp))",
+                    moment="cast({column} as datetime)",
+                    now="current_datetime()",
+                ),
+                writing=Writing(
+                    begin="begin transaction",
+                    commit="commit transaction",
+                    client=_CLIENTS["bigquery"],
+                ),
+            ),
+            Dialect(
+                "clickhouse",
+                "ClickHouse",
+                "clickhouse",
+                text="Nullable(String)",
+                signed_zero=True,
+                names_columns=True,
+                settings=_NULLS,
+                session=("set session_timezone = 'UTC'",),
+                types=_CLICKHOUSE_TYPES,
+                storage="engine = MergeTree order by tuple()",
+                by_day="engine = MergeTree partition by (spec, metric_date) order by tuple()",
+                run_id="toString(generateUUIDv4())",
+                hashed="lower(hex(MD5({column})))",
+                times=Times(
+                    day="toDate(toDateTime64({column}, 6, 'UTC'))",
+                    day_in_zone="toDate(toTimeZone({column}, '{zone}'))",
+                    micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
+                    moment="toDateTime64({column}, 6, 'UTC')",
+                    now="now64(6, 'UTC')",
+                ),
+                writing=Writing(
+                    by_run=True,
+                    publishes=True,
+                    replace=EXCHANGE,
+                    client=_CLIENTS["clickhouse"],
+                    promise="no transactions: between delete and insert a reader finds the days "
+                    "empty; sqlmetrics run exchanges whole parts instead",
+                ),
+            ),
+            Dialect(
+                "databricks",
+                "Databricks",
+                "databricks",
+                adds_columns=False,
+                relative="spark",
+                text="STRING",
+                keep="",
+                view=(
+                    "create view if not exists {name} as\n{select}",
+                    "alter view {name} as\n{select}",  # to replace it would take its GRANTs away
+                ),
+                run_id="uuid()",
+                times=_SPARK_TIMES,
+                writing=Writing(
+                    begin="",
+                    client=_CLIENTS["databricks"],
+                    promise="each statement for itself: between delete and insert a reader finds "
+                    "the days empty",
+                ),
+            ),
+            Dialect(
+                "datafusion",
+                "Apache DataFusion",
+                "postgres",
+                text="TEXT",
+                signed_zero=True,
+                keep="",
+            ),
+            Dialect(
+                "mariadb",
+                "MariaDB",
+                "mysql",
+                text="CHAR",
+                collation="utf8mb4_nopad_bin",
+                has_nan=False,
+                types={"varchar": f"{_MYSQL_TEXT}utf8mb4_nopad_bin", "timestamp": "datetime(6)"},
+                session=(
+                    "set names utf8mb4 collate utf8mb4_nopad_bin",
+                    *_MYSQL_SESSION,
+                    "set session join_cache_level = 4",
+                ),
+                run_id=_MYSQL_RUN,
+                times=_MYSQL_TIMES,
+                writing=Writing(
+                    by_run=True,
+                    publishes=True,
+                    begin="start transaction",
+                    lock=_MYSQL_LOCK,
+                    client=_CLIENTS["mariadb"],
+                ),
+            ),
+            Dialect(
+                "materialize",
+                "Materialize",
+                "materialize",
+                text="TEXT",
+                fails_at_underflow=True,
+                keep="",
+            ),
+            Dialect(
+                "mysql",
+                "MySQL",
+                "mysql",
+                adds_columns=False,
+                relative="mariadb",
+                text="CHAR",
+                collation="utf8mb4_0900_bin",
+                has_nan=False,
+                types={"varchar": f"{_MYSQL_TEXT}utf8mb4_0900_bin", "timestamp": "datetime(6)"},
+                session=("set names utf8mb4 collate utf8mb4_0900_bin", *_MYSQL_SESSION),
+                keep="create table",  # a temporary one cannot be read twice in one query
+                run_id=_MYSQL_RUN,
+                times=_MYSQL_TIMES,
+                writing=Writing(
+                    by_run=True,
+                    publishes=True,
+                    begin="start transaction",
+                    lock=_MYSQL_LOCK,
+                    client=_CLIENTS["mysql"],
+                ),
+            ),
+            Dialect(
+                "postgres",
+                "PostgreSQL",
+                "postgres",
+                text="TEXT",
+                collation='"C"',
+                undoes_views=True,
+                session=("set timezone = 'UTC'",),
+                run_id="cast(current_timestamp as text)",
+                fails_at_underflow=True,
+                times=Times(
+                    day="cast(to_timestamp(extract(epoch from {column})) "
+                    "at time zone 'UTC' as date)",
+                    micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
+                    now="(current_timestamp at time zone 'utc')",
+                ),
+                writing=Writing(
+                    by_run=True,
+                    publishes=True,
+                    lock="select pg_advisory_xact_lock(hashtextextended({name}, 0))",
+                    grows_views=True,
+                    client=_CLIENTS["postgres"],
+                ),
+            ),
+            Dialect(
+                "presto",
+                "Presto",
+                "presto",
+                keep="",
+                hashed=_TRINO_HASH,
+                times=_TRINO_TIMES,
+            ),
+            Dialect(
+                "redshift",
+                "Amazon Redshift",
+                "redshift",
+                adds_columns=False,
+                relative="postgres",
+                text="VARCHAR(65535)",
+                fails_at_underflow=True,
+                undoes_views=True,
+                session=("set timezone to 'UTC'",),
+                run_id="cast(getdate() as varchar)",
+                times=Times(
+                    micros="datediff(microsecond, cast('1970-01-01' as timestamp), {column})",
+                    now="getdate()",  # the usual word is known to the leader node alone
+                ),
+                writing=Writing(
+                    client=_CLIENTS["redshift"],
+                ),
+            ),
+            Dialect("risingwave", "RisingWave", "risingwave", keep=""),
+            Dialect(
+                "snowflake",
+                "Snowflake",
+                "snowflake",
+                relative="fakesnow",
+                has_float32=False,
+                folds="upper",
+                view=("create or replace view {name} copy grants as\n{select}",),
+                session=("alter session set timezone = 'UTC'",),
+                run_id="uuid_string()",
+                times=Times(
+                    day="cast(to_timestamp_ntz(date_part(epoch_microsecond, {column}), 6) as date)",
+                    day_in_zone="cast(convert_timezone('{zone}', {column}) as date)",
+                    micros="date_part(epoch_microsecond, {column})",
+                    now="sysdate()",
+                ),
+                writing=Writing(
+                    client=_CLIENTS["snowflake"],
+                ),
+            ),
+            Dialect(
+                "spark",
+                "Apache Spark",
+                "spark",
+                adds_columns=False,
+                text="STRING",
+                distributes=True,
+                keep="cache table",
+                drop="drop view",
+                hides_kept=True,
+                storage="using parquet",
+                by_day="using parquet partitioned by (spec, metric_date)",
+                session=(
+                    "set spark.sql.ansi.enabled = true",
+                    "set spark.sql.session.timeZone = UTC",
+                    "set spark.sql.requireAllClusterKeysForCoPartition = false",
+                ),
+                run_id="uuid()",
+                times=_SPARK_TIMES,
+                writing=Writing(
+                    by_run=True,
+                    replace=OVERWRITE,
+                    add_column="alter table {table} add columns ({column})",
+                    client=_CLIENTS["spark"],
+                    promise="each day of a table is written whole; a day that has no row any more "
+                    "stays as it was, which sqlmetrics run would drop",
+                ),
+            ),
+            Dialect(
+                "sqlite",
+                "SQLite",
+                "sqlite",
+                adds_columns=False,
+                text="TEXT",
+                collation="binary",
+                has_nan=False,
+                types={"timestamp": "timestamp"},
+                view=("drop view if exists {name}", "create view {name} as\n{select}"),
+                undoes_views=True,
+                run_id="strftime('%Y-%m-%d %H:%M:%f', 'now')",
+                has_float32=False,
+                casts_texts=True,
+                times=Times(
+                    day="date({column})",
+                    day_in_zone="",
+                    micros=_SQLITE_MICROS,
+                    moment="{column}",
+                    now="strftime('%Y-%m-%d %H:%M:%f', 'now')",
+                ),
+                writing=Writing(
+                    by_run=True,
+                    publishes=True,
+                    begin="begin immediate",
+                    client=_CLIENTS["sqlite"],
+                ),
+            ),
+            Dialect(
+                "tsql",
+                "SQL Server",
+                "tsql",
+                adds_columns=False,
+                text="NVARCHAR(4000)",
+                collation="Latin1_General_100_BIN2",
+                has_nan=False,
+                has_float32=False,
+                keep="",
+                hashed="lower(convert(varchar(32), hashbytes('MD5', {column}), 2))",
+                view=("create or alter view {name} as\n{select}",),
+                times=Times(
+                    zones=False,  # they have names of Windows
+                    micros="datediff_big(microsecond, '1970-01-01', {column})",
+                ),
+            ),
+            Dialect(
+                "trino",
+                "Trino",
+                "trino",
+                keep="",
+                hashed=_TRINO_HASH,
+                times=_TRINO_TIMES,
+                writing=Writing(
+                    begin="start transaction",
+                    client=_CLIENTS["trino"],
+                    promise="one transaction where the connector has them",
+                ),
+            ),
+        )
+    }
+)
+"""Name -> dialect."""
+
+DUCKDB = DIALECTS["duckdb"]
+"""The dialect of the text that all others are made from."""
+
+
+def dialect(name: str) -> Dialect:
+    """The dialect of a name.
+
+    Raises:
+        SpecError: If there is none; the nearest name is told.
+    """
+    if name not in DIALECTS:
+        raise SpecError(unknown("dialect", name, DIALECTS))
+    return DIALECTS[name]
