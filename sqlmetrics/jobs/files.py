@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import sqlmetrics
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.temporary import dropped, made
 from sqlmetrics.errors import EngineError, SpecError
 from sqlmetrics.jobs.definitions import hashes
@@ -153,8 +154,6 @@ def _manifest(spec: Spec, at: Dialect, files: Mapping[str, str]) -> str:
         "parameters": {"start": "the first day", "end": "the day after the last one"},
         "run": command,
         "files": {file: hashlib.sha256(body.encode()).hexdigest() for file, body in files.items()},
-        "metrics": {
-            f"{metric}@{k}" if k else metric: definition for metric, k, definition in hashes(spec)
-        },
+        "metrics": {at_cutoff(metric, k): definition for metric, k, definition in hashes(spec)},
     }
     return json.dumps(told, indent=2, ensure_ascii=False) + "\n"

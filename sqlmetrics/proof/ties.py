@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened
@@ -139,7 +140,7 @@ def _metrics(results: dict[str, Result], own: str) -> pa.Table:
     for rule, result in results.items():
         for row in result.to_dicts():
             if row["segment_name"] == "all":
-                text = row["metric"] + (f"@{row['k']}" if row["k"] else "")
+                text = at_cutoff(row["metric"], row["k"])
                 found.setdefault((row["metric_date"], row["system"], text), {})[rule] = row["value"]
     return pa.Table.from_pylist([_row(*key, values, own) for key, values in found.items()], _SCHEMA)
 

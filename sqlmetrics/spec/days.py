@@ -97,6 +97,11 @@ def _micros(day: date) -> int:
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1e6)
 
 
+def day_of(value: object) -> date:
+    """The day of a date, a time or the text of one."""
+    return date.fromisoformat(str(value)[:10])
+
+
 _DAY = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.DOTALL)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation.simulate import simulate
@@ -66,7 +67,7 @@ def _by_system(result: ClickResult) -> str:
         [system, *(_mean([row for row in rows if _is(row, system, name)]) for name in names)]
         for system in systems
     ]
-    titles = [f"{metric}@{k}" if k else metric for metric, k in names]
+    titles = [at_cutoff(metric, k) for metric, k in names]
     return aligned(["system", *titles], values, numbers_from=1)
 
 
