@@ -1,4 +1,4 @@
-"""What the commands share: the option for tracebacks, counts in words, the progress."""
+"""What the commands share: the option for tracebacks, the progress."""
 
 from __future__ import annotations
 
@@ -31,15 +31,6 @@ def error_options(command: Callable[..., None]) -> Callable[..., None]:
         callback=_remembered,
         help="Show the traceback, and the SQL that failed.",
     )(command)
-
-
-def many(count: int, noun: str, nouns: str = "") -> str:
-    """A count with its noun.
-
-    >>> many(1, "row"), many(1200, "row"), many(2, "stratum", "strata")
-    ('1 row', '1,200 rows', '2 strata')
-    """
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 @contextmanager

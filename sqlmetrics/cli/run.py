@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, many
+from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.report.table import many
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.destination import Destination
