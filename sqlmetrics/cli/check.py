@@ -11,7 +11,7 @@ import click
 
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import writing
+from sqlmetrics.engines.files import writing
 from sqlmetrics.errors import SpecError
 
 
@@ -49,7 +49,8 @@ def check(
         click.echo(report.github(found, spec), nl=False)
     if junit is not None:
         text = report.junit(found, the_spec.title)
-        writing(junit, lambda: Path(junit).write_text(text, encoding="utf-8"))
+        with writing(junit):
+            Path(junit).write_text(text, encoding="utf-8")
     failed = sum(not one.holds for one in found)
     say(f"{len(found) - failed:,} of {len(found):,} checks hold")
     if failed:

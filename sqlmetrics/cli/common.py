@@ -1,4 +1,4 @@
-"""What the commands share: options for errors and silence, counts in words, the progress."""
+"""What the commands share: options for errors and silence, the progress."""
 
 from __future__ import annotations
 
@@ -58,15 +58,6 @@ def say(what: str) -> None:
     told = context.find_root().meta if context else {}
     if not told.get("quiet") and told.get("errors") != "json":
         click.echo(what, err=True)
-
-
-def many(count: int, noun: str, nouns: str = "") -> str:
-    """A count with its noun.
-
-    >>> many(1, "row"), many(1200, "row"), many(2, "stratum", "strata")
-    ('1 row', '1,200 rows', '2 strata')
-    """
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 @contextmanager

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, many, say
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.report.table import many, number
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.destination import Destination
@@ -117,14 +118,10 @@ def _report(spec: Spec, written: RunReport) -> None:
         say(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}")
     if written.headline:
         day = f" on {written.days.last}" if written.days and spec.rankings.columns.date else ""
-        shown = [f"{_number(value)} {system}" for system, value in written.headline[:SYSTEMS]]
+        shown = [f"{number(value)} {system}" for system, value in written.headline[:SYSTEMS]]
         more = len(written.headline) - SYSTEMS
         systems = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
         say(f"{spec.measures[0]}{day}: {systems}; {written.seconds:.1f} s")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _destination(place: str | None, version: str | None) -> Destination | None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, many, say, several
+from sqlmetrics.cli.common import error_options, say, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
+from sqlmetrics.evaluation.report.table import many, number
 
 if TYPE_CHECKING:
     from sqlmetrics.annotation.estimate import Checkup
@@ -168,9 +169,7 @@ def _table(found: Checkup) -> str:
     for row in found.table.to_pylist():
         segment = row["segment_name"]
         segment = segment if segment == "all" else f"{segment}={printable(row['segment_value'])}"
-        value, low, high = (
-            "-" if row[key] is None else f"{row[key]:.4f}" for key in ("value", "ci_low", "ci_high")
-        )
+        value, low, high = (number(row[key]) for key in ("value", "ci_low", "ci_high"))
         cells = [printable(row["system"]), segment, row["metric"], row["mean_over"], value]
         cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]
         rows.append(cells)

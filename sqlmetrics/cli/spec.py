@@ -7,8 +7,9 @@ import sys
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, many, say
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.evaluation.report.table import many
 
 
 @click.command("compile", short_help="Print the SQL of SPEC, in any dialect, or as a job.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlmetrics.catalog.online import Online, cutoffs
 from sqlmetrics.clicks.cleaning import BOTS, ClickTables
-from sqlmetrics.plan.summary import UNKNOWN
+from sqlmetrics.plan.summary import NO_DATE, UNKNOWN
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import identifier, literal
@@ -30,7 +30,7 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
         segments.append({"name": name, "value": value, "grouped": [*keys, identifier(name)]})
     view = {
         "keys": [
-            Column("day" if daily else "cast('1970-01-01' as date)", "metric_date"),
+            Column("day" if daily else f"cast('{NO_DATE}' as date)", "metric_date"),
             Column(f"coalesce(system, {literal(spec.title)})", "system"),
         ],
         "segments": segments,

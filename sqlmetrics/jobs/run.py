@@ -23,14 +23,13 @@ from sqlmetrics.evaluation.report.notes import notes
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_of, on_days
 from sqlmetrics.jobs.definitions import check_definitions
-from sqlmetrics.jobs.missing_days import day_of
 from sqlmetrics.jobs.partitions import replace_by_day
 from sqlmetrics.jobs.replacement import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import check_own, prepared, targets
 from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.summary import NO_DATE
-from sqlmetrics.spec.days import Days, as_sql
+from sqlmetrics.spec.days import Days, as_sql, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import literal, relation

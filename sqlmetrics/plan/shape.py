@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, count
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
@@ -14,7 +12,7 @@ from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import ItemColumns, QueryColumns
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.relation import Relation, unmentioned
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, identifier, literal
 
@@ -224,7 +222,7 @@ class Shape:
         A CTE hides a table of its own name, so that `labels: {relation: rankings}` would
         read our stage instead of the user's table.
         """
-        return {table: self._unmentioned(table) for table in self.tables}
+        return {table: unmentioned(table, self._sources.values()) for table in self.tables}
 
     def stages(self) -> tuple[Stage, ...]:
         """The tables, as the other stages and the input checks read them."""
@@ -247,12 +245,6 @@ class Shape:
             "where": self._given_where["rankings"],
         }
         return Stage(APPEARANCES, "table", view)
-
-    def _unmentioned(self, name: str) -> str:
-        texts = [one.place for one in self._sources.values() if one.is_sql]
-        names = chain([name], (f"{name}_{number}" for number in count(2)))
-        mentions = re.compile(r"\w+").findall(" ".join(texts).casefold())
-        return next(free for free in names if free not in mentions)
 
     def problems(self) -> Iterator[str]:
         """What the spec asks for that its tables cannot give."""

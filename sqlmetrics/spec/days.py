@@ -13,15 +13,12 @@ from sqlmetrics.sql.template import literal
 
 
 class Days(Model):
-    """Days in UTC: the first one is among them, the end is not.
-
-    Attributes:
-        start: The first day; None if there is none.
-        end: The day after the last one; None if there is none.
-    """
+    """Days in UTC: the first one is among them, the end is not."""
 
     start: date | None = None
+    """The first day; None if there is none."""
     end: date | None = None
+    """The day after the last one; None if there is none."""
 
     @model_validator(mode="after")
     def _are_some(self) -> Days:
@@ -103,6 +100,11 @@ def as_sql(day: date) -> str:
 
 def _micros(day: date) -> int:
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1e6)
+
+
+def day_of(value: object) -> date:
+    """The day of a date, a time or the text of one."""
+    return date.fromisoformat(str(value)[:10])
 
 
 _DAY = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.DOTALL)

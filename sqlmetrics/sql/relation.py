@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import free_name
 from sqlmetrics.sql.translation import Translation
 
 
@@ -47,6 +50,12 @@ class Relation:
     def is_sql(self) -> bool:
         """Whether its text can name other tables."""
         return self.template in ("table", "query")
+
+
+def unmentioned(name: str, relations: Iterable[Relation]) -> str:
+    """A name for a stage that no relation mentions, so that it hides no table."""
+    places = " ".join(one.place for one in relations if one.is_sql)
+    return free_name(name, {*re.findall(r"\w+", places.casefold())}.__contains__)
 
 
 def shown(relation: Relation, translation: Translation) -> Relation:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from textwrap import indent
 
@@ -84,6 +84,16 @@ def identifier(name: str) -> str:
     if is_word and name not in VALUES and name.upper() not in _keywords():
         return name
     return verbatim('"' + name.replace('"', '""') + '"')
+
+
+def free_name(name: str, is_taken: Callable[[str], bool]) -> str:
+    """The name, or the first with a number behind it that is not taken.
+
+    >>> free_name("ranked", {"ranked", "ranked_2"}.__contains__)
+    'ranked_3'
+    """
+    names = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(free for free in names if not is_taken(free))
 
 
 def relation(name: str) -> str:

@@ -14,9 +14,9 @@ from sqlmetrics.cli.demo import clicks
 from sqlmetrics.cli.demo.search import COUNTRIES, DAYS, RANKERS, make_log
 from sqlmetrics.clicks.simulation.simulate import refuse_existing
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.errors import EngineError
+from sqlmetrics.engines.files import writing_to
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.report.table import aligned, number
 from sqlmetrics.proof.verify import verify
 from sqlmetrics.spec.spec import Spec
 
@@ -95,13 +95,10 @@ def _write_log(folder: Path, *, overwrite: bool) -> dict[str, Path]:
     if not (own or overwrite):
         refuse_existing([*paths.values(), folder / "clicks.yml"])
     rankings, labels = make_log()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing_to(folder):
         paths["spec"].write_text(SPEC, encoding="utf-8")
         pq.write_table(rankings, paths["rankings"])
         pq.write_table(labels, paths["labels"])
-    except OSError as error:
-        raise EngineError(f"cannot write to {str(folder)!r}: {error.strerror}") from None
     return paths
 
 
@@ -123,7 +120,7 @@ def _overall(result: Result) -> Result:
 
 def _by_country(roll_up: pa.Table, paths: dict[str, Path]) -> str:
     rows = [
-        [row["country"], row["system"], f"{row['ndcg_at_10']:.4f}", f"{row['queries']:,}"]
+        [row["country"], row["system"], number(row["ndcg_at_10"]), f"{row['queries']:,}"]
         for row in roll_up.to_pylist()
     ]
     table = aligned(["country", "system", "ndcg@10", "queries"], rows, numbers_from=2)

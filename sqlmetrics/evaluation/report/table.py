@@ -1,4 +1,4 @@
-"""Aligned columns of text, as wide as the terminal shows them (emoji and CJK too)."""
+"""Text for people: aligned columns, as wide as a terminal shows them (emoji and CJK too); cells."""
 
 from __future__ import annotations
 
@@ -23,6 +23,24 @@ def aligned(
     buffer = io.StringIO()
     Console(file=buffer, width=100_000, color_system=None, legacy_windows=False).print(table)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+
+def number(value: float | None) -> str:
+    """A metric's value for a cell.
+
+    >>> number(0.5), number(None)
+    ('0.5000', '-')
+    """
+    return "-" if value is None else f"{value:.4f}"
+
+
+def many(count: int, noun: str, nouns: str = "") -> str:
+    """A count with its noun.
+
+    >>> many(1, "row"), many(1200, "row"), many(2, "stratum", "strata")
+    ('1 row', '1,200 rows', '2 strata')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def printable(value: object, width: int | None = None) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.table import aligned, number, printable
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -180,9 +180,8 @@ def _long(result: Result) -> Cells:
 
 
 def _number(measure: Measure, value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if measure.metric.count else f"{value:.4f}"
+    is_count = value is not None and measure.metric.count
+    return f"{value:,.0f}" if is_count else number(value)
 
 
 def _span(counts: Sequence[int | None]) -> str:
