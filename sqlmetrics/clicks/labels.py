@@ -136,7 +136,11 @@ def _rate(asked: ClickLabels) -> Column:
         prior = double(asked.prior)
         done = f"({done} + {prior} * overall.{over.mean})" if over.mean else f"({done} + {prior})"
         shown = f"{shown} + {prior}"
-    return Column(f"floor({done} * 1e0 / nullif({shown}, 0) * 1e12 + 0.5e0) / 1e12", "rate")
+    top, bottom = f"{done} * 1e0", f"nullif({shown}, 0) * 1e12 + 0.5e0"
+    text = f"floor({top} / {bottom}) / 1e12"
+    if len(text) > 72:
+        text = f"floor(\n    {top}\n        / {bottom}\n) / 1e12"
+    return Column(text, "rate")
 
 
 def _grade(asked: ClickLabels) -> Column:

@@ -194,7 +194,13 @@ class Needs:
         if self.spec.options["missing"] == "drop":
             only = [*dict.fromkeys([*only, "is_ranked"])]
         flags = [f"{where[flag]}.{flag} = 1" for flag in only]
-        return f"case when {both(*flags)} then {value} end" if flags else value
+        if not flags:
+            return value
+        line = f"case when {both(*flags)} then {value} end"
+        if len(line) <= 72:
+            return line
+        inner = value.replace("\n", "\n    ")
+        return f"case when {both(*flags)}\n    then {inner}\nend"
 
     def _chosen(self, option: str, measure: Measure) -> str:
         """The text of an option's choice for a metric."""

@@ -151,8 +151,11 @@ def _chosen(name: str, about: str, columns: Sequence[object], table: str) -> Sta
 
 def _over(value: str, window: str) -> str:
     """A window function, on two lines where one is too long."""
-    line = f"{value} over {window}"
-    return line if len(line) <= 62 else f"{value}\n    over {window}"
+    line = value.rsplit("\n", 1)[-1] + " over " + window.split("\n", 1)[0]
+    if len(line) <= 62:
+        return f"{value} over {window}"
+    inner = window.replace("\n", "\n    ")
+    return f"{value}\n    over {inner}"
 
 
 def _expected_hits(suffix: str) -> str:

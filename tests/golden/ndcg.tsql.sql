@@ -8,7 +8,7 @@
 with
 
 -- one row a ranked item
-rankings_2 as (
+ranking_rows as (
     select
         cast([ds] as date) as metric_date,
         cast([system] as nvarchar(4000)) collate Latin1_General_100_BIN2 as system,
@@ -19,7 +19,7 @@ rankings_2 as (
 ),
 
 -- one row a labelled item
-labels_2 as (
+label_rows as (
     select
         cast([query_id] as nvarchar(4000)) collate Latin1_General_100_BIN2 as query_id,
         cast([item_id] as nvarchar(4000)) collate Latin1_General_100_BIN2 as item_id,
@@ -32,17 +32,18 @@ labels_2 as (
 -- rank 1 is the best of a list; an item without a label counts as grade 0
 ranked as (
     select
-        rankings_2.metric_date,
-        rankings_2.system,
-        rankings_2.query_id,
-        coalesce(labels_2.grade, 0e0) as grade,
+        ranking_rows.metric_date,
+        ranking_rows.system,
+        ranking_rows.query_id,
+        coalesce(label_rows.grade, 0e0) as grade,
         row_number() over (
-            partition by rankings_2.metric_date, rankings_2.system, rankings_2.query_id
-            order by rankings_2.score desc, rankings_2.item_id asc
+            partition by ranking_rows.metric_date, ranking_rows.system, ranking_rows.query_id
+            order by ranking_rows.score desc, ranking_rows.item_id asc
         ) as rnk
-    from rankings_2
-    left join labels_2
-        on labels_2.query_id = rankings_2.query_id and labels_2.item_id = rankings_2.item_id
+    from ranking_rows
+    left join label_rows
+        on label_rows.query_id = ranking_rows.query_id
+        and label_rows.item_id = ranking_rows.item_id
 ),
 
 -- a query's labels, best first; equal gains may come in any order
@@ -51,7 +52,7 @@ ideal as (
         query_id,
         grade,
         row_number() over (partition by query_id order by grade desc) as rnk
-    from labels_2
+    from label_rows
 ),
 
 -- one row a query with a label: sums over its ideal order
