@@ -53,7 +53,7 @@ class RowColumns:
 
     @property
     def _in_one_order(self) -> str:
-        return "running" if self.above else "ranked"
+        return "ranked_with_sums" if self.above else "ranked"
 
     def running(self, suffix: str, relevant: str) -> str:
         """The column that counts the relevant items down to a row."""
@@ -101,7 +101,7 @@ class RowColumns:
                 Column(_over(f"sum({one})", str(down)), name) for name, one in self.above.items()
             ]
             about = "the ranked items, with sums over those above each"
-            yield _chosen("running", about, [*ranked, *sums], "ranked")
+            yield _chosen("ranked_with_sums", about, [*ranked, *sums], "ranked")
         if self.has_ties:
             yield from self._tie_stages(keys, order, carried)
 
