@@ -52,10 +52,18 @@ class Relation:
         return self.template in ("table", "query")
 
 
-def unmentioned(name: str, relations: Iterable[Relation]) -> str:
-    """A name for a stage that no relation mentions, so that it hides no table."""
+def unmentioned(name: str, relations: Iterable[Relation], *, instead: str = "") -> str:
+    """A name for a stage that no relation mentions, so that it hides no table.
+
+    Args:
+        name: The name.
+        relations: What stands behind FROM elsewhere.
+        instead: What to call it where one of them mentions the name; default: the name with a
+            number.
+    """
     places = " ".join(one.place for one in relations if one.is_sql)
-    return free_name(name, {*re.findall(r"\w+", places.casefold())}.__contains__)
+    taken = {*re.findall(r"\w+", places.casefold())}
+    return name if name not in taken else free_name(instead or name, taken.__contains__)
 
 
 def shown(relation: Relation, translation: Translation) -> Relation:

@@ -162,11 +162,19 @@ def double(value: float) -> str:
 
 
 def case(condition: str, then: str, otherwise: str = "0e0") -> str:
-    """`case when ... then ... else ... end`, on one line where it is short."""
-    line = f"case when {condition} then {then} else {otherwise} end"
+    """`case when ... then ... else ... end`, on one line where it is short.
+
+    Args:
+        condition: When.
+        then: The value then.
+        otherwise: The value else; empty for NULL.
+    """
+    last = f"else {otherwise} " if otherwise else ""
+    line = f"case when {condition} then {then} {last}end"
     if len(line) <= 62:
         return line
-    return f"\n    case when {condition}\n        then {then}\n        else {otherwise}\n    end\n"
+    last = f"        {last.rstrip()}\n" if last else ""
+    return f"\n    case when {condition}\n        then {then}\n{last}    end\n"
 
 
 @cache

@@ -313,10 +313,7 @@ def _distribute(tree: Tree, dialect: Dialect) -> None:
     """
     ctes = tree.ctes if dialect.distributes else ()
     tables = [(cte.alias, table) for cte in ctes for table in cte.find_all(exp.Table)]
-    if "ranked" not in dict(tables):
-        return  # a click log, which has other tables of these names
-    joined = [table for stage, table in tables if stage == "ranked" or table.name == "evaluated"]
-    for table in joined:
+    for table in (one for stage, one in tables if stage == "ranked" or one.name == "query_systems"):
         rows = exp.select("*").from_(table.copy())
         query = exp.Ordered(this=exp.column("query_id"), nulls_first=True)
         rows.set("distribute", exp.Distribute(expressions=[query]))
