@@ -234,6 +234,25 @@ def test_a_sample_of_hostile_ids_reads_back(tmp_path: Path) -> None:
     assert values == {"all": 8, "=x": 1, "y,z": 1, "(unknown)": 6}
 
 
+def test_a_query_that_the_queries_table_lacks_is_drawn_too() -> None:
+    known = pa.table({"query_id": ["a", "b"], "country": ["x", "x"]})
+    queries = {"data": known, "columns": {"segments": ["country"]}}
+    spec = spec_of(pa.table({"query_id": list("abc")})).having(queries=queries)
+    with DuckDB() as engine:
+        sample = draw(spec, engine, 3, by=["country"])
+    found = list(sample.of(("query_id", "by_country")))
+    assert found == [("c", "(unknown)"), ("a", "x"), ("b", "x")]
+
+
+def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
+    ids = list("abcde")
+    labels = pa.table({"query_id": ids, "item_id": ["another"] * 5, "grade": [1] * 5})
+    spec = spec_of(pa.table({"query_id": ids}), labels={"data": labels})
+    with DuckDB() as engine:
+        found = estimate.estimate(spec, engine, draw(spec, engine, 3))
+    assert found.notes == ("3 of 3 items in the top 1 of the sampled lists have no label",)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
