@@ -246,11 +246,17 @@ def test_a_query_that_the_queries_table_lacks_is_drawn_too() -> None:
 
 def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
     ids = list("abcde")
-    labels = pa.table({"query_id": ids, "item_id": ["another"] * 5, "grade": [1] * 5})
-    spec = spec_of(pa.table({"query_id": ids}), labels={"data": labels})
+    given = spec_of(pa.table({"query_id": ids}))
     with DuckDB() as engine:
-        found = estimate.estimate(spec, engine, draw(spec, engine, 3))
-    assert found.notes == ("3 of 3 items in the top 1 of the sampled lists have no label",)
+        sample = draw(given, engine, 3)
+        one = sample.column("query_id")[0]
+        shown = ["a" if query == one else "another" for query in ids]
+        graded = pa.table({"query_id": [*ids, "f"], "item_id": [*shown, "a"], "grade": [1] * 6})
+        labels = {"data": graded}
+        found = estimate.estimate(given.having(labels=labels), engine, sample)
+        assert found.notes == ("2 of 3 items in the top 1 of the sampled lists have no label",)
+        others = spec_of(pa.table({"query_id": ["f"]}), labels=labels)
+        assert estimate.estimate(others, engine, sample).notes == ()
 
 
 @pytest.mark.parametrize(
