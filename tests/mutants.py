@@ -10,9 +10,9 @@ fork of the process runs the tests that print the changed line, one cell of each
 cheap ones before the others, until one fails or --limit CPU seconds are over.
 
 Tests that compare SQL with SQL (golden texts, the README's block) do not count, and neither do
-those that need another engine than DuckDB and SQLite; what is printed for PostgreSQL alone has a
-test APART. Prints every mutant with the test that found
-it; exits with 1 if a smaller share than --share was found, or is known to be `EQUIVALENT`.
+those that need another engine than DuckDB and SQLite; what PostgreSQL alone can run has a test
+`APART`. Prints every mutant with the test that found it; exits with 1 if a smaller share than
+--share was found, or is known to be `EQUIVALENT`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ BY_LOT = ("tests/test_seams.py", "tests/test_explain.py")
 NEAR = {"duckdb", "sqlite"}
 """Engines that need no server."""
 APART = {"jobs/grown.sql.jinja": "tests/test_job_views.py::test_each_row_of_each_view[postgres]"}
-"""Template that only a server can run -> its test, which has a process of its own: it ends what it
-starts."""
+"""Template that only a server can run -> its test, in a process of its own that ends the server."""
 HANGS = 10
 """A test has found a mutant if it takes as many times what it took, and as many seconds more."""
 
@@ -468,11 +467,7 @@ class Mutating:
         while True:
             file.write_text("".join(lines), "utf-8")
             try:
-                code = (
-                    self.run_apart(apart)
-                    if apart in tests
-                    else forked(lambda: self.run(tests, self.limit))
-                )
+                code = self.ended(tests)
             finally:
                 file.write_text(text, "utf-8")
             seconds = time.monotonic() - began
@@ -489,13 +484,15 @@ class Mutating:
 
     def is_sound(self, test: str) -> bool:
         """Whether a test passes by itself where nothing is changed."""
-        if test not in self.sound:
-            is_apart = test in APART.values()
-            code = (
-                self.run_apart(test) if is_apart else forked(lambda: self.run([test], self.limit))
-            )
-            self.sound |= {test} if code == PASSED else set()
+        if test not in self.sound and self.ended([test]) == PASSED:
+            self.sound.add(test)
         return test in self.sound
+
+    def ended(self, tests: Sequence[str]) -> int:
+        """How tests end on the templates as they are in the copy now."""
+        if {*tests} & {*APART.values()}:
+            return self.run_apart(*tests)
+        return forked(lambda: self.run(tests, self.limit))
 
     def run_apart(self, test: str) -> int:
         """In another process: a test that fails if its server is not here."""

@@ -283,9 +283,12 @@ CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
     ),
     "a repeated impression": (
         {"deduplicate": True},
-        [{"request_id": "r1", "item_id": "b", "position": 7}],
+        [
+            {"request_id": "r1", "item_id": "b", "position": 7},
+            *({"request_id": "r3", "item_id": "a", "position": at} for at in (1, 2)),
+        ],
         [],
-        {("impressions", "repeated"): 1},
+        {("impressions", "repeated"): 2},
     ),
     "an event before the impression": (
         {},
@@ -338,9 +341,12 @@ CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
     ),
     "two items at one position: neither stays": (
         {"same_position": "drop"},
-        [{"request_id": "r1", "item_id": "d", "position": 3}],
+        [
+            {"request_id": "r1", "item_id": "d", "position": 3},
+            *({"request_id": "r3", "item_id": item, "position": 2} for item in "ab"),
+        ],
         [],
-        {("impressions", "same position"): 2},
+        {("impressions", "same position"): 4},
     ),
     **{
         f"a repeated impression takes nobody's position: {which}": (
