@@ -720,7 +720,10 @@ def test_by_names_segments_of_the_log() -> None:
     with pytest.raises(sm.SpecError, match="by: unknown segment 'county'; did you mean 'country'"):
         sm.Spec(clicks=log, metrics=["ctr"], by=["county"])
     row = {"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}
-    data = pa.Table.from_pylist([row | {"order": None, "country": "o'x"}])
+    places = {"r": "o'x", "s": "o'x", "t": "de"}
+    data = pa.Table.from_pylist(
+        [row | {"request_id": r, "order": None, "country": at} for r, at in places.items()]
+    )
     columns = {"clicked": "clicked", "segments": ["order", "country"]}
     spec = sm.Spec(
         clicks={"log": {"data": data, "columns": columns}},
@@ -728,8 +731,16 @@ def test_by_names_segments_of_the_log() -> None:
         by=["order", "country"],
     )
     result = evaluate_clicks(spec)
-    wanted = [("all", "all"), ("country", "o'x"), ("order", "(unknown)")]
-    assert [(row["segment_name"], row["segment_value"]) for row in online(result)] == wanted
+    wanted = {
+        ("all", "all"): 3,
+        ("country", "de"): 1,
+        ("country", "o'x"): 2,
+        ("order", "(unknown)"): 3,
+    }
+    found = [
+        ((row["segment_name"], row["segment_value"]), row["n_queries"]) for row in online(result)
+    ]
+    assert found == [*wanted.items()]
     assert result.offline is not None
     there = {(row["segment_name"], row["segment_value"]) for row in result.offline.to_dicts()}
     assert there == set(wanted)
