@@ -132,7 +132,6 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("clicks/looked_at", "< {{ k }}", "<= {{ k }}", "of two equal numbers either is the less"),
     ("plan/directions", "inner join", "left join", "no sum counts a NULL"),
     ("plan/evaluated", "union all", "union", "each is there once, with another flag"),
-    ("plan/metric_values", "union all", "union", "each has another metric"),
     ("plan/metric_values.spark", "union all", "union", "each has another place"),
     ("plan/pooled", "union all", "union", "each has another metric, and is grouped"),
     ("plan/screened", "0 as n_gaps", "1 as n_gaps", "one look more, which finds nothing"),
