@@ -283,9 +283,12 @@ CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
     ),
     "a repeated impression": (
         {"deduplicate": True},
-        [{"request_id": "r1", "item_id": "b", "position": 7}],
+        [
+            {"request_id": "r1", "item_id": "b", "position": 7},
+            *({"request_id": "r3", "item_id": "a", "position": at} for at in (1, 2)),
+        ],
         [],
-        {("impressions", "repeated"): 1},
+        {("impressions", "repeated"): 2},
     ),
     "an event before the impression": (
         {},
@@ -338,9 +341,12 @@ CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
     ),
     "two items at one position: neither stays": (
         {"same_position": "drop"},
-        [{"request_id": "r1", "item_id": "d", "position": 3}],
+        [
+            {"request_id": "r1", "item_id": "d", "position": 3},
+            *({"request_id": "r3", "item_id": item, "position": 2} for item in "ab"),
+        ],
         [],
-        {("impressions", "same position"): 2},
+        {("impressions", "same position"): 4},
     ),
     **{
         f"a repeated impression takes nobody's position: {which}": (
@@ -714,7 +720,10 @@ def test_by_names_segments_of_the_log() -> None:
     with pytest.raises(sm.SpecError, match="by: unknown segment 'county'; did you mean 'country'"):
         sm.Spec(clicks=log, metrics=["ctr"], by=["county"])
     row = {"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}
-    data = pa.Table.from_pylist([row | {"order": None, "country": "o'x"}])
+    places = {"r": "o'x", "s": "o'x", "t": "de"}
+    data = pa.Table.from_pylist(
+        [row | {"request_id": r, "order": None, "country": at} for r, at in places.items()]
+    )
     columns = {"clicked": "clicked", "segments": ["order", "country"]}
     spec = sm.Spec(
         clicks={"log": {"data": data, "columns": columns}},
@@ -722,8 +731,16 @@ def test_by_names_segments_of_the_log() -> None:
         by=["order", "country"],
     )
     result = evaluate_clicks(spec)
-    wanted = [("all", "all"), ("country", "o'x"), ("order", "(unknown)")]
-    assert [(row["segment_name"], row["segment_value"]) for row in online(result)] == wanted
+    wanted = {
+        ("all", "all"): 3,
+        ("country", "de"): 1,
+        ("country", "o'x"): 2,
+        ("order", "(unknown)"): 3,
+    }
+    found = [
+        ((row["segment_name"], row["segment_value"]), row["n_queries"]) for row in online(result)
+    ]
+    assert found == [*wanted.items()]
     assert result.offline is not None
     there = {(row["segment_name"], row["segment_value"]) for row in result.offline.to_dicts()}
     assert there == set(wanted)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections import defaultdict
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 
 from sqlmetrics.engines.database import database
 from sqlmetrics.jobs.run import write
+from sqlmetrics.jobs.views import Metric, compiled_views, make_views, view_statements
 
 __all__ = ["engine"]  # the fixture
 
@@ -135,6 +139,138 @@ def the_wide_view_grows(done: Any) -> None:
         assert len(table(done, "select * from built")) > 0
     finally:
         done.execute("drop view built")
+
+
+Key = tuple[Any, ...]
+
+SLICE = ("spec", "metric_date", "system", "segment_name", "segment_value")
+MEASURE = ("metric", "k")
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_each_row_of_each_view(engine: Any) -> None:
+    """Of a table with holes, in which no row is told by less than its whole key."""
+    rows = made_facts()
+    engine.load("metrics", pa.Table.from_pylist(rows))
+    by_key = {key_of(row): row for row in rows}
+    make_views(job(), engine, view_statements(job(), engine))
+    wanted = {key: row for key, row in by_key.items() if key[1] == last_days(rows)[key[0]]}
+    compare(engine, "latest", SLICE + MEASURE, wanted)
+    compare(engine, "daily_change", SLICE + MEASURE, changes(by_key))
+    compare(engine, "rollup", ("spec", *SLICE[2:], *MEASURE), all_days(rows))
+    compare(engine, "wide", SLICE, wide(rows))
+    at = engine.translation
+    for metrics in (["hit@1", "mrr"], ["ndcg@3", "mrr"]):  # on PostgreSQL the first view grows
+        make_views(job(), engine, compiled_views(job("other", metrics=metrics), at))
+    grown = (
+        ["hit_at_1", "mrr", "ndcg_at_3"] if at.dialect.writing.grows_views else ["ndcg_at_3", "mrr"]
+    )
+    assert list(engine.columns("metrics_wide_other"))[5:] == [
+        column + part for column in grown for part in ("", "_numerator", "_denominator")
+    ]
+    mine = [row for row in rows if row["spec"] == "other" and row["k"] in (0, 3)]
+    mine = [row for row in mine if (row["metric"], row["k"]) != ("mrr", 3)]
+    keys = {key[:5] for key in by_key if key[0] == "other"}
+    compare(engine, "wide_other", SLICE, {key: {} for key in keys} | wide(mine))
+
+
+def made_facts() -> list[dict[str, Any]]:
+    """Rows of a fact table: some slices lack a day, some days a metric, some rows a value."""
+    chance = random.Random(5)
+    segments = [("all", "all"), ("country", "de"), ("country", "fr"), ("device", "de")]
+    rows = []
+    for key in product(("shop", "other"), range(4), ("new", "old's"), segments):
+        spec, day, system, (name, value) = key
+        if chance.random() < 0.3 or (spec, day) == ("other", 3):
+            continue
+        slice_ = (spec, FIRST + timedelta(day), system, name, value)
+        for measure in (("mrr", 0), ("mrr", 3), ("ndcg", 3), ("ndcg", 5)):
+            if chance.random() < 0.2:
+                continue
+            is_sum = measure != ("ndcg", 5)
+            row = dict(zip(SLICE + MEASURE, slice_ + measure, strict=True))
+            row["value"] = chance.random() if chance.random() < 0.9 else None
+            row["numerator"] = float(chance.randrange(1, 99)) if is_sum else None
+            row["denominator"] = 0.0 if name == "device" else float(chance.randrange(1, 99))
+            row |= {name: chance.randrange(99) for name in ("n_queries", "n_skipped", "n_missing")}
+            rows.append(row | {"definition_hash": chance.choice("ab")})
+    return rows
+
+
+def key_of(row: dict[str, Any], *names: str) -> Key:
+    return tuple(row[name] for name in names or SLICE + MEASURE)
+
+
+def last_days(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+    return {
+        spec: max(row["metric_date"] for row in rows if row["spec"] == spec)
+        for spec in ("shop", "other")
+    }
+
+
+def compare(done: Any, view: str, keys: tuple[str, ...], wanted: dict[Key, Any]) -> None:
+    """A view has just these rows, with these values among others."""
+    rows = table(done, f"select * from metrics_{view}")
+    found = {tuple(map(str, key_of(row, *keys))): row for row in rows}
+    assert len(rows) == len(wanted)
+    for key, values in wanted.items():
+        row = found[tuple(map(str, key))]
+        for name, value in values.items():
+            as_it_is = str if name.endswith("_date") else near  # SQLite's days are texts
+            assert as_it_is(row[name]) == as_it_is(value), (view, key, name)
+
+
+def changes(by_key: dict[Key, Any]) -> dict[Key, Any]:
+    """What the daily change says of each row."""
+    wanted = {}
+    for key, row in by_key.items():
+        spec, day, *rest = key[:5]
+        earlier = [one[1] for one in by_key if [one[0], *one[2:5]] == [spec, *rest]]
+        previous = max((one for one in earlier if one < day), default=None)
+        before = by_key.get((spec, previous, *key[2:]), {})
+        both = None not in (row["value"], before.get("value"))
+        is_same = row["definition_hash"] == before.get("definition_hash")
+        wanted[key] = {
+            "previous_date": previous,
+            "value": row["value"],
+            "value_before": before.get("value"),
+            "change": row["value"] - before["value"] if both else None,
+            "n_queries": row["n_queries"],
+            "n_queries_before": before.get("n_queries"),
+            "is_same_definition": int(is_same) if before else None,
+        }
+    return wanted
+
+
+def all_days(rows: list[dict[str, Any]]) -> dict[Key, Any]:
+    """What the rollup says of each measure of each slice."""
+    days: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        days[key_of(row, "spec", *SLICE[2:], *MEASURE)].append(row)
+    wanted = {}
+    for key, there in days.items():
+        dates = [row["metric_date"] for row in there]
+        sums: dict[str, Any] = {
+            name: sum(row[name] for row in there) if there[0][name] is not None else None
+            for name in ("numerator", "denominator", "n_queries", "n_skipped", "n_missing")
+        }
+        has_value = sums["numerator"] is not None and sums["denominator"]
+        value = sums["numerator"] / sums["denominator"] if has_value else None
+        ends = {"first_date": min(dates), "last_date": max(dates), "n_days": len(there)}
+        wanted[key] = sums | ends | {"value": value}
+    return wanted
+
+
+def wide(rows: list[dict[str, Any]]) -> dict[Key, Any]:
+    """One row a slice, where a metric that it has not is NULL."""
+    columns = {measure: Metric(*measure).column for measure in {key_of(r, *MEASURE) for r in rows}}
+    parts = {"value": "", "numerator": "_numerator", "denominator": "_denominator"}
+    empty = {column + part for column, part in product(columns.values(), parts.values())}
+    wanted: dict[Key, Any] = defaultdict(lambda: dict.fromkeys(empty))
+    for row in rows:
+        column = columns[key_of(row, *MEASURE)]
+        wanted[key_of(row, *SLICE)] |= {column + part: row[name] for name, part in parts.items()}
+    return wanted
 
 
 @pytest.mark.xdist_group("duckdb")

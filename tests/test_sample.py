@@ -234,6 +234,31 @@ def test_a_sample_of_hostile_ids_reads_back(tmp_path: Path) -> None:
     assert values == {"all": 8, "=x": 1, "y,z": 1, "(unknown)": 6}
 
 
+def test_a_query_that_the_queries_table_lacks_is_drawn_too() -> None:
+    known = pa.table({"query_id": ["a", "b"], "country": ["x", "x"]})
+    queries = {"data": known, "columns": {"segments": ["country"]}}
+    spec = spec_of(pa.table({"query_id": list("abc")})).having(queries=queries)
+    with DuckDB() as engine:
+        sample = draw(spec, engine, 3, by=["country"])
+    found = list(sample.of(("query_id", "by_country")))
+    assert found == [("c", "(unknown)"), ("a", "x"), ("b", "x")]
+
+
+def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
+    ids = list("abcde")
+    given = spec_of(pa.table({"query_id": ids}))
+    with DuckDB() as engine:
+        sample = draw(given, engine, 3)
+        one = sample.column("query_id")[0]
+        shown = ["a" if query == one else "another" for query in ids]
+        graded = pa.table({"query_id": [*ids, "f"], "item_id": [*shown, "a"], "grade": [1] * 6})
+        labels = {"data": graded}
+        found = estimate.estimate(given.having(labels=labels), engine, sample)
+        assert found.notes == ("2 of 3 items in the top 1 of the sampled lists have no label",)
+        others = spec_of(pa.table({"query_id": ["f"]}), labels=labels)
+        assert estimate.estimate(others, engine, sample).notes == ()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -126,7 +126,8 @@ def test_the_value_takes_the_spec_s_discount_and_weights_of_the_queries() -> Non
 
 def test_texts_and_titles() -> None:
     queries = pa.table({"qid": ["q1", "q2"], "q": ["=red shoes", None]})
-    items = pa.table({"sku": ["b"], "name": ['a "b"\nc']})
+    # an item of two titles, of which the first by the alphabet is shown
+    items = pa.table({"sku": ["b", "b"], "name": ["b", 'a "b"\nc']})
     spec = world(
         queries={"data": queries, "columns": {"query": "qid", "text": "q"}},
         items={"data": items, "columns": {"item": "sku", "title": "name"}},
