@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sqlmetrics.cli.common import say
 from sqlmetrics.engines.files import writing
 from sqlmetrics.errors import SpecError
 
@@ -124,7 +125,7 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
     from sqlmetrics.evaluation.report import text as report
 
     for note in result.notes if output not in ("table", "markdown") else ():
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
     texts = {
         "table": lambda: report.text(result, per_query=per_query),
         "markdown": lambda: report.markdown(result, per_query=per_query),

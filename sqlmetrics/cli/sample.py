@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, say, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 from sqlmetrics.evaluation.report.table import many, number
@@ -21,7 +21,7 @@ UNGRADED = ("error", "drop")
 FORMATS = ("table", "json", "csv")
 
 
-@click.command()
+@click.command(short_help="Draw a stratified sample of queries for labelling.")
 @click.argument("spec", type=click.Path())
 @click.option("--size", type=int, required=True, metavar="N", help="Queries to draw.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segments that make strata.")
@@ -61,20 +61,24 @@ def sample(
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
-    click.echo(
+    say(
         f"{len(drawn.rows):,} of {many(population, 'query', 'queries')}, "
-        f"{many(len(designs), 'stratum', 'strata')}, seed {seed}",
-        err=True,
+        f"{many(len(designs), 'stratum', 'strata')}, seed {seed}"
     )
     write(drawn.sql if sql else str(drawn), out)
 
 
-@click.command()
+@click.command(short_help="Estimate metrics over all queries from a sample.")
 @click.argument("spec", type=click.Path())
 @click.argument("sample", type=click.Path())
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
 @click.option(
-    "-m", "--metric", "metrics", multiple=True, help="Like dcg@10, instead of SPEC's metrics."
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    callback=several,
+    help="Like dcg@10, instead of SPEC's metrics.",
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
@@ -125,7 +129,7 @@ def estimate(
             complete=complete_labels,
         )
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
     write(_text(found, form) + "\n", out)
 
 

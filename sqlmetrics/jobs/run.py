@@ -47,12 +47,16 @@ class RunReport:
         days: Which days were replaced; None for all that the spec had.
         rows: Table -> the rows that now stand for these days.
         notes: Sentences about the input that a reader should know.
+        headline: The first metric of the spec on the last of these days, by system.
+        seconds: How long it took.
     """
 
     run_id: str
     days: Days | None
     rows: dict[str, int]
     notes: tuple[str, ...] = ()
+    headline: tuple[tuple[str, float | None], ...] = ()
+    seconds: float = 0.0
 
 
 def write(
@@ -123,6 +127,7 @@ class _Job:
                 _evaluated(self._asked, self.engine, self.days, check=check, how=how)
             )
             days = self._replaced_days()
+            headline = self._headline()
             job = self._replacement(days)
             message = "; ".join(self._notes)[:MESSAGE]
             with self.engine.alone(targets(self.spec)["facts"]):
@@ -142,7 +147,8 @@ class _Job:
                         make_views(self.spec, self.engine, views)
                 if not job.at.dialect.undoes_views:
                     make_views(self.spec, self.engine, views)
-        return RunReport(self.run_id, days, rows, tuple(self._notes))
+        seconds = time.monotonic() - self._begun
+        return RunReport(self.run_id, days, rows, tuple(self._notes), headline, seconds)
 
     def log_failure(self, error: SqlmetricsError) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
@@ -191,6 +197,17 @@ class _Job:
         if not there:
             return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced
         return Days(start=min(there), end=max(there) + timedelta(1))
+
+    def _headline(self) -> tuple[tuple[str, float | None], ...]:
+        if not self.spec.metrics:
+            return ()
+        first = self._asked.measures[0]
+        rows = self.engine.rows(
+            f"select system, metric_date, value from {NEW_FACTS} where segment_name = 'all' "
+            f"and metric = {literal(first.name)} and k = {first.k or 0}"
+        )
+        last = max((str(day) for _, day, _ in rows), default="")
+        return tuple(sorted((system, value) for system, day, value in rows if str(day) == last))
 
     def _counts(self, job: Replacement) -> dict[str, int]:
         """Table -> its rows of the replaced days."""

@@ -23,7 +23,8 @@ from sqlmetrics.spec.click_columns import (
 )
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.duration import Seconds
-from sqlmetrics.spec.source import Finite, Model, condition
+from sqlmetrics.spec.source import Finite, Model
+from sqlmetrics.sql.user_sql import condition
 
 
 class Cleaning(Model):

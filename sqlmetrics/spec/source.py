@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic.json_schema import SkipJsonSchema
 
 from sqlmetrics.spec.zones import checked_zone
+from sqlmetrics.sql.user_sql import condition
 
 REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
 
@@ -261,21 +262,3 @@ class Items(Source):
     """Rows (item [, title, category, popularity, vector]), one an item of the catalogue."""
 
     columns: ItemColumns = ItemColumns()
-
-
-def condition(text: str) -> str:
-    """A user's condition, if it is one condition on the table's own columns.
-
-    Raises:
-        ValueError: If it is anything else: several statements, a query, a comment.
-    """
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import SqlglotError
-
-    try:
-        tree = parse_one(text, read="duckdb", into=exp.Condition)
-    except SqlglotError:
-        raise ValueError("must be one condition, like: is_bot = 0") from None
-    if tree.find(exp.Query, exp.Subquery, exp.DDL, exp.DML, exp.Command) or tree.comments:
-        raise ValueError("must be a condition on the table's own columns, without a query in it")
-    return text.strip()

@@ -30,6 +30,10 @@ labels:
   file: labels.parquet
 metrics: [ndcg@10, recall@20, precision@5, hit@1, mrr]
 by: [country]
+output: {relation: ranking_metrics}
+checks:
+  - {metric: ndcg@10, min: 0.5, min_queries: 500}
+  - {metric: mrr, max_drop_pct: 10}
 """
 ROLL_UP = """\
 select
@@ -130,10 +134,10 @@ def _next(paths: dict[str, Path]) -> str:
     return f"""\
 The SQL that ran: {paths["sql"]}
 Try next:
+  sqlmetrics show {paths["spec"]}
+  sqlmetrics build {paths["spec"]} --db demo.duckdb
   sqlmetrics compile {paths["spec"]}
   sqlmetrics evaluate {paths["rankings"]} {paths["labels"]} \\
-      --system system --date ds -m "ndcg(gain=linear)@10" -m "recall(rel=2)@20" -m ap
-  sqlmetrics evaluate {paths["rankings"]} {paths["labels"]} \\
-      --system system --date ds --by country -m mrr -c average_over=labels,hits
+      --system system --date ds -m "ndcg(gain=linear)@10, recall(rel=2)@20, ap"
   sqlmetrics clicks {paths["spec"].with_name("clicks.yml")} --show days
   sqlmetrics list metrics"""
