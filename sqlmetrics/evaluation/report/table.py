@@ -25,10 +25,10 @@ def aligned(
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
 
 
-def number(value: float | None) -> str:
+def metric_value(value: float | None) -> str:
     """A metric's value for a cell.
 
-    >>> number(0.5), number(None)
+    >>> metric_value(0.5), metric_value(None)
     ('0.5000', '-')
     """
     return "-" if value is None else f"{value:.4f}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.evaluation.report.table import aligned, number, printable
+from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -181,7 +181,7 @@ def _long(result: Result) -> Cells:
 
 def _number(measure: Measure, value: float | None) -> str:
     is_count = value is not None and measure.metric.count
-    return f"{value:,.0f}" if is_count else number(value)
+    return f"{value:,.0f}" if is_count else metric_value(value)
 
 
 def _span(counts: Sequence[int | None]) -> str:

@@ -16,7 +16,7 @@ from sqlmetrics.catalog.option import Option, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof.explain.arithmetic import number, parts
@@ -243,7 +243,7 @@ def _items(rows: dict[str, dict[str, int]], query: str) -> str:
 
 
 def _agreed(group: Agreeing) -> list[str]:
-    values = map(number, (*group.values, group.mean))
+    values = map(metric_value, (*group.values, group.mean))
     return [*values, str(group.n_queries)]
 
 
