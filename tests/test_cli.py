@@ -310,3 +310,13 @@ def test_the_help_has_every_command_once_and_whole() -> None:
     assert sorted(name for name, _ in lines) == sorted(cli.commands)
     assert [line for _, line in lines if line[-1] != "." or len(line) > 64] == []
     assert CliRunner().invoke(cli, ["-V"]).stdout.startswith("sqlmetrics, version")
+
+
+@pytest.mark.parametrize("what", ["metrics", "online", "presets", "options", "dialects"])
+def test_a_list_fits_the_terminal(what: str) -> None:
+    """Where its columns do not fit, the rest of a row stands behind the first one."""
+    narrow = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["list", what]).stdout
+    assert max(map(len, narrow.splitlines())) <= 80
+    whole = CliRunner(env={"COLUMNS": "1000"}).invoke(cli, ["list", what]).stdout
+    words = {word.strip(";,") for word in whole.split("\n", 1)[1].split()}
+    assert words <= {word.strip(";,") for word in narrow.split()}

@@ -16,9 +16,10 @@ from sqlmetrics.cli.common import error_options
 def list_names(what: str) -> None:
     """List the metrics, those of click logs (online), presets, options or dialects there are."""
     from sqlmetrics.cli import listing
-    from sqlmetrics.evaluation.report.table import aligned
+    from sqlmetrics.evaluation.report.table import fitted, terminal_width
 
-    click.echo(aligned(*getattr(listing, what)()))
+    names, rows = getattr(listing, what)()
+    click.echo(fitted(names, rows, terminal_width()))
 
 
 @click.command(short_help="Explain a metric or option: formula, SQL, an example.")

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+from textwrap import wrap
 
 
 def aligned(
@@ -23,6 +28,41 @@ def aligned(
     buffer = io.StringIO()
     Console(file=buffer, width=100_000, color_system=None, legacy_windows=False).print(table)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+
+def terminal_width() -> int | None:
+    """How wide a table may be: as the terminal, or as COLUMNS says; None into a file or pipe."""
+    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """A table of words that is no wider than asked for.
+
+    Where its columns do not fit side by side, the first one stays and the others become one
+    text behind it, each cell with its heading.
+
+    Args:
+        names: The headings.
+        rows: The cells.
+        width: How wide it may be; None for as wide as it is.
+    """
+    whole = aligned(names, rows)
+    if width is None or max(map(len, whole.splitlines())) <= width:
+        return whole
+    first = min(max(len(row[0]) for row in rows), width // 3)
+    lines = []
+    for name, title, *cells in rows:
+        told = [f"{head}: {cell}" for head, cell in zip(names[2:], cells, strict=True) if cell]
+        about = wrap("; ".join([title, *told]), max(20, width - first - 2)) or [""]
+        alone = [name] if len(name) > first else []
+        lines += alone
+        left = chain([""] if alone else [name], repeat(""))
+        lines += [
+            f"{cell:{first}}  {line}".rstrip() for cell, line in zip(left, about, strict=False)
+        ]
+    return "\n".join(lines)
 
 
 def metric_value(value: float | None) -> str:
