@@ -161,6 +161,7 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("annotation/unlabelled", "coalesce(", "nullif(", "asked is whether it is 0 or NULL"),
     ("annotation/no_labels", "1 = 0", "2 = 0", "no row meets either"),
     ("annotation/no_labels", "1 = 0", "1 <> 0", "a row of NULLs is no item's label"),
+    ("annotation/no_labels", "1 = 0", "1 = 1", "a row of NULLs is no item's label"),
     ("clicks/simulation/listed", "inner join", "left join", "each request has a list"),
     ("clicks/simulation/drawn", "< {{ zero", "<= {{ zero", "no draw is just that share"),
     ("inputs/json_names", "distinct ", "", "a set is made of them"),
