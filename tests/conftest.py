@@ -103,6 +103,14 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_terminal() -> Iterator[None]:
+    """Tables are as wide as they are: workers of pytest-xdist are told how wide its terminal is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COLUMNS", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def translated_once() -> Iterator[None]:
     """A text in a dialect is the same each time: what many runs of jobs ask is kept.
 

@@ -15,9 +15,10 @@ from unittest.mock import patch
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from test_docs import README, blocks
 
-from sqlmetrics.cli import main
+from sqlmetrics.cli import cli, main
 
 RUN = "q1 Q0 a 1 3.0 tag\nq1 Q0 b 2 2.0 tag\nq2 Q0 c 1 1.0 tag\n"
 QRELS = "q1 0 b 1\nq2 0 c 2\nq3 0 d 1\n"
@@ -147,7 +148,8 @@ def test_tables_of_a_database(folder: Path) -> None:
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-c", "ties"], 2, "NAME=VALUE"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-c", "tie=x"], 2, "mean 'ties'?"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--preset", "trec"], 2, "'trec_eval'?"),
-        (["evaluate", "run.txt", "qrels.txt"], 2, "Missing option"),
+        (["evaluate", "run.txt", "qrels.txt"], 2, "say what to compute: -m ndcg@10"),
+        (["evaluate", "run.txt", "-m", "mrr"], 2, "give LABELS behind RANKINGS, or a spec"),
         (["evaluate", "runs", "truth", "--db", "no.duckdb", "-m", "mrr"], 2, "no database file"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--out", "no/x"], 2, "cannot write"),
         (["compile", "no.yml"], 2, "cannot read the spec"),
@@ -271,3 +273,50 @@ def test_queries_conditions_and_grades_that_are_texts(folder: Path) -> None:
     assert values == {"all": 3 * 0.5 / 5, "head": 0.5, "tail": 0.0}
     refused = sqlmetrics("evaluate", *line, "--grades", "mid=x", folder=folder, expect=2)
     assert "--grades takes TEXT=NUMBER" in refused.stderr
+
+
+SPEC = """
+rankings: {file: runs.csv, columns: {score: score, system: model, date: day}}
+labels: {file: truth.csv}
+metrics: [ndcg@10, mrr]
+output: {relation: metrics}
+checks: [{metric: mrr, min: 0.6}]
+"""
+RUNS = "day,model,query_id,item_id,score\n2026-01-01,a,q,x,2\n2026-01-01,a,q,y,1\n"
+
+
+def test_a_spec_is_shown_run_and_checked(tmp_path: Path) -> None:
+    (tmp_path / "spec.yml").write_text(SPEC)
+    (tmp_path / "runs.csv").write_text(RUNS + RUNS.partition("\n")[2].replace("a,q", "b,q"))
+    (tmp_path / "truth.csv").write_text("query_id,item_id,grade\nq,y,1\n")
+    shown = sqlmetrics("show", "spec.yml", "-o", "csv", folder=tmp_path).stdout
+    assert shown == sqlmetrics("evaluate", "spec.yml", "-o", "csv", folder=tmp_path).stdout
+    assert shown.count(",mrr,") == 2
+    assert not [*tmp_path.glob("*.duckdb")]
+    place = ("--db", str(tmp_path / "new.duckdb"))
+    done = sqlmetrics("build", "spec.yml", *place, folder=tmp_path, expect=1)
+    assert "ndcg@10 on 2026-01-01: 0.6309 a, 0.6309 b; 0." in done.stderr
+    assert done.stdout.count("FAILED") == 2
+    assert "0 of 2 checks hold" in done.stderr
+    quiet = sqlmetrics("-q", "build", "spec.yml", *place, folder=tmp_path, expect=1)
+    assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
+    told = sqlmetrics("debug", *place, folder=tmp_path).stdout
+    assert re.search(r"DuckDB +\d|database +DuckDB \d", told)
+
+
+def test_the_help_has_every_command_once_and_whole() -> None:
+    told = CliRunner().invoke(cli, ["-h"]).stdout
+    lines = re.findall(r"^  ([a-z-]+)  +(\S.*)$", told.partition("Look at numbers")[2], re.M)
+    assert sorted(name for name, _ in lines) == sorted(cli.commands)
+    assert [line for _, line in lines if line[-1] != "." or len(line) > 64] == []
+    assert CliRunner().invoke(cli, ["-V"]).stdout.startswith("sqlmetrics, version")
+
+
+@pytest.mark.parametrize("what", ["metrics", "online", "presets", "options", "dialects"])
+def test_a_list_fits_the_terminal(what: str) -> None:
+    """Where its columns do not fit, the rest of a row stands behind the first one."""
+    narrow = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["list", what]).stdout
+    assert max(map(len, narrow.splitlines())) <= 80
+    whole = CliRunner(env={"COLUMNS": "1000"}).invoke(cli, ["list", what]).stdout
+    words = {word.strip(";,") for word in whole.split("\n", 1)[1].split()}
+    assert words <= {word.strip(";,") for word in narrow.split()}

@@ -107,7 +107,7 @@ def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
             with cleaned_log(clicks, engine) as log:
                 shown = with_stages(
                     log.tables.kept_impressions(),
-                    "select request_id, shown_at, metric_date from kept",
+                    "select request_id, shown_at, metric_date from user_impressions",
                 )
                 found = {texts[int(n)]: (at, day) for n, at, day in engine.rows(shown)}
                 counts, findings = log.counts(), log.findings()

@@ -348,6 +348,18 @@ CELLS: dict[str, tuple[str, ...]] = {
         "check search.yml --target dev --profiles profiles.yml",
         "check search.yml --connection dev --profiles profiles.yml",
     ),
+    "show": (
+        "show search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
+        "show files.yml --per-query -o csv --out shown.csv",
+        "show clicks.yml -o json",
+        "evaluate files.yml",
+    ),
+    "build": (
+        "build search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
+        "build search.yml PLACE --backfill --lookback 1 --junit c.xml --github -q",
+        "build search.yml PLACE --full-refresh --publish bi",
+    ),
+    "debug": ("debug PLACE",),
     "install": ("install macros.duckdb", "install macros.duckdb --print"),
     "sheet": (
         "sheet files.yml -k 3 --limit 2 --out s.csv --excel --labelled-queries",
@@ -385,7 +397,7 @@ CELLS: dict[str, tuple[str, ...]] = {
 """Verb -> lines that together have all its options; a number at the end is the exit code."""
 
 ELSEWHERE_TESTED = {("demo", "--overwrite")}
-SHARED = {"--debug", "--errors", "--help", "--profiles"} | PLACES
+SHARED = {"--debug", "--errors", "--help", "--profiles", "--quiet"} | PLACES
 """Options of many verbs; one cell has the first, and test_connections has the places of each."""
 
 
@@ -432,7 +444,7 @@ def test_each_option_of_a_verb_runs(verb: str, folder: Path) -> None:
 
 # -- other databases ------------------------------------------------------------------
 
-OPENING = ("evaluate", "validate", "verify", "run", "check")
+OPENING = ("evaluate", "show", "debug", "validate", "verify", "run", "check")
 """Verbs with a cell that names the place."""
 
 

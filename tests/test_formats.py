@@ -788,3 +788,30 @@ def test_an_empty_list_is_refused_where_it_cannot_be_told_from_a_missing_one() -
         with pytest.raises(sm.InputError, match="cannot be told from missing ones: 1"):
             evaluate(runs, labels, "mrr", **options)
     assert evaluate({"q1": ["a"]}, labels, "mrr", missing="drop")["mrr"] == 1.0
+
+
+def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None:
+    runs = pa.table({"qid": [1, 1], "Doc-ID": ["a", "b"], "similarity": [0.3, 0.2]})
+    truth = pa.table({"user_id": [1], "docno": ["b"], "relevance": [1], "score": [0.0]})
+    result = sm.evaluate(runs, truth, "mrr")
+    assert result["mrr"] == 0.5
+    said = (
+        "qid is taken as the query, Doc-ID is taken as the item, similarity is taken as the score"
+    )
+    assert result.notes[0] == f"rankings: {said}; name others by query= or --query"
+    assert "user_id is taken as the query" in result.notes[1]
+    assert "relevance is taken as the grade" in result.notes[1]
+    ranked = runs.rename_columns(["topic", "sku", "position"])
+    with pytest.raises(sm.InputError, match="position is no whole number"):
+        sm.evaluate(ranked, truth, "mrr")
+    ranked = ranked.set_column(2, "position", pa.array([1, 2]))
+    (tmp_path / "truth.csv").write_text("topic,sku,rating\n1,b,2\n")
+    pq.write_table(ranked, tmp_path / "runs.parquet")
+    assert sm.evaluate(tmp_path / "runs.parquet", tmp_path / "truth.csv", "mrr")["mrr"] == 0.5
+    lists = pa.table({"user": ["1"], "items": [["a", "b"]]})
+    assert sm.evaluate(lists, truth, "mrr", item="items", label_columns={"item": "docno"})["mrr"]
+    for odd in (runs.append_column("docno", runs["Doc-ID"]), runs.drop_columns("qid")):
+        with pytest.raises(sm.InputError, match="unknown column"):  # two fit, or none
+            sm.evaluate(odd, truth, "mrr")
+    with pytest.raises(sm.InputError, match="unknown column 'doc'"):  # as it was asked for
+        sm.evaluate(runs, truth, "mrr", item="doc")

@@ -169,6 +169,30 @@ def test_a_text_that_another_grammar_ends_earlier_is_no_condition_there() -> Non
         assert not is_condition(hostile, DIALECTS[name])
 
 
+@pytest.mark.parametrize(
+    ("dialect", "condition", "query"),
+    [
+        ("mysql", "`is bot` = 0", "select * from runs use index (by_query)"),
+        ("bigquery", "`is-bot` is false", "select * from `my-project.shop.runs`"),
+        ("spark", "`is bot` <=> 0", "select * from runs lateral view explode(items) t as item_id"),
+        ("tsql", "[is bot] = 0", "select top 100 * from runs"),
+        ("clickhouse", "is_bot = 0", "select * from runs final prewhere is_bot = 0"),
+    ],
+)
+def test_the_user_s_own_sql_is_of_the_database_alone(
+    dialect: str, condition: str, query: str
+) -> None:
+    """DuckDB need not read it; where DuckDB shall run it, it has to."""
+    asked = spec(rankings={"sql": query, "where": condition}, baseline=None)
+    told = sm.compile(asked, dialect)
+    assert query in told
+    assert condition in told
+    with pytest.raises(sm.SpecError, match=r"sql (cannot be read|must be one)|DuckDB cannot read"):
+        sm.compile(asked)
+    with pytest.raises(sm.SpecError, match=r"cannot be read"):
+        sm.compile(spec(rankings={"sql": "select 1) as x ("}), dialect)
+
+
 def test_names_are_quoted_as_the_dialect_does() -> None:
     hostile = {"query": 'a"b', "item": "x]y`z", "score": "drop table t; --"}
     asked = spec(rankings={"relation": '"my ""odd"" table"', "columns": hostile}, baseline=None)

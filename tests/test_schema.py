@@ -35,34 +35,46 @@ MINIMAL: dict[str, Any] = {
 }
 
 
+SCHEMA = schema(sm.Spec)
+
+
+def whole(node: dict[str, Any]) -> dict[str, Any]:
+    """A key's schema with the model that it refers to; what is said of the key goes first."""
+    [named] = node.get("allOf", [node])
+    if "$ref" not in named:
+        return node
+    return SCHEMA["$defs"][named["$ref"].removeprefix("#/$defs/")] | node
+
+
 def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
     """Path, schema and whether it must be given, of every key but the options'."""
-    for name, inner in node.get("properties", {}).items():
+    for name, own in node.get("properties", {}).items():
         here = f"{path}.{name}".strip(".")
+        inner = whole(own)
         yield here, inner, name in node.get("required", ())
         if here != "conventions":
             yield from nodes(inner, here)
-            yield from nodes(inner.get("items", {}), f"{here}[]")
+            yield from nodes(whole(inner.get("items", {})), f"{here}[]")
 
 
 def paths() -> list[str]:
     """The paths of all keys that a spec file can have."""
-    return [path for path, _, _ in nodes(schema())]
+    return [path for path, _, _ in nodes(SCHEMA)]
 
 
 def test_the_file_is_current() -> None:
     if UPDATE:
-        FILE.write_text(schema_text(), encoding="utf-8")
-    assert FILE.read_text(encoding="utf-8") == schema_text()
-    assert starter.schema() == schema_text()
+        FILE.write_text(schema_text(sm.Spec), encoding="utf-8")
+    assert FILE.read_text(encoding="utf-8") == schema_text(sm.Spec)
+    assert starter.schema() == schema_text(sm.Spec)
 
 
 def test_every_key_has_a_description() -> None:
-    assert [path for path, node, _ in nodes(schema()) if not node["description"]] == []
+    assert [path for path, node, _ in nodes(SCHEMA) if not node["description"]] == []
 
 
 def test_every_option_choice_and_preset_is_there() -> None:
-    properties = schema()["properties"]
+    properties = SCHEMA["properties"]
     assert properties["preset"]["enum"] == list(PRESETS)
     options = properties["conventions"]["properties"]
     assert list(options) == list(OPTIONS)
@@ -71,7 +83,7 @@ def test_every_option_choice_and_preset_is_there() -> None:
 
 
 def test_the_keys_are_the_spec_s() -> None:
-    assert list(schema()["properties"]) == list(sm.Spec.model_fields)
+    assert list(SCHEMA["properties"]) == list(sm.Spec.model_fields)
 
 
 METRICS = ["ndcg@10", " NDCG ( gain = linear ) @ 20", "P.5,10", "ndcg_cut_10", "ndcg_cut.10", "map"]
@@ -101,6 +113,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "no number": {"conventions": {"depth": "none"}},
     "words as grades": {"labels": {"file": "l.csv", "grades": {"high": 3, "none": 0}}},
     "ranks": {"rankings": {"file": "r.csv", "columns": {"rank": "pos"}}},
+    "nothing for a word": {"rankings": {"file": "r.csv", "decimal": None}},
     "nothing for a column": {"rankings": {"file": "r.csv", "columns": {"system": None}}},
 }
 
@@ -146,7 +159,7 @@ def as_json(given: dict[str, Any]) -> Any:
 def test_what_a_spec_accepts_the_schema_accepts(name: str) -> None:
     given = MINIMAL | RIGHT[name]
     assert accepted(given)
-    validator = peer("jsonschema").Draft7Validator(schema())
+    validator = peer("jsonschema").Draft7Validator(SCHEMA)
     assert [error.message for error in validator.iter_errors(as_json(given))] == []
 
 
@@ -154,22 +167,31 @@ def test_what_a_spec_accepts_the_schema_accepts(name: str) -> None:
 def test_what_is_wrong_the_schema_refuses(name: str) -> None:
     given = MINIMAL | WRONG[name]
     assert name == "data in memory" or not accepted(given)
-    assert not peer("jsonschema").Draft7Validator(schema()).is_valid(as_json(given))
+    assert not peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(given))
+
+
+@pytest.mark.parametrize("stay", [5, "30s", " 1.5 m", "30", "a day", -1])
+def test_a_duration_is_a_number_or_has_a_unit(stay: object) -> None:
+    columns = {"clicked": "is_clicked", "dwell": "seconds"}
+    clicks = {"log": {"file": "l.csv", "columns": columns}, "cleaning": {"min_dwell": stay}}
+    given = {"clicks": clicks, "metrics": ["mrr"]}
+    assert accepted(given) == (stay in (5, "30s", " 1.5 m"))
+    assert peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(given)) == accepted(given)
 
 
 @pytest.mark.parametrize("key", ["rankings", "labels", "metrics"])
 def test_what_must_be_there(key: str) -> None:
     given = {name: value for name, value in MINIMAL.items() if name != key}
     assert not accepted(given)
-    assert not peer("jsonschema").Draft7Validator(schema()).is_valid(as_json(given))
+    assert not peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(given))
 
 
 def test_the_schema_is_one_and_accepts_the_example() -> None:
     validators = peer("jsonschema")
-    validators.Draft7Validator.check_schema(schema())
+    validators.Draft7Validator.check_schema(SCHEMA)
     everything = re.sub(r"(?m)^( *)#(?=\S)", r"\1", starter.example())
     for text in (starter.example(), everything):
-        validators.Draft7Validator(schema()).validate(as_json(yaml.safe_load(text)))
+        validators.Draft7Validator(SCHEMA).validate(as_json(yaml.safe_load(text)))
 
 
 # -- the page -------------------------------------------------------------------------
@@ -180,10 +202,10 @@ def takes(node: dict[str, Any]) -> str:
     if "const" in node:
         return str(node["const"])
     if "pattern" in node:
-        return "a metric"
+        return "a metric" if node["pattern"] == METRIC else "seconds, or like `30m`"
     if "enum" in node:
-        few = len(node["enum"]) < 9
-        return ", ".join(f"`{one}`" for one in node["enum"]) if few else "a preset"
+        values = [one for one in node["enum"] if one is not None]
+        return ", ".join(f"`{one}`" for one in values) if len(values) < 9 else "a preset"
     if "anyOf" in node:
         return f"{takes(node['anyOf'][0])}, or a list"
     if "properties" in node or "additionalProperties" in node:
@@ -196,7 +218,7 @@ def takes(node: dict[str, Any]) -> str:
 def table() -> str:
     """The page's table of all keys."""
     rows = [["key", "takes", "default", "meaning"], ["---"] * 4]
-    for path, node, is_needed in nodes(schema()):
+    for path, node, is_needed in nodes(SCHEMA):
         default = "needed" if is_needed else str(node.get("default", " ")).replace("False", "false")
         meaning = node["description"].splitlines()[0].replace("|", "\\|")
         rows.append([f"`{path}`", takes(node), default, meaning])

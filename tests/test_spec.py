@@ -508,3 +508,12 @@ def test_the_script_of_a_result_runs_by_itself() -> None:
     assert result.summary().num_rows in counts
     assert result.per_query().num_rows in counts
     assert sorted(tables) == [("labels",), ("rankings",)]
+
+
+def test_the_text_of_a_click_log_has_no_per_query_table_and_no_plan() -> None:
+    log = {"log": {"relation": "log", "columns": {"query": "query_text", "clicked": "clicked"}}}
+    asked = sm.Spec(name="log", clicks=log, metrics=["mrr"])
+    assert sm.compile(asked, "postgres").startswith("-- PostgreSQL: ")
+    for given, said in (({"per_query": True}, "--per-query"), ({"plan": "lists"}, "--plan")):
+        with pytest.raises(sm.SpecError, match=f"without {said}"):
+            sm.compile(asked, **given)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 from sqlmetrics.annotation import csv_file
 from sqlmetrics.annotation.graded_sheet import Key
 from sqlmetrics.catalog.option import plain
+from sqlmetrics.engines.files import replaced, writing
 from sqlmetrics.errors import InputError, SpecError, unknown
 
 Grades = Mapping[Key, float]
@@ -57,7 +57,7 @@ class LabelFile(ABC):
         """Add labels: all of them or none, and no old row is ever lost.
 
         Old and new rows are written to a file beside it, read again and counted; only
-        then does it take the place of the old one, in one step (`os.replace`).
+        then does it take the place of the old one, in one step.
 
         Raises:
             InputError: If a new label does not fit the columns, or somebody changed the
@@ -66,20 +66,11 @@ class LabelFile(ABC):
         """
         before = [] if self.is_new else self.rows()
         target = self.path.resolve()
-        temporary = None
-        try:
-            handle, name = tempfile.mkstemp(target.suffix, f".{target.stem}.", target.parent)
-            os.close(handle)
-            temporary = Path(name)
-            self.write(temporary, grades)
-            self._settle(temporary, [*before, *_texts(grades)])
-            _keep_mode(target, temporary)
-            os.replace(temporary, target)
-        except OSError as error:
-            raise SpecError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
-        finally:
-            if temporary is not None:
-                temporary.unlink(missing_ok=True)
+        with writing(self.path), replaced(target) as beside:
+            self.write(beside, grades)
+            self._settle(beside, [*before, *_texts(grades)])
+            if not self.is_new:
+                shutil.copymode(target, beside)
 
     def _settle(self, written: Path, expected: Sequence[tuple[Key, str]]) -> None:
         """See that what was written can be read again and that nothing moved under it."""
@@ -219,13 +210,3 @@ def _same(grade: str | None) -> object:
 def _stamp(path: Path) -> tuple[int, int]:
     state = path.stat()
     return state.st_mtime_ns, state.st_size
-
-
-def _keep_mode(old: Path, new: Path) -> None:
-    """The permissions that the old file has, or that a new one would get."""
-    if old.exists():
-        shutil.copymode(old, new)
-        return
-    mask = os.umask(0)
-    os.umask(mask)
-    new.chmod(0o666 & ~mask)

@@ -6,10 +6,8 @@ or in the table `items`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain, count
 from typing import Any
 
 from sqlmetrics.engines.database import Database
@@ -18,7 +16,7 @@ from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import Shape
-from sqlmetrics.sql.relation import Relation, source_text
+from sqlmetrics.sql.relation import Relation, source_text, unmentioned
 from sqlmetrics.sql.stage import Stage, equal
 
 ROLES = {"query_text": "queries", "item_title": "items"}
@@ -90,7 +88,11 @@ def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
                 "source": source_text(relation),
                 "where": source.where or "",
             }
-            stages[column] = Stage(_free(f"{column}s", plan, relation), "annotation/lookup", view)
+            stages[column] = Stage(
+                unmentioned(f"{column}s", [*plan.shape.tables.values(), relation]),
+                "annotation/lookup",
+                view,
+            )
     return stages
 
 
@@ -129,12 +131,3 @@ def _relation(source: Any, role: str, engine: Database) -> Relation:
     if source.data is not None:
         return Relation("table", engine.register(f"sqlmetrics_{role}s", source.data), True)
     return relation_of(source, ROLES[role])
-
-
-def _free(name: str, plan: Plan, own: Relation) -> str:
-    """A name for a stage that no source mentions, so that it hides no table."""
-    relations = [*plan.shape.tables.values(), own]
-    places = " ".join(one.place for one in relations if one.is_sql)
-    mentions = re.compile(r"\w+").findall(places.casefold())
-    names = chain([name], (f"{name}_{number}" for number in count(2)))
-    return next(free for free in names if free not in mentions)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
-from sqlmetrics.catalog.metric import Metric, Parameter, listed, spellings
+from sqlmetrics.catalog.metric import Metric, Parameter, at_cutoff, listed, spellings
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Value, is_number, plain
 from sqlmetrics.errors import SpecError, unknown
@@ -46,7 +46,7 @@ class Measure:
     k: int | None = None
 
     def __str__(self) -> str:
-        return self.name + (f"@{self.k}" if self.k else "")
+        return at_cutoff(self.name, self.k)
 
     @property
     def name(self) -> str:

@@ -150,3 +150,12 @@ def spellings() -> Mapping[str, tuple[Metric, bool]]:
         for alias in (metric.name, *metric.aliases):
             found[alias.removesuffix("@k").casefold()] = (metric, alias.endswith("@k"))
     return found
+
+
+def at_cutoff(metric: str, k: int | None) -> str:
+    """A metric's name with its cutoff, if it has one.
+
+    >>> at_cutoff("ndcg", 10), at_cutoff("mrr", 0)
+    ('ndcg@10', 'mrr')
+    """
+    return f"{metric}@{k}" if k else metric

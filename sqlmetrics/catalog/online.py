@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.stage import Column
 
@@ -117,7 +118,7 @@ class Online:
     k: int | None = None
 
     def __str__(self) -> str:
-        return self.metric.name + (f"@{self.k}" if self.k else "")
+        return at_cutoff(self.metric.name, self.k)
 
     @property
     def column(self) -> str:

@@ -11,8 +11,10 @@ import click
 
 from sqlmetrics import __version__
 from sqlmetrics.cli import (
+    build,
     check,
     clicks,
+    debug,
     doctor,
     evaluate,
     install,
@@ -21,6 +23,7 @@ from sqlmetrics.cli import (
     run,
     sample,
     sheet,
+    show,
     simulate,
     spec,
 )
@@ -28,42 +31,57 @@ from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.completion import answered
 from sqlmetrics.errors import SqlmetricsError
 
-COMMANDS = (
-    evaluate.evaluate,
-    reconcile.reconcile,
-    clicks.clicks,
-    spec.compile_spec,
-    spec.validate,
-    spec.verify,
-    doctor.doctor,
-    run.run,
-    check.check,
-    install.install,
-    sheet.sheet,
-    sheet.sheet_import,
-    sample.sample,
-    sample.estimate,
-    simulate.simulate,
-    learn.explain,
-    learn.list_names,
-    learn.init,
-    learn.demo,
-)
+COMMANDS = {
+    "Look at numbers": (
+        evaluate.evaluate,
+        show.show,
+        clicks.clicks,
+        reconcile.reconcile,
+        learn.explain,
+        learn.list_names,
+    ),
+    "Every night": (
+        learn.init,
+        spec.validate,
+        run.run,
+        check.check,
+        build.build,
+        spec.compile_spec,
+        install.install,
+    ),
+    "Trust": (debug.debug, doctor.doctor, spec.verify),
+    "Labels from people": (sheet.sheet, sheet.sheet_import, sample.sample, sample.estimate),
+    "Try it": (learn.demo, simulate.simulate),
+}
+"""What stands above some commands in the help, and these in their order."""
 
 PREFIX = "sqlmetrics_failed_"
 KEPT = 10
 """As many files of SQL that failed are kept in the folder of temporary files."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="sqlmetrics")
+class Sections(click.Group):
+    """A group whose help has its commands by what they are for, each on a line of its own."""
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them."""
+        for title, commands in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(str(one.name), one.get_short_help_str(limit=66)) for one in commands]
+                )
+
+
+@click.group(cls=Sections, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="sqlmetrics")
 @error_options
 def cli() -> None:
     """Ranking, search and recommendation metrics computed inside the warehouse."""
 
 
-for command in COMMANDS:
-    cli.add_command(command)
+for section in COMMANDS.values():
+    for command in section:
+        cli.add_command(command)
 
 
 def main() -> None:

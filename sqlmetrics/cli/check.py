@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import writing
+from sqlmetrics.engines.files import writing
 from sqlmetrics.errors import SpecError
 
 
-@click.command()
+@click.command(short_help="Compare the table of SPEC with its checks.")
 @click.argument("spec", type=click.Path())
 @click.option("--date", "day", metavar="DATE", help="The day; by default the last one there is.")
 @place_options
@@ -49,9 +49,10 @@ def check(
         click.echo(report.github(found, spec), nl=False)
     if junit is not None:
         text = report.junit(found, the_spec.title)
-        writing(junit, lambda: Path(junit).write_text(text, encoding="utf-8"))
+        with writing(junit):
+            Path(junit).write_text(text, encoding="utf-8")
     failed = sum(not one.holds for one in found)
-    click.echo(f"{len(found) - failed:,} of {len(found):,} checks hold", err=True)
+    say(f"{len(found) - failed:,} of {len(found):,} checks hold")
     if failed:
         sys.exit(1)
 

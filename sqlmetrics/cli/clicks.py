@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.common import error_options, progress_bar, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options, write
 from sqlmetrics.errors import SpecError
@@ -37,7 +37,7 @@ OF_REPORTS = ("table", "json")
 SHOWN = ("depth", "days", "soundness", "judgments")
 
 
-@click.command()
+@click.command(short_help="Clean a click log; judgments, CTR and NDCG from it.")
 @click.argument("spec", required=False, type=click.Path())
 @click.option(
     "--ubi",
@@ -50,8 +50,9 @@ SHOWN = ("depth", "days", "soundness", "judgments")
     "--metric",
     "metrics",
     multiple=True,
+    callback=several,
     shell_complete=completion.click_metrics,
-    help="Like ndcg@10 or ctr@5.",
+    help="Like ndcg@10 or ctr@5; several behind commas.",
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by it; query_text is one.")
 @click.option("--per-query", is_flag=True, help="One row a request instead of the summary.")

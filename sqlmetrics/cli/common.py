@@ -1,7 +1,8 @@
-"""What the commands share: the option for tracebacks, counts in words, the progress."""
+"""What the commands share: options for errors and silence, the progress."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,14 @@ def error_options(command: Callable[..., None]) -> Callable[..., None]:
         callback=_remembered,
         help="Tell errors as text or, for programs, as JSON.",
     )(command)
+    command = click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        expose_value=False,
+        callback=_remembered,
+        help="Print nothing but results and errors.",
+    )(command)
     return click.option(
         "--debug",
         is_flag=True,
@@ -33,19 +42,29 @@ def error_options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-def many(count: int, noun: str, nouns: str = "") -> str:
-    """A count with its noun.
+def several(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Texts behind commas as texts of their own; not those within parentheses.
 
-    >>> many(1, "row"), many(1200, "row"), many(2, "stratum", "strata")
-    ('1 row', '1,200 rows', '2 strata')
+    >>> several(None, None, ("ndcg@10,mrr", "f(beta=2, rel=1)@5"))
+    ('ndcg@10', 'mrr', 'f(beta=2, rel=1)@5')
     """
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+    parts = (part.strip() for text in texts for part in re.split(r",(?![^()]*\))", text))
+    return tuple(filter(None, parts))
+
+
+def say(what: str) -> None:
+    """A line on stderr for people: none with `--quiet`, nor where errors are told as JSON."""
+    context = click.get_current_context(silent=True)
+    told = context.find_root().meta if context else {}
+    if not told.get("quiet") and told.get("errors") != "json":
+        click.echo(what, err=True)
 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
     """How much of something is done and how long it will take, on a terminal alone."""
-    if not sys.stderr.isatty():
+    quiet = click.get_current_context().find_root().meta.get("quiet")
+    if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console

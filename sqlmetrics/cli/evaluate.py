@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.common import error_options, progress_bar, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
+from sqlmetrics.cli.show import show_spec
 from sqlmetrics.errors import SpecError
 
 COLUMNS = {
@@ -60,17 +61,17 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
+@click.command(short_help="Evaluate two files or tables: rankings and labels.")
 @click.argument("rankings", type=click.Path())
-@click.argument("labels", type=click.Path())
+@click.argument("labels", type=click.Path(), required=False)
 @click.option(
     "-m",
     "--metric",
     "metrics",
     multiple=True,
-    required=True,
+    callback=several,
     shell_complete=completion.metrics,
-    help="Like ndcg@10.",
+    help="Like ndcg@10; several behind commas.",
 )
 @click.option(
     "--preset",
@@ -113,7 +114,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 def evaluate(
     *,
     rankings: str,
-    labels: str,
+    labels: str | None,
     metrics: tuple[str, ...],
     conventions: tuple[str, ...],
     grades: tuple[str, ...],
@@ -128,6 +129,8 @@ def evaluate(
 ) -> None:
     """Evaluate RANKINGS against LABELS: files, or tables of a database.
 
+    With a spec alone it shows the spec's numbers, as show does.
+
     Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too).
 
     \b
@@ -136,6 +139,13 @@ def evaluate(
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.evaluation.evaluate import evaluate as run
 
+    if labels is None and rankings.endswith((".yml", ".yaml")):
+        show_spec(rankings, location, per_query=per_query, output=output, out=out)
+        return
+    if labels is None:
+        raise click.UsageError("give LABELS behind RANKINGS, or a spec (.yml) alone")
+    if not metrics:
+        raise click.UsageError("say what to compute: -m ndcg@10,recall@100,mrr")
     form = format_of(output, out, FORMATS)
     given: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
 
-@click.command()
+@click.command(short_help="Make macros of metrics in a DuckDB file.")
 @click.argument("file", required=False)
 @place_options
 @click.option("--print", "printed", is_flag=True, help="Print the SQL instead.")
@@ -32,7 +32,7 @@ def install(file: str | None, *, location: Location, printed: bool) -> None:
     made = macros.install(_named(file, location).making("install"))
     for macro in made:
         click.echo(macro.usage)
-    click.echo(f"{len(made)} macros in {file or 'the database'}", err=True)
+    say(f"{len(made)} macros in {file or 'the database'}")
 
 
 def _named(file: str | None, location: Location) -> Location:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from sqlmetrics.cli.common import say
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Location:
         is_new = place.is_missing
         opened = database(replace(place, makes=makes))
         if is_new:
-            _say(f"new database {place.path}")
+            say(f"new database {place.path}")
         return opened
 
     def dialect(self, *, default: bool = False) -> str | None:
@@ -172,7 +173,7 @@ class Location:
         if profiles is None:
             raise SpecError(SAY_WHERE)
         output = profiles.output()
-        _say(f"target {output.name} of {profiles.file}")
+        say(f"target {output.name} of {profiles.file}")
         return output.place
 
 
@@ -196,6 +197,9 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
         called = option(called)
     return called
 
+
+PLACES = ("db", "connection", "target", "profiles")
+"""The names of these options."""
 
 _OPTIONS = (
     click.option("--db", metavar="FILE", help="A DuckDB file."),
@@ -225,10 +229,3 @@ def _read_only(place: ConnectionURL) -> ConnectionURL:
     if place.scheme != "duckdb" or place.in_memory:
         return place
     return replace(place, options={**place.options, "read_only": True})
-
-
-def _say(what: str) -> None:
-    """A note on stderr, unless errors are told there as JSON."""
-    context = click.get_current_context(silent=True)
-    if context is None or context.find_root().meta.get("errors") != "json":
-        click.echo(what, err=True)

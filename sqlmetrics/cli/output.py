@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sqlmetrics.cli.common import say
+from sqlmetrics.engines.files import writing
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -87,7 +89,8 @@ def write(text: str, out: str | None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    writing(out, lambda: Path(out).write_text(text, encoding="utf-8", newline=""))
+    with writing(out):
+        Path(out).write_text(text, encoding="utf-8", newline="")
 
 
 def emit(
@@ -106,7 +109,8 @@ def emit(
     if output == "parquet":
         import pyarrow.parquet as pq
 
-        writing(str(out), lambda: pq.write_table(table, out))
+        with writing(str(out)):
+            pq.write_table(table, out)
         return
     rows: dict[str, Callable[[], str]] = {
         "json": lambda: report.json_lines(table),
@@ -121,17 +125,9 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
     from sqlmetrics.evaluation.report import text as report
 
     for note in result.notes if output not in ("table", "markdown") else ():
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
     texts = {
         "table": lambda: report.text(result, per_query=per_query),
         "markdown": lambda: report.markdown(result, per_query=per_query),
     }
     emit(result.per_query() if per_query else result.summary(), texts, output, out)
-
-
-def writing(path: str, write: Callable[[], object]) -> None:
-    """Write, and tell in one sentence if that fails."""
-    try:
-        write()
-    except OSError as error:
-        raise SpecError(f"cannot write {path!r}: {error.strerror}") from None

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, many
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.report.table import many, number
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.destination import Destination
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from sqlmetrics.spec.spec import Spec
 
 
-@click.command()
+SYSTEMS = 4
+"""As many systems are named where a run says how it went."""
+
+
+@click.command(short_help="Evaluate SPEC, and replace its days in its tables.")
 @click.argument("spec", type=click.Path())
 @click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
@@ -86,7 +91,7 @@ def run(
             check_destination(the_spec, engine, to, days)
         todo = parts(the_spec, engine, days, backfill=backfill, lookback=lookback or 0)
         if not todo:
-            click.echo(f"no day of {the_spec.title} is missing", err=True)
+            say(f"no day of {the_spec.title} is missing")
         for part in todo:
             written = write(
                 the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
@@ -98,7 +103,7 @@ def run(
                 the_spec, engine, to.place, storage_version=version, full_refresh=full_refresh
             )
             for place in copied:
-                click.echo(f"published {place}", err=True)
+                say(f"published {place}")
 
 
 def _report(spec: Spec, written: RunReport) -> None:
@@ -106,11 +111,17 @@ def _report(spec: Spec, written: RunReport) -> None:
     from sqlmetrics.jobs.tables import targets
 
     for note in written.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
     named = targets(spec)
     days = f", {written.days}" if written.days else ""
     for table, rows in written.rows.items():
-        click.echo(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}", err=True)
+        say(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}")
+    if written.headline:
+        day = f" on {written.days.last}" if written.days and spec.rankings.columns.date else ""
+        shown = [f"{number(value)} {system}" for system, value in written.headline[:SYSTEMS]]
+        more = len(written.headline) - SYSTEMS
+        systems = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+        say(f"{spec.measures[0]}{day}: {systems}; {written.seconds:.1f} s")
 
 
 def _destination(place: str | None, version: str | None) -> Destination | None:

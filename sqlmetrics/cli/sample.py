@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, many
+from sqlmetrics.cli.common import error_options, say, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
+from sqlmetrics.evaluation.report.table import many, number
 
 if TYPE_CHECKING:
     from sqlmetrics.annotation.estimate import Checkup
@@ -20,7 +21,7 @@ UNGRADED = ("error", "drop")
 FORMATS = ("table", "json", "csv")
 
 
-@click.command()
+@click.command(short_help="Draw a stratified sample of queries for labelling.")
 @click.argument("spec", type=click.Path())
 @click.option("--size", type=int, required=True, metavar="N", help="Queries to draw.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segments that make strata.")
@@ -60,20 +61,24 @@ def sample(
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
-    click.echo(
+    say(
         f"{len(drawn.rows):,} of {many(population, 'query', 'queries')}, "
-        f"{many(len(designs), 'stratum', 'strata')}, seed {seed}",
-        err=True,
+        f"{many(len(designs), 'stratum', 'strata')}, seed {seed}"
     )
     write(drawn.sql if sql else str(drawn), out)
 
 
-@click.command()
+@click.command(short_help="Estimate metrics over all queries from a sample.")
 @click.argument("spec", type=click.Path())
 @click.argument("sample", type=click.Path())
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
 @click.option(
-    "-m", "--metric", "metrics", multiple=True, help="Like dcg@10, instead of SPEC's metrics."
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    callback=several,
+    help="Like dcg@10, instead of SPEC's metrics.",
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
@@ -124,7 +129,7 @@ def estimate(
             complete=complete_labels,
         )
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
     write(_text(found, form) + "\n", out)
 
 
@@ -164,9 +169,7 @@ def _table(found: Checkup) -> str:
     for row in found.table.to_pylist():
         segment = row["segment_name"]
         segment = segment if segment == "all" else f"{segment}={printable(row['segment_value'])}"
-        value, low, high = (
-            "-" if row[key] is None else f"{row[key]:.4f}" for key in ("value", "ci_low", "ci_high")
-        )
+        value, low, high = (number(row[key]) for key in ("value", "ci_low", "ci_high"))
         cells = [printable(row["system"]), segment, row["metric"], row["mean_over"], value]
         cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]
         rows.append(cells)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, write
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CONFLICTS = ("error", "keep")
 
 
-@click.command()
+@click.command(short_help="Print what to label next, as a sheet.")
 @click.argument("spec", type=click.Path())
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Items of each list.")
 @click.option("--limit", type=int, metavar="N", help="The N most valuable rows.")
@@ -73,7 +73,7 @@ def sheet(
     write(text, out)
 
 
-@click.command("sheet-import")
+@click.command("sheet-import", short_help="Add the grades of a sheet to a file of labels.")
 @click.argument("sheet", type=click.Path())
 @click.option("--labels", required=True, metavar="FILE", help="The labels, .csv or .parquet.")
 @click.option("--new", is_flag=True, help="Make the file of labels; it must not be there.")
@@ -108,10 +108,9 @@ def sheet_import(
 
 def _say(made: Sheet) -> None:
     """Counts and warnings, on stderr."""
-    click.echo(f"{len(made.rows):,} rows to grade", err=True)
+    say(f"{len(made.rows):,} rows to grade")
     if made.n_formulas:
-        click.echo(
+        say(
             f"warning: {made.n_formulas:,} rows have an id that begins with =, +, -, @, a tab "
-            "or a line break; a spreadsheet would run it: open the id columns as text",
-            err=True,
+            "or a line break; a spreadsheet would run it: open the id columns as text"
         )

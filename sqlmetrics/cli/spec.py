@@ -7,11 +7,12 @@ import sys
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, many
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.evaluation.report.table import many
 
 
-@click.command("compile")
+@click.command("compile", short_help="Print the SQL of SPEC, in any dialect, or as a job.")
 @click.argument("spec", type=click.Path())
 @click.option(
     "--dialect",
@@ -57,14 +58,14 @@ def compile_spec(
         from sqlmetrics.jobs.files import write_job
 
         for path in write_job(the_spec, dialect, job):
-            click.echo(f"wrote {path}", err=True)
+            say(f"wrote {path}")
         return
     connection = location.reading(the_spec) if plan == FASTEST else None
     text = compile(the_spec, dialect, per_query=per_query, plan=plan, connection=connection)
     click.echo(text, nl=False)
 
 
-@click.command()
+@click.command(short_help="Check that SPEC fits its tables; compute nothing.")
 @click.argument("spec", type=click.Path())
 @place_options
 @error_options
@@ -76,10 +77,10 @@ def validate(spec: str, location: Location) -> None:
     the_spec = Spec.read(spec)
     api.validate(the_spec, location.reading(the_spec))
     count = len(the_spec.measures) + len(the_spec.online)
-    click.echo(f"{spec} fits its tables: {many(count, 'metric')}", err=True)
+    say(f"{spec} fits its tables: {many(count, 'metric')}")
 
 
-@click.command()
+@click.command(short_help="Compare the SQL of SPEC with plain Python.")
 @click.argument("spec", type=click.Path())
 @place_options
 @click.option("--tolerance", default=1e-9, show_default=True, help="Of |a - b| / max(1, |b|).")
@@ -113,6 +114,6 @@ def verify(
     what = f"{len(apart)} of {len(agreements)} metrics differ" if apart else "no number differs"
     named = f": {', '.join(apart)}" if apart else ""
     compared = f"{many(queries, 'query', 'queries')} compared with the reference"
-    click.echo(f"{compared}: {what} by more than {tolerance:g}{named}", err=True)
+    say(f"{compared}: {what} by more than {tolerance:g}{named}")
     if apart:
         sys.exit(1)

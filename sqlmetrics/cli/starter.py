@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
+from sqlmetrics.engines.files import writing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import folder
 
@@ -38,14 +39,14 @@ def write(path: Path, *, force: bool = False, clicks: bool = False) -> str:
         raise SpecError(f"{str(path)!r} is a folder; name a file, like {path / 'sqlmetrics.yml'}")
     beside = path.parent / SCHEMA
     has_schema = beside.exists() and not force
-    try:
-        _write(path, example("clicks" if clicks else "example"), "w" if force else "x")
-        if not has_schema:
+    with writing(path):
+        try:
+            _write(path, example("clicks" if clicks else "example"), "w" if force else "x")
+        except FileExistsError:
+            raise SpecError(f"{str(path)!r} is there already; --force writes over it") from None
+    if not has_schema:
+        with writing(beside):
             _write(beside, schema(), "w")
-    except FileExistsError:
-        raise SpecError(f"{str(path)!r} is there already; --force writes over it") from None
-    except OSError as error:
-        raise SpecError(f"cannot write {error.filename!r}: {error.strerror}") from None
     return _told(path, beside, has_schema)
 
 

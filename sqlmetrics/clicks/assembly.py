@@ -145,7 +145,10 @@ def _given(columns: Model) -> dict[str, str]:
     return {role: identifier(name) for role, name in given.items() if isinstance(name, str)}
 
 
-HIDING = ("acted", "as_logged", "kept", "logged", "requests")
+HIDING = (
+    *("events_read", "impressions_as_logged", "impressions_read", "requests"),
+    "user_impressions",
+)
 """Stages after which a source is read."""
 
 

@@ -1,9 +1,8 @@
 """A click log -> the stages that clean it: impressions of users, and what was done with them.
 
-    requests ──┐
-    impressions ─> logged ─> kept ──> shown ──┐
-                     └─> left out, mended     ├─> judged
-    events ──────> acted ─────────────────────┘
+    impressions ─> impressions_read ─> user_impressions ─> clean_impressions ─┐
+                     └─> excluded_requests └─> deduplicated ─┘                ├─> attributed_events
+    events ──────> events_read ───────────────────────────────────────────────┘
 
 Only what is small is kept in tables: requests that are left out, the impressions of requests in
 which something is amiss, and the events. The impressions themselves are read where they are;
@@ -28,9 +27,12 @@ from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Column, Stage, with_stages
 from sqlmetrics.sql.template import literal, number, verbatim
 
-NUMBERED, CHOSEN, BOTS, LEFT_OUT, MENDED, JUDGED = (
+NUMBERED, CHOSEN, BOTS, EXCLUDED, DEDUPLICATED, ATTRIBUTED = (
     f"sqlmetrics_{name}"
-    for name in ("numbered_log", "chosen", "bots", "left_out", "mended", "judged_events")
+    for name in (
+        *("numbered_log", "chosen_requests", "bots"),
+        *("excluded_requests", "deduplicated", "attributed_events"),
+    )
 )
 """Tables that are kept while a log is worked on."""
 
@@ -89,13 +91,14 @@ class ClickTables:
         if self._days:
             yield KeptTable(CHOSEN, (self._chosen(),))
         if self.bots:
-            found = self._stage("found_bots", "bots", most=self._most)
-            yield KeptTable(BOTS, (self._acted(of_all_days=True), found))
+            found = self._stage("bot_users", "bots", most=self._most)
+            yield KeptTable(BOTS, (self._events_read(of_all_days=True), found))
         if self.leaves_out:
             view = {"bots": BOTS if self.bots else ""}
-            yield KeptTable(LEFT_OUT, (*self._logged(), self._stage("found", "left_out", **view)))
-        yield KeptTable(MENDED, tuple(self._mended()))
-        yield KeptTable(JUDGED, tuple(self._judged()))
+            found = self._stage("excluded_requests", "excluded_requests", **view)
+            yield KeptTable(EXCLUDED, (*self._impressions_read(), found))
+        yield KeptTable(DEDUPLICATED, tuple(self._deduplicated()))
+        yield KeptTable(ATTRIBUTED, tuple(self._attributed()))
 
     def check(self, asked: Sequence[Online]) -> None:
         """Raise SpecError if the log has not what online metrics need."""
@@ -111,26 +114,28 @@ class ClickTables:
         yield from self.kept_impressions()
         known = [*self.names.logged, "position"]
         view = {
-            "columns": [Column(f"kept.{name}", name) for name in known],
+            "columns": [Column(f"user_impressions.{name}", name) for name in known],
             "names": known,
-            "mended": MENDED,
+            "deduplicated": DEDUPLICATED,
         }
-        yield self._stage("shown", "shown", **view)
+        yield self._stage("clean_impressions", "clean_impressions", **view)
 
     def left(self) -> Iterator[Stage]:
         """The impressions that are left, without those that nobody looked at."""
         yield from self.shown()
-        if self.last == "seen":
-            yield self._stage("seen", "seen", judged=JUDGED, unseen=self.clicks.cleaning.unseen)
+        if self.clicks.cleaning.unseen is not None:
+            view = {"attributed_events": ATTRIBUTED, "unseen": self.clicks.cleaning.unseen}
+            yield self._stage("seen_impressions", "seen_impressions", **view)
 
     @property
     def last(self) -> str:
         """The last stage of the impressions that are left."""
-        return "seen" if self.clicks.cleaning.unseen is not None else "shown"
+        seen = self.clicks.cleaning.unseen is not None
+        return "seen_impressions" if seen else "clean_impressions"
 
     def asked(self) -> Iterator[Stage]:
         """The requests of the impressions that are left: what was asked, and when."""
-        yield self._stage("asked", "asked", impressions=self.last)
+        yield self._stage("request_queries", "request_queries", impressions=self.last)
 
     def evaluated(self) -> Iterator[Stage]:
         """The impressions that are left, of the requests that are evaluated."""
@@ -138,13 +143,14 @@ class ClickTables:
         days = self.clicks.evaluation
         if days is not None:
             yield from self.asked()
-            view = {"impressions": self.last, "days": days, "when": days.holds("asked.started_at")}
-            yield self._stage("evaluated", "evaluated", **view)
+            when = days.holds("request_queries.started_at")
+            view = {"impressions": self.last, "days": days, "when": when}
+            yield self._stage("evaluated_impressions", "evaluated_impressions", **view)
 
     @property
     def evaluates(self) -> str:
         """The last stage of the impressions that are evaluated."""
-        return "evaluated" if self.clicks.evaluation is not None else self.last
+        return self.last if self.clicks.evaluation is None else "evaluated_impressions"
 
     def answered(self) -> Iterator[Stage]:
         """The impressions that are evaluated, and `answers` on them."""
@@ -153,7 +159,8 @@ class ClickTables:
 
     def answers(self) -> Iterator[Stage]:
         """What was done with an impression."""
-        yield self._stage("answers", "answers", judged=JUDGED, click=CLICK, purchase=PURCHASE)
+        view = {"attributed_events": ATTRIBUTED, "click": CLICK, "purchase": PURCHASE}
+        yield self._stage("answers", "answers", **view)
 
     def all_requests(self) -> Iterator[Stage]:
         """The requests that are evaluated, also those without a result."""
@@ -234,7 +241,7 @@ class ClickTables:
             for table, relation in tables.items()
             if relation
         ]
-        return self._stage("chosen", "chosen", branches=branches)
+        return self._stage("chosen_requests", "chosen_requests", branches=branches)
 
     def _conditions(self, table: str, *, of_all_days: bool = False) -> list[str]:
         """What the rows of a table meet that are read."""
@@ -244,7 +251,7 @@ class ClickTables:
             return said
         return [*said, f"{self.names.request(table)} in (select request_id from {CHOSEN})"]
 
-    def _logged(self) -> Iterator[Stage]:
+    def _impressions_read(self) -> Iterator[Stage]:
         """The impressions as logged, from position 1."""
         first = self.names.first_position
         position = self.names.position
@@ -261,30 +268,32 @@ class ClickTables:
             "conditions": self._conditions("impressions"),
         }
         if first != "each":
-            yield self._stage("logged", "table", **view)
+            yield self._stage("impressions_read", "table", **view)
             return
-        yield self._stage("as_logged", "table", **view)
+        yield self._stage("impressions_as_logged", "table", **view)
         names = [one.name for one in columns if one.name != "position"]
-        yield self._stage("logged", "moved", names=names)
+        yield self._stage("impressions_read", "moved_positions", names=names)
 
     def kept_impressions(self) -> Iterator[Stage]:
         """The impressions of users, as logged but for the position."""
-        yield from self._logged()
-        left_out = LEFT_OUT if self.leaves_out else ""
-        yield self._stage("kept", "kept", left_out=left_out, timed=self.reads("impressions"))
+        yield from self._impressions_read()
+        excluded = EXCLUDED if self.leaves_out else ""
+        view = {"excluded_requests": excluded, "timed": self.reads("impressions")}
+        yield self._stage("user_impressions", "user_impressions", **view)
 
-    def _mended(self) -> Iterator[Stage]:
+    def _deduplicated(self) -> Iterator[Stage]:
         yield from self.kept_impressions()
-        yield self._stage("troubled", "troubled")
-        yield self._stage("copies", "copies")
-        yield self._stage("mended", "mended", same_position=self.clicks.cleaning.same_position)
+        yield self._stage("duplicated_requests", "duplicated_requests")
+        yield self._stage("numbered_copies", "numbered_copies")
+        view = {"same_position": self.clicks.cleaning.same_position}
+        yield self._stage("deduplicated", "deduplicated", **view)
 
     @property
     def _readable(self) -> list[str]:
         """What the rows of the requests meet whose time can be read."""
         return [f"{column.sql} = 0" for column in self.names.unread("requests")]
 
-    def _acted(self, *, of_all_days: bool = False) -> Stage:
+    def _events_read(self, *, of_all_days: bool = False) -> Stage:
         """What was done, one row an event."""
         known = ", ".join(map(literal, self.actions))
         view = {
@@ -293,42 +302,44 @@ class ClickTables:
             "relation": self.events,
             "conditions": self._conditions("events", of_all_days=of_all_days),
         }
-        return self._stage("acted", "acted", **view)
+        return self._stage("events_read", "events_read", **view)
 
-    def _judged(self) -> Iterator[Stage]:
-        yield self._acted()
+    def _attributed(self) -> Iterator[Stage]:
+        yield self._events_read()
         yield from self.shown()
         view = {
-            "left_out": LEFT_OUT if self.leaves_out else "",
-            "mended": MENDED if self._moves_out else "",
+            "excluded_requests": EXCLUDED if self.leaves_out else "",
+            "deduplicated": DEDUPLICATED if self._moves_out else "",
             "bots": BOTS if self.bots else "",
-            "columns": [Column(f"acted.{name}", name) for name in EVENT],
+            "columns": [Column(f"events_read.{name}", name) for name in EVENT],
             "reasons": self._reasons(),
             "deduplicate": self.clicks.cleaning.deduplicate,
         }
-        yield self._stage("judged", "judged", **view)
+        yield self._stage("attributed_events", "attributed_events", **view)
 
     def _reasons(self) -> Mapping[str, str]:
         """Reason -> what an event meets that is left out for it; the first that holds counts."""
         cleaning = self.clicks.cleaning
         reasons: dict[str, str] = {}
         if cleaning.test is not None:
-            reasons["test traffic"] = "left_out.reason = 'test traffic'"
+            reasons["test traffic"] = "excluded_requests.reason = 'test traffic'"
         if self.bots:
-            reasons["bot"] = "left_out.reason = 'bot' or bots.user_id is not null"
+            reasons["bot"] = "excluded_requests.reason = 'bot' or bots.user_id is not null"
         if self.reads("events"):
-            reasons["unreadable time"] = "acted.is_unread = 1"
+            reasons["unreadable time"] = "events_read.is_unread = 1"
         if self._moves_out:
             reasons["same position"] = "removed.request_id is not null"
-        reasons["no impression"] = "shown.request_id is null"
+        reasons["no impression"] = "clean_impressions.request_id is null"
         if self.names.has_times:
-            reasons["before the impression"] = "acted.happened_at < shown.shown_at"
+            reasons["before the impression"] = (
+                "events_read.happened_at < clean_impressions.shown_at"
+            )
             if cleaning.attribution_window is not None:
-                last = f"shown.shown_at + {round(cleaning.attribution_window * 1e6)}"
-                reasons["after the window"] = f"acted.happened_at > {last}"
+                last = f"clean_impressions.shown_at + {round(cleaning.attribution_window * 1e6)}"
+                reasons["after the window"] = f"events_read.happened_at > {last}"
         if cleaning.min_dwell is not None:
-            short = f"acted.dwell < {number(cleaning.min_dwell)}"
-            reasons["short stay"] = f"acted.action = {literal(CLICK)} and {short}"
+            short = f"events_read.dwell < {number(cleaning.min_dwell)}"
+            reasons["short stay"] = f"events_read.action = {literal(CLICK)} and {short}"
         return reasons
 
     @staticmethod

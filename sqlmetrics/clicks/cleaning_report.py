@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sqlmetrics.evaluation.report.table import aligned
+
 IMPRESSIONS = "impressions"
 REASONS = {
     "incomplete": "its request, item or position is missing",
@@ -78,12 +80,4 @@ def text(done: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> str:
             if one.what == what
         ]
         lines.append(("", "left", "", f"{after:,}"))
-    heads = ("rows", "step", "left out", "left")
-    widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
-    return "\n".join(_line(row, widths) for row in (heads, *lines))
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, second, *rest = zip(row, widths, strict=True)
-    cells = [first[0].ljust(first[1]), second[0].ljust(second[1])]
-    return "  ".join([*cells, *(cell.rjust(width) for cell, width in rest)]).rstrip()
+    return aligned(("rows", "step", "left out", "left"), lines, numbers_from=2)

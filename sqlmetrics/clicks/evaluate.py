@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
-from sqlmetrics.clicks.cleaning import CHOOSING, JUDGED, LEFT_OUT, MENDED, ClickTables
+from sqlmetrics.clicks.cleaning import ATTRIBUTED, CHOOSING, DEDUPLICATED, EXCLUDED, ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.labels import POOLED, labels, pooled
 from sqlmetrics.clicks.online_sums import sums
@@ -102,9 +102,9 @@ class CleanLog:
         """(`impressions` or an action, why it was left out or None) -> rows."""
         tables = self.tables
         told = {
-            "left_out": LEFT_OUT if tables.leaves_out else "",
-            "mended": MENDED,
-            "judged": JUDGED,
+            "excluded_requests": EXCLUDED if tables.leaves_out else "",
+            "deduplicated": DEDUPLICATED,
+            "attributed_events": ATTRIBUTED,
             "why": _why(tables),
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
@@ -120,7 +120,7 @@ class CleanLog:
         tables = self.tables
         each = tables.names.first_position == "each"
         told = {
-            "logged": "as_logged" if each else "logged",
+            "impressions": "impressions_as_logged" if each else "impressions_read",
             "position": "position"
             if each
             else f"position + {int(tables.names.first_position) - 1}",
@@ -142,7 +142,7 @@ class CleanLog:
             for one in self.unread
         }
         if self.tables.clicks.lists_from == "hit_ids":
-            lists = "select count(distinct request_id) as n from kept"
+            lists = "select count(distinct request_id) as n from user_impressions"
             stages = self.tables.kept_impressions()
             ((n_lists,),) = self.engine.rows(with_stages(stages, lists))
             odd[f"lists taken from {ubi.HITS}"] = n_lists
@@ -218,11 +218,13 @@ class CleanLog:
 def _why(tables: ClickTables) -> str:
     """Why an impression is left out by itself."""
     keys = ("request_id", "item_id", "position")
-    whens = [f"when {' or '.join(f'logged.{key} is null' for key in keys)} then 'incomplete'"]
+    whens = [
+        f"when {' or '.join(f'impressions_read.{key} is null' for key in keys)} then 'incomplete'"
+    ]
     if tables.reads("impressions"):
-        whens.append("when logged.is_unread = 1 then 'unreadable time'")
+        whens.append("when impressions_read.is_unread = 1 then 'unreadable time'")
     by_itself = f"case {' '.join(whens)} end"
-    return f"coalesce(left_out.reason, {by_itself})" if tables.leaves_out else by_itself
+    return f"coalesce(excluded_requests.reason, {by_itself})" if tables.leaves_out else by_itself
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """What becomes a label: the answers of a request, or those of all requests of its query.
 
-left ─┬─> asked ──────────────────────────────────────┬─> labels
-      └─> stood ─┬─> positions ─┬─> counted ─> rated ─> pooled
-                 └─> overall ───┘
+left ─┬─> request_queries ─────────────────────────────────────────────┬─> labels
+      └─> item_positions ─┬─> positions ─┬─> item_counts ─> item_rates ─> pooled
+                          └─> overall ───┘
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlmetrics.clicks.cleaning import JUDGED, ClickTables
+from sqlmetrics.clicks.cleaning import ATTRIBUTED, ClickTables
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_log import ClickLabels
 from sqlmetrics.spec.days import Days
@@ -87,7 +87,7 @@ def standing(tables: ClickTables) -> str:
     """How many impressions are there to learn from, with a text, and clicked, as a `select`."""
     requests = tables.asked() if tables.clicks.labels.window else ()
     stages = [*tables.left(), *requests, *_pooled(tables)]
-    last = next(number for number, one in enumerate(stages, 1) if one.name == "stood")
+    last = next(number for number, one in enumerate(stages, 1) if one.name == "item_positions")
     return with_stages(stages[:last], print_template("clicks/standing", {}))
 
 
@@ -96,10 +96,13 @@ def _answered(tables: ClickTables) -> str:
     grades, days = tables.clicks.labels.grades, tables.clicks.evaluation
     whens = " ".join(f"when {literal(one)} then {number(n)}" for one, n in grades.items())
     view = {
-        "judged": JUDGED,
-        "grade": f"case judged.action {whens} else 0 end",
+        "attributed_events": ATTRIBUTED,
+        "grade": f"case attributed_events.action {whens} else 0 end",
         "days": days or "",
-        "when": ["judged.why is null", *(days.holds("asked.started_at") if days else ())],
+        "when": [
+            "attributed_events.why is null",
+            *(days.holds("request_queries.started_at") if days else ()),
+        ],
     }
     select = print_template("clicks/grades", view)
     return with_stages([*tables.left(), *tables.asked()], select) if days else select
@@ -109,23 +112,23 @@ def _pooled(tables: ClickTables) -> Iterator[Stage]:
     """The stages from impressions to one row a query's text and item, with its grade."""
     asked = tables.clicks.labels
     yield from tables.answers()
-    yield _stage("stood", impressions=tables.last, **_when(asked.window))
+    yield _stage("item_positions", impressions=tables.last, **_when(asked.window))
     yield _stage("positions")
-    yield _stage("counted", fewest=asked.min_impressions)
+    yield _stage("item_counts", fewest=asked.min_impressions)
     overall = asked.prior > 0 and OVER[asked.rate].mean != ""
     if overall:
         yield _stage("overall")
-    yield _stage("rated", columns=[*map(_plain, COUNTED), _rate(asked)], overall=overall)
+    yield _stage("item_rates", columns=[*map(_plain, COUNTED), _rate(asked)], overall=overall)
     if asked.quantiles:
-        yield _stage("placed")
-    source = "placed" if asked.quantiles else "rated"
+        yield _stage("rate_quantiles")
+    source = "rate_quantiles" if asked.quantiles else "item_rates"
     columns = [*map(_plain, (*COUNTED, "rate")), _grade(asked)]
-    yield _stage("pooled", columns=columns, rated=source)
+    yield _stage("pooled", columns=columns, rates=source)
 
 
 def _when(days: Days | None) -> dict[str, object]:
     """What a template says of the days of requests."""
-    return {"days": days or "", "when": days.holds("asked.started_at") if days else ()}
+    return {"days": days or "", "when": days.holds("request_queries.started_at") if days else ()}
 
 
 def _rate(asked: ClickLabels) -> Column:
@@ -136,13 +139,17 @@ def _rate(asked: ClickLabels) -> Column:
         prior = double(asked.prior)
         done = f"({done} + {prior} * overall.{over.mean})" if over.mean else f"({done} + {prior})"
         shown = f"{shown} + {prior}"
-    return Column(f"floor({done} * 1e0 / nullif({shown}, 0) * 1e12 + 0.5e0) / 1e12", "rate")
+    top, bottom = f"{done} * 1e0", f"nullif({shown}, 0) * 1e12 + 0.5e0"
+    text = f"floor({top} / {bottom}) / 1e12"
+    if len(text) > 72:
+        text = f"floor(\n    {top}\n        / {bottom}\n) / 1e12"
+    return Column(text, "rate")
 
 
 def _grade(asked: ClickLabels) -> Column:
     """The rate itself, or how many cuts it reaches, or how many shares of the pairs it beats."""
     reached = [f"rate >= {double(cut)}" for cut in asked.cuts]
-    reached += [f"beaten >= {double(share)}" for share in asked.quantiles]
+    reached += [f"quantile >= {double(share)}" for share in asked.quantiles]
     steps = [f"case when {one} then 1 else 0 end" for one in reached]
     return Column("\n    + ".join(steps) or "rate", "grade")
 

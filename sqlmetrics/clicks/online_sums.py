@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlmetrics.catalog.online import Online, cutoffs
 from sqlmetrics.clicks.cleaning import BOTS, ClickTables
-from sqlmetrics.plan.summary import UNKNOWN
+from sqlmetrics.plan.summary import NO_DATE, UNKNOWN
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
-from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.sql.template import case, identifier, literal
 
 CLICKED = "coalesce(answers.is_clicked, 0)"
 COUNTS = {
@@ -30,7 +30,7 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
         segments.append({"name": name, "value": value, "grouped": [*keys, identifier(name)]})
     view = {
         "keys": [
-            Column("day" if daily else "cast('1970-01-01' as date)", "metric_date"),
+            Column("day" if daily else f"cast('{NO_DATE}' as date)", "metric_date"),
             Column(f"coalesce(system, {literal(spec.title)})", "system"),
         ],
         "segments": segments,
@@ -73,8 +73,8 @@ def _counts(shown: str, cutoffs: Sequence[int]) -> Iterator[Column]:
     yield Column("min(answers.seconds_to_click)", "seconds_to_click")
     for k in cutoffs:
         within = f"{shown}.position <= {k}"
-        yield Column(f"sum(case when {within} then 1 else 0 end)", f"n_shown_at_{k}")
-        yield Column(f"sum(case when {within} then {CLICKED} else 0 end)", f"n_clicked_at_{k}")
+        yield Column(f"sum({case(within, '1', '0')})", f"n_shown_at_{k}")
+        yield Column(f"sum({case(within, CLICKED, '0')})", f"n_clicked_at_{k}")
 
 
 def _of_nothing(name: str, facts: Sequence[str]) -> Column:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.clicks.cleaning_report import Step, text
 from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.report.table import aligned, number
 from sqlmetrics.spec.spec import Spec
 
 Rows = Sequence[Mapping[str, Any]]
@@ -138,22 +140,14 @@ def _table(rows: Rows) -> str:
     names = list(dict.fromkeys(_name(row) for row in rows))
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
-        value = "-" if row["value"] is None else f"{row['value']:.4f}"
         line = lines.setdefault(tuple(str(row[name]) for name in PLACES), {})
-        line |= {name: str(row[name]) for name in places} | {_name(row): value}
-        line["requests"] = f"{row['n_queries']:,}"
-    heads = {name: PLACES[name] for name in places} | {n: n for n in (*names, "requests")}
-    cells = [heads, *lines.values()]
-    widths = {name: max(len(one[name]) for one in cells) for name in heads}
-    return "\n".join(
-        "  ".join(_cell(one[name], widths[name], name in places) for name in heads).rstrip()
-        for one in cells
-    )
-
-
-def _cell(text: str, width: int, is_place: bool) -> str:
-    return text.ljust(width) if is_place else text.rjust(width)
+        line |= {name: str(row[name]) for name in places}
+        line |= {_name(row): number(row["value"]), "requests": f"{row['n_queries']:,}"}
+    columns = [*places, *names, "requests"]
+    cells = [[line[name] for name in columns] for line in lines.values()]
+    heads = [PLACES.get(name, name) for name in columns]
+    return aligned(heads, cells, numbers_from=len(places))
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['metric']}@{row['k']}" if row["k"] else str(row["metric"])
+    return at_cutoff(row["metric"], row["k"])

@@ -13,6 +13,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.checks.rules import RowCheck
+from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_columns import Log
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.source import is_separated
@@ -155,7 +156,7 @@ def _broken(
         if count:
             select = f"select distinct cast({rule.column} as varchar) as example from {source}"
             rows = engine.rows(f"{select} where {rule.condition} order by example limit {EXAMPLES}")
-            what = f"{rule.name} {rule.check.problem} in {count:,} row{'' if count == 1 else 's'}"
+            what = f"{rule.name} {rule.check.problem} in {many(count, 'row')}"
             remedy = rule.check.remedy
             if is_csv and remedy == NO_NUMBER and any("," in str(text) for (text,) in rows):
                 remedy += f'; for decimal commas give clicks.{table}.decimal: ","'

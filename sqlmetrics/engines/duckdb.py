@@ -7,7 +7,6 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from itertools import chain, count
 from threading import RLock
 from typing import Any
 
@@ -20,7 +19,7 @@ from sqlmetrics.engines.setup import Setup
 from sqlmetrics.engines.types import arrow_data, differ_in_case, plain, settled, unreadable
 from sqlmetrics.engines.url import ConnectionURL, check_there, is_file, is_sqlite
 from sqlmetrics.errors import EngineError, InputError, SpecError
-from sqlmetrics.sql.template import finished, literal, parts, relation
+from sqlmetrics.sql.template import finished, free_name, literal, parts, relation
 from sqlmetrics.sql.translation import Translation
 
 _TABLES = "select table_name from duckdb_tables() union select view_name from duckdb_views()"
@@ -238,8 +237,7 @@ class DuckDB(Descriptions):
     def free_name(self, name: str) -> str:
         """The name, or one with a number behind it that no table or view has."""
         taken = {table.casefold() for (table,) in self.rows(_TABLES)}
-        numbered = (f"{name}_{number}" for number in count(2))
-        return next(free for free in chain([name], numbered) if free not in taken)
+        return free_name(name, taken.__contains__)
 
     def describe(self, source: str) -> dict[str, str]:
         """Names and types of what stands behind FROM, as it is now.

@@ -6,7 +6,6 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from itertools import chain, count
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, f
 from sqlmetrics.engines.types import ARROW, kind_of, plain, settled, tabular
 from sqlmetrics.errors import EngineError, InputError
 from sqlmetrics.sql.dialects import dialect as named
-from sqlmetrics.sql.template import finished, identifier, parts
+from sqlmetrics.sql.template import finished, free_name, identifier, parts
 
 TRANSACTION = ("begin", "commit", "rollback")
 SAVEPOINT = (
@@ -182,9 +181,7 @@ class Session(ABC):
 
     def free_name(self, name: str) -> str:
         """The name, or one with a number behind it that no table or view has."""
-        numbered = (f"{name}_{number}" for number in count(2))
-        names = chain([name], numbered)
-        return next(free for free in names if not self._is_there(identifier(free)))
+        return free_name(name, lambda free: self._is_there(identifier(free)))
 
     def register(self, name: str, data: Any) -> str:
         """Make data readable until the connection is left, and say under which name.

@@ -13,6 +13,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import Execution, Progress
+from sqlmetrics.evaluation.inputs.guess import guess
 from sqlmetrics.evaluation.inputs.open import opened, zones_of
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.report.result import Result
@@ -75,7 +76,10 @@ def evaluate(
             its Python driver, which is left open; default: a new DuckDB in memory. A file must
                 be there. SELECT rights are enough. Files and data in memory become temporary tables
                 of it.
-        query: The query's column, in both tables unless `label_columns` says otherwise.
+        query: The query's column, in both tables unless `label_columns` says otherwise. Where
+            `query_id` is not there, and one column has another usual name (`qid`, `user_id`),
+            that is taken, and a note says so; likewise `doc_id` or `sku` as the item,
+            `position` as the rank, `relevance` as the grade.
         item: The item's column, likewise.
         score: The column of scores, highest first.
         rank: A column of ranks 1..n to use instead of scores.
@@ -227,7 +231,7 @@ def question(
         conventions=conventions,
         baseline=baseline,
     )
-    tables = opened(spec, engine)
+    spec, tables = guess(spec, opened(spec, engine), engine)
     spec = _described(_dated(spec, tables, engine), tables, engine)
     spec = _known(spec, tables, weight, engine)
     zones = zones_of(spec, tables, engine)

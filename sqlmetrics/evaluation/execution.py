@@ -12,7 +12,8 @@ from pathlib import Path
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.failure import DENIED, StatementError
-from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.engines.files import writing_to
+from sqlmetrics.errors import SpecError
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.dialects import KEPT
@@ -107,15 +108,11 @@ class Execution:
         """Where each part is kept: a part of other data, or another one, has another name."""
         if self.checkpoint is None:
             return []
-        folder = Path(self.checkpoint)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise EngineError(f"cannot write to {str(folder)!r}: {error.strerror}") from None
         data = _state(parts[0])
         texts = (sql.query(part, per_query=True) for part in parts)
         names = (hashlib.sha256((text + data).encode()).hexdigest()[:16] for text in texts)
-        return [folder / f"{name}.parquet" for name in names]
+        with writing_to(self.checkpoint) as folder:
+            return [folder / f"{name}.parquet" for name in names]
 
     def _copy(self, engine: Database, file: Path, statement: str) -> None:
         """Write a part, unless it is there; it is seen only when it is complete."""

@@ -49,7 +49,7 @@ def _evaluated(
             for row in found
             if row["segment_name"] == ALL
         ]
-        told = notes(the_plan, script, engine, numbers, check=check)
+        told = [*tables.notes, *notes(the_plan, script, engine, numbers, check=check)]
     told += caveats(spec, the_plan.measures, found)
     hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
     return Result(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.result import definition_hash
 from sqlmetrics.engines.database import Database
@@ -44,7 +45,7 @@ def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
     )
     now = {(metric, k): text for metric, k, text in hashes(spec)}
     other = [
-        f"{f'{metric}@{k}' if k else metric} (from {first} to {last})"
+        f"{at_cutoff(metric, k)} (from {first} to {last})"
         for metric, k, text, first, last in sorted(rows)
         if now.get((metric, int(k)), text) != text
     ]

@@ -10,8 +10,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import sqlmetrics
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.engines.files import writing_to
 from sqlmetrics.engines.temporary import dropped, made
-from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.job import job_text, text, together
 from sqlmetrics.jobs.views import compiled_views
@@ -81,13 +83,9 @@ def write_job(spec: Spec, name: str, folder: str | Path) -> list[Path]:
         EngineError: If they cannot be written.
     """
     files = compile_job(spec, name)
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
+    with writing_to(folder) as target:
         for file, told in files.items():
             (target / file).write_text(told, encoding="utf-8")
-    except OSError as error:
-        raise EngineError(f"cannot write to {str(target)!r}: {error.strerror}") from None
     return [target / file for file in files]
 
 
@@ -153,8 +151,6 @@ def _manifest(spec: Spec, at: Dialect, files: Mapping[str, str]) -> str:
         "parameters": {"start": "the first day", "end": "the day after the last one"},
         "run": command,
         "files": {file: hashlib.sha256(body.encode()).hexdigest() for file, body in files.items()},
-        "metrics": {
-            f"{metric}@{k}" if k else metric: definition for metric, k, definition in hashes(spec)
-        },
+        "metrics": {at_cutoff(metric, k): definition for metric, k, definition in hashes(spec)},
     }
     return json.dumps(told, indent=2, ensure_ascii=False) + "\n"

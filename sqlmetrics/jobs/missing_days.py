@@ -14,7 +14,7 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan
-from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import with_stages
@@ -150,8 +150,3 @@ def ranges(days: Iterable[date]) -> Iterator[Days]:
 
 def _is_in(day: date, days: Days) -> bool:
     return (days.start or date.min) <= day < (days.end or date.max)
-
-
-def day_of(value: object) -> date:
-    """A day, also where the database has it as a text."""
-    return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])

@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.jobs.missing_days import day_of
 from sqlmetrics.jobs.replacement import Replacement, TableRows
 from sqlmetrics.jobs.tables import targets
-from sqlmetrics.spec.days import as_sql
+from sqlmetrics.spec.days import as_sql, day_of
 from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE
 from sqlmetrics.sql.template import finished, identifier, literal, parts, relation
 

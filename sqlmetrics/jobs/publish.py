@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -16,6 +14,7 @@ import pyarrow.parquet as pq
 
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.files import replaced, writing, writing_to
 from sqlmetrics.errors import EngineError, InputError
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.destination import (
@@ -139,24 +138,20 @@ def _kind(column: pa.ChunkedArray, kind: str) -> str:
 
 
 def _to_parquet(spec: Spec, engine: Database, folder: Path) -> Iterator[str]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing_to(folder):
         for one in _tables(spec, engine):
             file = folder / f"{parts(one.name)[-1]}.parquet"
-            pq.write_table(one.typed, f"{file}.part")
-            os.replace(f"{file}.part", file)
+            with replaced(file) as beside:
+                pq.write_table(one.typed, beside)
             yield str(file)
-    except OSError as error:
-        raise EngineError(f"cannot write to {str(folder)!r}: {error.strerror}") from None
 
 
 def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator[str]:
     """A new DuckDB file, in the old one's place."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}.part")
     option = f" (storage_version {literal(version)})" if version else ""
-    try:
+    with writing(file, EngineError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with DuckDB() as made:
+        with replaced(file) as beside, DuckDB() as made:
             try:
                 made.execute(f"attach {literal(str(beside))} as published{option}")
             except InputError as error:
@@ -169,13 +164,6 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
             install(made)
             made.execute("use memory")
             made.execute("detach published")
-        os.replace(beside, file)
-    except OSError as error:
-        raise EngineError(f"cannot write {str(file)!r}: {error.strerror}") from None
-    finally:
-        for leftover in (beside, beside.with_name(f"{beside.name}.wal")):
-            with suppress(OSError):
-                leftover.unlink()
     yield str(file)
 
 

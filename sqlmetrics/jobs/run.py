@@ -23,14 +23,13 @@ from sqlmetrics.evaluation.report.notes import notes
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_of, on_days
 from sqlmetrics.jobs.definitions import check_definitions
-from sqlmetrics.jobs.missing_days import day_of
 from sqlmetrics.jobs.partitions import replace_by_day
 from sqlmetrics.jobs.replacement import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
 from sqlmetrics.jobs.tables import check_own, prepared, targets
 from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.summary import NO_DATE
-from sqlmetrics.spec.days import Days, as_sql
+from sqlmetrics.spec.days import Days, as_sql, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import literal, relation
@@ -48,12 +47,16 @@ class RunReport:
         days: Which days were replaced; None for all that the spec had.
         rows: Table -> the rows that now stand for these days.
         notes: Sentences about the input that a reader should know.
+        headline: The first metric of the spec on the last of these days, by system.
+        seconds: How long it took.
     """
 
     run_id: str
     days: Days | None
     rows: dict[str, int]
     notes: tuple[str, ...] = ()
+    headline: tuple[tuple[str, float | None], ...] = ()
+    seconds: float = 0.0
 
 
 def write(
@@ -124,6 +127,7 @@ class _Job:
                 _evaluated(self._asked, self.engine, self.days, check=check, how=how)
             )
             days = self._replaced_days()
+            headline = self._headline()
             job = self._replacement(days)
             message = "; ".join(self._notes)[:MESSAGE]
             with self.engine.alone(targets(self.spec)["facts"]):
@@ -143,7 +147,8 @@ class _Job:
                         make_views(self.spec, self.engine, views)
                 if not job.at.dialect.undoes_views:
                     make_views(self.spec, self.engine, views)
-        return RunReport(self.run_id, days, rows, tuple(self._notes))
+        seconds = time.monotonic() - self._begun
+        return RunReport(self.run_id, days, rows, tuple(self._notes), headline, seconds)
 
     def log_failure(self, error: SqlmetricsError) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
@@ -192,6 +197,17 @@ class _Job:
         if not there:
             return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced
         return Days(start=min(there), end=max(there) + timedelta(1))
+
+    def _headline(self) -> tuple[tuple[str, float | None], ...]:
+        if not self.spec.metrics:
+            return ()
+        first = self._asked.measures[0]
+        rows = self.engine.rows(
+            f"select system, metric_date, value from {NEW_FACTS} where segment_name = 'all' "
+            f"and metric = {literal(first.name)} and k = {first.k or 0}"
+        )
+        last = max((str(day) for _, day, _ in rows), default="")
+        return tuple(sorted((system, value) for system, day, value in rows if str(day) == last))
 
     def _counts(self, job: Replacement) -> dict[str, int]:
         """Table -> its rows of the replaced days."""

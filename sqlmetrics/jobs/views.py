@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError
@@ -41,7 +42,7 @@ class Metric:
     @property
     def column(self) -> str:
         """The name of its column in the wide view."""
-        text = f"{self.metric}@{self.k}" if self.k else self.metric
+        text = at_cutoff(self.metric, self.k)
         return online(text).column if is_online(text) else parse(text).column
 
     @property

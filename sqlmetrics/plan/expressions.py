@@ -177,10 +177,10 @@ class RowContext(MetricContext):
             pick: `max` if the value falls with the rank, `min` if it grows.
         """
         if not self._all_orders:
-            return f"{pick}(case when {both(self._top, self.relevant)} then {value} end)"
+            return f"{pick}({case(both(self._top, self.relevant), value, '')})"
         chance = self._rows.chance_first(self.suffix, self.relevant)
         top = both(self._top, f"{chance} > 0e0")
-        return f"sum(case when {top} then {chance} * {value} end)"
+        return f"sum({case(top, f'{chance} * {value}', '')})"
 
     def in_relevant(self, value: str) -> str:
         """The value for relevant rows, 0 for others."""
@@ -190,11 +190,11 @@ class RowContext(MetricContext):
         """A value of a row: with ties in all orders the mean of its tie group."""
         return self._rows.mean(name, value) if self._all_orders else value
 
-    @property
-    def best_hit(self) -> str:
-        """The condition of a relevant row in the top k that is better than all above it."""
+    def in_best(self, value: str) -> str:
+        """The value for relevant rows in the top k that are better than all above them."""
         self._rows.best_above = True
-        return both(self._top, self.relevant, "grade > coalesce(best_above, 0e0)")
+        best = both(self._top, self.relevant, "grade > coalesce(best_above, 0e0)")
+        return case(best, value, "")
 
     @property
     def _top(self) -> str:

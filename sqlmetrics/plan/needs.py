@@ -1,7 +1,7 @@
 """What the metrics need: every part of every metric as one column of one per-query sum.
 
 However many metrics and cutoffs use a part, it is computed once: `ndcg@10`, `dcg@10` and
-`ndcg(average_over=hits)@10` share the column `retrieved.dcg_at_10`.
+`ndcg(average_over=hits)@10` share the column `list_sums.dcg_at_10`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column
 
 SUMS = {
-    "labels": "wanted",
-    "ideal": "wanted",
-    "ranked": "retrieved",
-    "ideal_shown": "shown",
-    "ideal_returned": "as_returned",
-    "described": "variety",
-    "compared": "agreement",
-    "pairs": "paired",
+    "labels": "label_sums",
+    "ideal": "label_sums",
+    "ranked": "list_sums",
+    "ideal_shown": "shown_sums",
+    "ideal_returned": "returned_sums",
+    "described": "item_sums",
+    "compared": "baseline_sums",
+    "pairs": "pair_sums",
 }
 """Relation -> the stage of its sums; a sum may be joined with those before it."""
 
 
 @dataclass
 class SumStage:
-    """The sums over one relation, one row a query: `retrieved` over `ranked`, and so on.
+    """The sums over one relation, one row a query: `list_sums` over `ranked`, and so on.
 
     Attributes:
         over: A relation of `SUMS`.
@@ -94,7 +94,7 @@ class Needs:
 
     Attributes:
         finals: The metrics, in the spec's order.
-        sums: The sums by name; `retrieved` and `wanted` are always there.
+        sums: The sums by name; `list_sums` and `label_sums` are always there.
         rows: What ranked rows must tell.
         every_item: The metric to which an item without a label adds by itself, if there is
             one.
@@ -112,7 +112,7 @@ class Needs:
     @property
     def lists(self) -> str:
         """The stage with one row a list: the sums, unless items are left out before them."""
-        return "answered" if self.spec.options["unjudged"] == "condensed" else "retrieved"
+        return "ranked_lists" if self.spec.options["unjudged"] == "condensed" else "list_sums"
 
     @property
     def reads_item(self) -> bool:
@@ -189,12 +189,18 @@ class Needs:
         if over.part:
             count = self._summed(part_named(measure, over.part))
             value = over.sql.format(count=count, value=value)
-        where = {"is_labelled": "evaluated", "is_ranked": self.lists}
+        where = {"is_labelled": "query_systems", "is_ranked": self.lists}
         only = self.population(measure)
         if self.spec.options["missing"] == "drop":
             only = [*dict.fromkeys([*only, "is_ranked"])]
         flags = [f"{where[flag]}.{flag} = 1" for flag in only]
-        return f"case when {both(*flags)} then {value} end" if flags else value
+        if not flags:
+            return value
+        line = f"case when {both(*flags)} then {value} end"
+        if len(line) <= 72:
+            return line
+        inner = value.replace("\n", "\n    ")
+        return f"case when {both(*flags)}\n    then {inner}\nend"
 
     def _chosen(self, option: str, measure: Measure) -> str:
         """The text of an option's choice for a metric."""
@@ -220,7 +226,7 @@ class Needs:
             view = RowContext(self.spec, measure, partial(self._beside, sums), rows)
             sums.columns[measure.column] = Column(measure.metric.sql("value", view), measure.column)
         reference = f"{sums.name}.{measure.column}"
-        undefined = sums.name == "wanted" or measure.metric.undefined == "skip"
+        undefined = sums.name == "label_sums" or measure.metric.undefined == "skip"
         return reference if undefined else f"coalesce({reference}, 0e0)"
 
     def _gains_of_nothing(self, measure: Measure) -> bool:
@@ -272,5 +278,5 @@ class Needs:
 
 def _ratio(top: str, bottom: str) -> str:
     """A quotient, undefined where the denominator is 0."""
-    wrap = "\n    " if len(top + bottom) > 60 else " "
+    wrap = "\n    " if len(top + bottom) > 54 else " "
     return f"{top}{wrap}/ nullif({bottom}, 0e0)"

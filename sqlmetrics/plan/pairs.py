@@ -3,7 +3,7 @@
 Of every score it is counted how many items have it that are to be higher, and how many
 that are to be lower; running counts then say how many of either stand above them:
 
-    ranked ─> [levels] ─> scores ─> pairs ─> paired
+    ranked ─> [levels] ─> scores ─> pairs ─> pair_sums
 
 Items are to be higher if they are relevant; or, for every grade of a query in turn, if
 they have that grade, and lower if they have a lower one.

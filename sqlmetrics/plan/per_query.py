@@ -45,15 +45,15 @@ class PerQuery:
             self.shape.order[0],
             self.shape.listed_facts,
         )
-        if self.needs.lists == "answered":
-            yield self._answered_stage(rankings)
+        if self.needs.lists == "ranked_lists":
+            yield self._ranked_lists_stage(rankings)
         for sums in self._sums_in_order():
             yield from self._row_stages(sums)
             if sums.order and sums.over != "ideal_returned":
                 yield self._ideal_stage(sums, labels)
             yield self._sums_stage(sums, labels)
         if self.shape.listed_facts:
-            yield self._facts_stage()
+            yield self._query_facts_stage()
         yield from self._population.stages()
         yield self._per_query_stage()
 
@@ -102,12 +102,12 @@ class PerQuery:
         first = [name for name in carried if name not in ("item_id", "grade")]
         return [best] + [Column(f"min({name})", name) for name in first]
 
-    def _answered_stage(self, rankings: str) -> Stage:
+    def _ranked_lists_stage(self, rankings: str) -> Stage:
         """The lists there are, also those of which no item is left."""
         columns = [Column("1", "is_ranked")]
         columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
         view = {"keys": self.shape.keys, "columns": columns, "from": rankings}
-        return Stage("answered", "answered", view)
+        return Stage("ranked_lists", "ranked_lists", view)
 
     def _sums_in_order(self) -> list[SumStage]:
         """The labels' sums first: the rankings' may be joined with them."""
@@ -162,17 +162,17 @@ class PerQuery:
             },
         )
 
-    def _facts_stage(self) -> Stage:
+    def _query_facts_stage(self) -> Stage:
         columns = [Column(f"min({name})", name) for name in self.shape.listed_facts]
         view = {"keys": self.shape.query_keys, "columns": columns, "from": self.needs.lists}
-        return Stage("facts", "facts", view)
+        return Stage("query_facts", "query_facts", view)
 
     def _per_query_stage(self) -> Stage:
         evaluated = self._population.stage
         columns = [Column(f"{evaluated}.{key}", key) for key in self.shape.keys]
         columns += [Column(self._fact(name), name) for name in self.shape.facts]
         if self.needs.counts_unlabelled:
-            columns.append(Column("evaluated.is_labelled", "is_labelled"))
+            columns.append(Column("query_systems.is_labelled", "is_labelled"))
         columns.append(Column(f"coalesce({self.needs.lists}.is_ranked, 0)", "is_ranked"))
         for final in self.needs.finals:
             columns += _final_columns(final)
@@ -188,10 +188,10 @@ class PerQuery:
             for sums in self._sums_in_order()
             if sums.name != evaluated
         }
-        if self.needs.lists == "answered":
-            joins["answered"] = equal("answered", evaluated, self.shape.keys)
+        if self.needs.lists == "ranked_lists":
+            joins["ranked_lists"] = equal("ranked_lists", evaluated, self.shape.keys)
         if self.shape.listed_facts:
-            joins["facts"] = equal("facts", evaluated, self.shape.query_keys)
+            joins["query_facts"] = equal("query_facts", evaluated, self.shape.query_keys)
         if self.shape.known_facts:
             queries = self.shape.names["queries"]
             joins[queries] = equal(queries, evaluated, self.shape.known_keys)
@@ -200,7 +200,7 @@ class PerQuery:
 
     def _fact(self, name: str) -> str:
         known = name in self.shape.known_facts
-        fact = f"{self.shape.names['queries'] if known else 'facts'}.{name}"
+        fact = f"{self.shape.names['queries'] if known else 'query_facts'}.{name}"
         return fact if name == "weight" else f"coalesce({fact}, {literal(UNKNOWN)})"
 
 

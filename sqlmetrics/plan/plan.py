@@ -2,8 +2,8 @@
 
 The plan is a list of stages, one CTE each, from the two tables to the summary:
 
-    rankings ─> ranked ─> retrieved ─┐
-    labels ──┴> ideal ──> wanted ────┴> evaluated ─> per_query ─> summary
+    rankings ─> ranked ─> list_sums ──┐
+    labels ──┴> ideal ──> label_sums ─┴> query_systems ─> per_query ─> summary
 
 Templates only print what they are given: no stage decides anything.
 """

@@ -1,8 +1,8 @@
 """Who must answer what: the queries that are evaluated for a system on a day.
 
-    wanted ───┐
-    searched ─┼─> evaluated
-    systems ──┘
+    label_sums ─┐
+    query_days ─┼─> query_systems
+    systems ────┘
 
 A query counts for a system on a day on which any system, or the queries table, has it. Which
 systems count on a day is told by that day alone, so that the numbers of a day do not depend on
@@ -36,16 +36,16 @@ class Population:
     def stage(self) -> str:
         """The stage whose rows are evaluated: every labelled query, where that is all."""
         plain = self.shape.keys == ("query_id",) and not self.needs.counts_unlabelled
-        return "wanted" if plain else "evaluated"
+        return "label_sums" if plain else "query_systems"
 
     def stages(self) -> Iterator[Stage]:
         """All of them; none where every labelled query counts."""
-        if self.stage == "wanted":
+        if self.stage == "label_sums":
             return
         if not self._as_served:
-            yield from self._searched_stages()
+            yield from self._query_days_stages()
             yield from self._system_stages()
-        yield self._evaluated_stage()
+        yield self._query_systems_stage()
 
     @property
     def _as_served(self) -> bool:
@@ -65,11 +65,12 @@ class Population:
     def _has_systems(self) -> bool:
         return "system" in self.shape.keys or self._is_searched_alone
 
-    def _searched_stages(self) -> Iterator[Stage]:
+    def _query_days_stages(self) -> Iterator[Stage]:
         if self._is_dated:
             queries = [self.shape.names["queries"]] if self._is_searched_alone else []
             tables = [self.needs.lists, *queries]
-            yield Stage("searched", "searched", {"keys": self.shape.query_keys, "tables": tables})
+            view = {"keys": self.shape.query_keys, "tables": tables}
+            yield Stage("query_days", "query_days", view)
 
     def _system_stages(self) -> Iterator[Stage]:
         groups = self.shape.groups
@@ -91,7 +92,7 @@ class Population:
         }
         yield Stage("systems", "systems", view)
 
-    def _evaluated_stage(self) -> Stage:
+    def _query_systems_stage(self) -> Stage:
         shape, lists = self.shape, self.needs.lists
         view = {
             "keys": [f"{self._origin(key)}.{key}" for key in shape.keys],
@@ -99,24 +100,24 @@ class Population:
             "flag": ["1 as is_labelled"] if self.needs.counts_unlabelled else [],
             "lists": lists,
             "ranked_keys": [f"{lists}.{key}" for key in shape.keys],
-            "unlabelled": equal("wanted", lists, shape.label_keys),
+            "unlabelled": equal("label_sums", lists, shape.label_keys),
         }
-        return Stage("evaluated", "evaluated", view)
+        return Stage("query_systems", "query_systems", view)
 
     def _origin(self, key: str) -> str:
         """The stage that a key of an evaluated query is taken from."""
         if self._as_served:
             return self.needs.lists
-        return {"metric_date": "searched", "system": "systems", "query_id": "wanted"}[key]
+        return {"metric_date": "query_days", "system": "systems", "query_id": "label_sums"}[key]
 
     def _joins(self) -> Iterator[tuple[str, list[str]]]:
         """What is joined with the labelled queries, and by what; by nothing means with all."""
         labels = self.shape.label_keys
         if self._as_served:
-            yield self.needs.lists, equal(self.needs.lists, "wanted", labels)
+            yield self.needs.lists, equal(self.needs.lists, "label_sums", labels)
             return
         if self._is_dated:
-            yield "searched", equal("searched", "wanted", labels)
+            yield "query_days", equal("query_days", "label_sums", labels)
         if self._has_systems:
             days = ("metric_date",) if self._is_dated else ()
-            yield "systems", equal("systems", "searched", days)
+            yield "systems", equal("systems", "query_days", days)

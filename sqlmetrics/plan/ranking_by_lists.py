@@ -22,7 +22,7 @@ from sqlmetrics.plan.screening import clues
 from sqlmetrics.sql.stage import Column, Stage
 
 OPEN = "is_open"
-"""The column of `placed` that says if a rank is not known yet."""
+"""The column of `list_ranks` that says if a rank is not known yet."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class SortedLists(WindowRanking):
     def stages(self) -> Iterator[Stage]:
         """From the two tables to one row a labelled item, and one a list without any."""
         yield from self._list_stages()
-        yield _chosen("placed", _PLACED, self._placed(), "unfolded", hint="materialized")
-        yield from self._settled_stages()
+        yield _chosen("list_ranks", _LIST_RANKS, self._list_ranks(), "unfolded", "materialized")
+        yield from self._open_stages()
         names = [one.name for one in (*self._graded(), *self._ranks())]
         columns = _same(*self.shape.keys, *self.shape.listed_facts, *names)
         yield Stage("ranked", "united", {"columns": columns, "keys": self.shape.keys})
@@ -67,13 +67,13 @@ class SortedLists(WindowRanking):
             yield Stage("screened", "screened", view)
         yield _chosen("unfolded", "one row a labelled item of a list", self._unfolded(), "listed")
 
-    def _settled_stages(self) -> Iterator[Stage]:
+    def _open_stages(self) -> Iterator[Stage]:
         """The lists with a rank that is open, ranked by the window."""
-        yield Stage("unsettled", "unsettled", {"keys": self.shape.keys, "open": OPEN})
+        yield Stage("open_lists", "open_lists", {"keys": self.shape.keys, "open": OPEN})
         rest = WindowRanking(self.shape, self.needs, "open_rankings", "open_labels")
-        yield _in_unsettled(rest.rankings, self.rankings, self.shape.keys)
-        yield _in_unsettled(rest.labels, self.labels, self.shape.label_keys)
-        yield rest.stage("settled")
+        yield _in_open_lists(rest.rankings, self.rankings, self.shape.keys)
+        yield _in_open_lists(rest.labels, self.labels, self.shape.label_keys)
+        yield rest.stage("window_ranks")
 
     @property
     def _by(self) -> str:
@@ -125,7 +125,7 @@ class SortedLists(WindowRanking):
         yield Column(f"unnest(coalesce(labelled_{self._by}s, [null]))", self._by)
         yield Column("unnest(coalesce(grades, [null]))", "label")
 
-    def _placed(self) -> Iterator[Column]:
+    def _list_ranks(self) -> Iterator[Column]:
         yield from self._known_places()
         yield Column(self._is_open(), OPEN)
 
@@ -146,7 +146,7 @@ class SortedLists(WindowRanking):
 
     def _is_open(self) -> str:
         """Whether an item's place is not its rank: another has its score, or it has no place."""
-        deepest = self.needs.sums["retrieved"].deepest
+        deepest = self.needs.sums["list_sums"].deepest
         is_cut = deepest and deepest <= self.longest
         no_place = f"{self._by} is null"
         if not is_cut:
@@ -198,7 +198,7 @@ class GivenRanks(CountedScores):
 
 
 _LISTED = "one row a list: what its items are ranked by, and those that have a label"
-_PLACED = "a rank is the place of a score; a list without a label has a row without a rank"
+_LIST_RANKS = "a rank is the place of a score; a list without a label has a row without a rank"
 _GIVEN = "the ranks that were given; a list without a label has a row without a rank"
 
 
@@ -207,8 +207,8 @@ def _same(*names: str) -> list[Column]:
     return [Column(name, name) for name in names]
 
 
-def _in_unsettled(name: str, table: str, keys: Sequence[str]) -> Stage:
-    """The rows of a table that belong to unsettled lists: mostly none, and then none is read."""
+def _in_open_lists(name: str, table: str, keys: Sequence[str]) -> Stage:
+    """The rows of a table that belong to open lists: mostly none, and then none is read."""
     return Stage(name, "open", {"from": table, "keys": keys})
 
 

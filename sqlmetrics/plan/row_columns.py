@@ -53,7 +53,7 @@ class RowColumns:
 
     @property
     def _in_one_order(self) -> str:
-        return "running" if self.above else "ranked"
+        return "ranked_with_sums" if self.above else "ranked"
 
     def running(self, suffix: str, relevant: str) -> str:
         """The column that counts the relevant items down to a row."""
@@ -101,7 +101,7 @@ class RowColumns:
                 Column(_over(f"sum({one})", str(down)), name) for name, one in self.above.items()
             ]
             about = "the ranked items, with sums over those above each"
-            yield _chosen("running", about, [*ranked, *sums], "ranked")
+            yield _chosen("ranked_with_sums", about, [*ranked, *sums], "ranked")
         if self.has_ties:
             yield from self._tie_stages(keys, order, carried)
 
@@ -151,8 +151,11 @@ def _chosen(name: str, about: str, columns: Sequence[object], table: str) -> Sta
 
 def _over(value: str, window: str) -> str:
     """A window function, on two lines where one is too long."""
-    line = f"{value} over {window}"
-    return line if len(line) <= 62 else f"{value}\n    over {window}"
+    line = value.rsplit("\n", 1)[-1] + " over " + window.split("\n", 1)[0]
+    if len(line) <= 62:
+        return f"{value} over {window}"
+    inner = window.replace("\n", "\n    ")
+    return f"{value}\n    over {inner}"
 
 
 def _expected_hits(suffix: str) -> str:

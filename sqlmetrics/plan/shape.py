@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, count
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
@@ -14,7 +12,7 @@ from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import ItemColumns, QueryColumns
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.relation import Relation, unmentioned
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, identifier, literal
 
@@ -24,6 +22,9 @@ _ABOUT = {
     "queries": "one row a query: what is known of it",
     "items": "one row an item: what is known of it",
 }
+
+_ONE = {"rankings": "ranking", "labels": "label", "queries": "query", "items": "item"}
+"""Table -> what one of its rows is."""
 
 _ITEM_FACTS = {
     "category": "cast({column} as varchar)",
@@ -86,26 +87,22 @@ class Shape:
     @cached_property
     def where(self) -> dict[str, str]:
         """Table -> the condition that its rows must meet, empty without one."""
-        return {
-            table: self.bucket.of(table, self._on_days(table, condition))
-            for table, condition in self._given_where.items()
-        }
+        return {table: " and ".join(self._conditions(table)) for table in self.tables}
 
-    @cached_property
-    def _given_where(self) -> dict[str, str]:
-        """Table -> the condition of its rows, of all days and queries."""
-        own = {table: getattr(self.spec, table) for table in ("rankings", "queries", "items")}
-        own["labels"] = self.spec.truth
-        there = {
-            table: self.at.translation.condition(source.where or "")
-            for table, source in own.items()
-            if source
-        }
-        if self.joined:
-            has_label = f"{identifier(self.columns['labels']['grade'])} is not null"
-            labels = there["labels"]
-            there["labels"] = f"({labels}) and {has_label}" if labels else has_label
-        return there
+    def _conditions(self, table: str) -> list[str]:
+        """What the rows of a table meet that are looked at: of some days, of a bucket."""
+        is_column = self.joined and table == "labels"
+        label = f"{identifier(self.columns['labels']['grade'])} is not null"
+        own = [*[label] * is_column, *self._days_of(table)]
+        given = [self._given(table), self.bucket.conditions.get(table, "")]
+        both = [one for one in given if one]
+        said = both if len(own + both) == 1 else [f"({one})" for one in both]
+        return [*said[: bool(given[0])], *own, *said[bool(given[0]) :]]
+
+    def _given(self, table: str) -> str:
+        """What was said of the rows of a table, of all days and queries; empty if nothing."""
+        source = self.spec.truth if table == "labels" else getattr(self.spec, table)
+        return self.at.translation.condition(source.where or "") if source else ""
 
     def day(self, table: str) -> str:
         """The day of a row: of a time with a zone, by the zone that holds for the table."""
@@ -116,13 +113,11 @@ class Shape:
         times = self.at.translation.dialect.times
         return self.at.translation.expression(times.in_zone(zone), column)
 
-    def _on_days(self, table: str, condition: str) -> str:
-        """A condition of a table's rows, for the days that are looked at."""
-        day = self.columns.get(table, {}).get("date")
-        if self.at.ends is None or day is None:
-            return condition
-        within = self.at.ends.of(self.day(table))
-        return " and ".join([f"({condition})"] * bool(condition) + within)
+    def _days_of(self, table: str) -> list[str]:
+        """What the rows of a table meet that are of the days that are looked at."""
+        if self.at.ends is None or "date" not in self.columns.get(table, {}):
+            return []
+        return self.at.ends.of(self.day(table))
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:
@@ -219,12 +214,15 @@ class Shape:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What the stages of the two tables are called: names that no source mentions.
+        """What the stages of the tables are called: names that no source mentions.
 
         A CTE hides a table of its own name, so that `labels: {relation: rankings}` would
         read our stage instead of the user's table.
         """
-        return {table: self._unmentioned(table) for table in self.tables}
+        return {
+            table: unmentioned(table, self._sources.values(), instead=f"{_ONE[table]}_rows")
+            for table in self.tables
+        }
 
     def stages(self) -> tuple[Stage, ...]:
         """The tables, as the other stages and the input checks read them."""
@@ -244,15 +242,9 @@ class Shape:
             "distinct": False,
             "columns": list(self._select_groups(has)),
             "relation": self.tables["rankings"],
-            "where": self._given_where["rankings"],
+            "where": [one] if (one := self._given("rankings")) else [],
         }
         return Stage(APPEARANCES, "table", view)
-
-    def _unmentioned(self, name: str) -> str:
-        texts = [one.place for one in self._sources.values() if one.is_sql]
-        names = chain([name], (f"{name}_{number}" for number in count(2)))
-        mentions = re.compile(r"\w+").findall(" ".join(texts).casefold())
-        return next(free for free in names if free not in mentions)
 
     def problems(self) -> Iterator[str]:
         """What the spec asks for that its tables cannot give."""
@@ -377,7 +369,7 @@ class Shape:
             "distinct": table == "labels" and self.joined,
             "columns": list(columns),
             "relation": self.tables[table],
-            "where": self.where[table],
+            "where": self._conditions(table),
         }
         return Stage(self.names[table], "table", view)
 

@@ -183,7 +183,7 @@ def _costs(name: str, needs: Needs, measured: TableStatistics) -> Iterator[str]:
 def _last_rank(needs: Needs, measured: TableStatistics) -> int:
     """The deepest cutoff, or that of the longest list, with some room."""
     whole = _power(measured.longest)
-    return min(whole, needs.sums["retrieved"].deepest or whole)
+    return min(whole, needs.sums["list_sums"].deepest or whole)
 
 
 def _power(number: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.zones import Zones
@@ -21,6 +21,7 @@ class Tables:
         items: What is known of items.
         translation: The dialect of the database that they are in.
         ends: Of the days that are looked at, where a table has days; None for all.
+        notes: What should be known of how they are read.
         zones: Table -> the zone whose days its times have, for those that have times with one.
     """
 
@@ -31,6 +32,11 @@ class Tables:
     translation: Translation = field(default_factory=Translation)
     ends: Ends | None = None
     zones: Zones = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def on(self, ends: Ends) -> Tables:
+        """The same, of some days alone."""
+        return replace(self, ends=ends)
 
     def shown(self, relation: Relation) -> Relation:
         """A table as the compiler prints it: a query of the user's is hidden from translation."""

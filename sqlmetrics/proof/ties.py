@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.table import aligned, number, printable
 from sqlmetrics.evaluation.report.text import piped
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import plan
@@ -139,7 +140,7 @@ def _metrics(results: dict[str, Result], own: str) -> pa.Table:
     for rule, result in results.items():
         for row in result.to_dicts():
             if row["segment_name"] == "all":
-                text = row["metric"] + (f"@{row['k']}" if row["k"] else "")
+                text = at_cutoff(row["metric"], row["k"])
                 found.setdefault((row["metric_date"], row["system"], text), {})[rule] = row["value"]
     return pa.Table.from_pylist([_row(*key, values, own) for key, values in found.items()], _SCHEMA)
 
@@ -165,6 +166,4 @@ _SCHEMA = pa.schema(
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4f}" if isinstance(value, float) else printable(value)
+    return number(value) if value is None or isinstance(value, float) else printable(value)

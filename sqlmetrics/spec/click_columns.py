@@ -11,70 +11,53 @@ CLICK, PURCHASE = "click", "purchase"
 
 
 class ImpressionColumns(Model):
-    """The columns of the impressions: one row an item that was shown.
-
-    Attributes:
-        request: One search: the list that was shown at once. None if every row is one by
-            itself, which only a wide table can be.
-        query: What was asked; equal texts are pooled.
-        item: What was shown.
-        position: Where it stood.
-        system: The ranker, or the bucket of an experiment.
-        user: Who saw it.
-        time: When it was shown: a timestamp, a text in ISO 8601, or a number.
-        segments: Columns that `by` can name.
-    """
+    """The columns of the impressions: one row an item that was shown."""
 
     request: str | None = "request_id"
+    """One search: the list that was shown at once. None if every row is one by itself, which only a
+    wide table can be."""
     query: str | None = None
+    """What was asked; equal texts are pooled."""
     item: str = "item_id"
+    """What was shown."""
     position: str = "position"
+    """Where it stood."""
     system: str | None = None
+    """The ranker, or the bucket of an experiment."""
     user: str | None = None
+    """Who saw it."""
     time: str | None = None
+    """When it was shown: a timestamp, a text in ISO 8601, or a number."""
     segments: tuple[str, ...] = ()
+    """Columns that `by` can name."""
 
 
 class EventColumns(Model):
-    """The columns of the events: one row something done with an item of a request.
-
-    Attributes:
-        request: The search that showed the item.
-        item: What it was done with.
-        action: What was done: `click`, `purchase`, or another name.
-        dwell: How many seconds the user stayed.
-        user: Who did it.
-        time: When: a timestamp, a text in ISO 8601, or a number.
-    """
+    """The columns of the events: one row something done with an item of a request."""
 
     request: str = "request_id"
+    """The search that showed the item."""
     item: str = "item_id"
+    """What it was done with."""
     action: str = "action"
+    """What was done: `click`, `purchase`, or another name."""
     dwell: str | None = None
+    """How many seconds the user stayed."""
     user: str | None = None
+    """Who did it."""
     time: str | None = None
+    """When: a timestamp, a text in ISO 8601, or a number."""
 
 
 class LogColumns(ImpressionColumns):
-    """The columns of a wide table: an impression, and what was done with it.
-
-    Attributes:
-        request: One search; None if every row is one by itself.
-        query: What was asked; equal texts are pooled.
-        item: What was shown.
-        position: Where it stood.
-        system: The ranker, or the bucket of an experiment.
-        user: Who saw it.
-        time: When it was shown: a timestamp, a text in ISO 8601, or a number.
-        segments: Columns that `by` can name.
-        clicked: 1 where it was clicked.
-        actions: Action -> the column that is 1 where it was done, like {purchase: is_bought}.
-        dwell: How many seconds the user stayed.
-    """
+    """The columns of a wide table: an impression, and what was done with it."""
 
     clicked: str | None = None
+    """1 where it was clicked."""
     actions: Mapping[str, str] = {}
+    """Action -> the column that is 1 where it was done, like {purchase: is_bought}."""
     dwell: str | None = None
+    """How many seconds the user stayed."""
 
     @property
     def done(self) -> Mapping[str, str]:
@@ -84,87 +67,62 @@ class LogColumns(ImpressionColumns):
 
 
 class RequestColumns(Model):
-    """The columns of the requests: one row a search, also those without a result.
-
-    Attributes:
-        request: One search.
-        query: What was asked.
-        system: The ranker, or the bucket of an experiment.
-        user: Who asked.
-        time: When: a timestamp, a text in ISO 8601, or a number.
-        results: How many results it had; without it, a request without impressions had none.
-        segments: Columns that `by` can name; the impressions have them too.
-    """
+    """The columns of the requests: one row a search, also those without a result."""
 
     request: str = "request_id"
+    """One search."""
     query: str | None = None
+    """What was asked."""
     system: str | None = None
+    """The ranker, or the bucket of an experiment."""
     user: str | None = None
+    """Who asked."""
     time: str | None = None
+    """When: a timestamp, a text in ISO 8601, or a number."""
     results: str | None = None
+    """How many results it had; without it, a request without impressions had none."""
     segments: tuple[str, ...] = ()
+    """Columns that `by` can name; the impressions have them too."""
 
 
 FirstPosition = Literal[0, 1, "each"]
 TimeUnit = Literal["auto", "s", "ms", "us", "ns"]
 
 
-class Impressions(Source):
-    """Rows (request, item, position [, query, system, user, time, segments]).
+class TimedSource(Source):
+    """A table that may have times."""
 
-    Attributes:
-        first_position: The position of the first item: 0, 1, or `each` where some lists start at
-            0 and some at 1.
-        time_unit: What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`,
-            `us` or `ns`; `auto`: in the one of these in which the number lies between the years
-            1989 and 2286.
-    """
+    time_unit: TimeUnit | None = None
+    """What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`, `us` or `ns`;
+    `auto`: in the one of these in which the number lies between the years 1989 and 2286."""
+
+
+class Impressions(TimedSource):
+    """Rows (request, item, position [, query, system, user, time, segments])."""
 
     columns: ImpressionColumns = ImpressionColumns()
     first_position: FirstPosition = 1
-    time_unit: TimeUnit | None = None
+    """The position of the first item: 0, 1, or `each` where some lists start at 0 and some at 1."""
 
 
-class Events(Source):
-    """Rows (request, item, action [, dwell, user, time]).
-
-    Attributes:
-        time_unit: What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`,
-            `us` or `ns`; `auto`: in the one of these in which the number lies between the years
-            1989 and 2286.
-    """
+class Events(TimedSource):
+    """Rows (request, item, action [, dwell, user, time])."""
 
     columns: EventColumns = EventColumns()
-    time_unit: TimeUnit | None = None
 
 
-class Log(Source):
-    """One wide table: impressions with what was done with them.
-
-    Attributes:
-        first_position: The position of the first item: 0, 1, or `each` where some lists start at
-            0 and some at 1.
-        time_unit: What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`,
-            `us` or `ns`; `auto`: in the one of these in which the number lies between the years
-            1989 and 2286.
-    """
+class Log(TimedSource):
+    """One wide table: impressions with what was done with them."""
 
     columns: LogColumns = LogColumns()
     first_position: FirstPosition = 1
-    time_unit: TimeUnit | None = None
+    """The position of the first item: 0, 1, or `each` where some lists start at 0 and some at 1."""
 
 
-class Requests(Source):
-    """Rows (request [, query, system, user, time, results, segments]).
-
-    Attributes:
-        time_unit: What times are that are numbers, or texts of numbers: since 1970 in `s`, `ms`,
-            `us` or `ns`; `auto`: in the one of these in which the number lies between the years
-            1989 and 2286.
-    """
+class Requests(TimedSource):
+    """Rows (request [, query, system, user, time, results, segments])."""
 
     columns: RequestColumns = RequestColumns()
-    time_unit: TimeUnit | None = None
 
 
 class RankedColumns(RankingColumns):

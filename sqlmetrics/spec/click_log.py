@@ -23,34 +23,33 @@ from sqlmetrics.spec.click_columns import (
 )
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.duration import Seconds
-from sqlmetrics.spec.source import Finite, Model, condition
+from sqlmetrics.spec.source import Finite, Model
+from sqlmetrics.sql.user_sql import condition
 
 
 class Cleaning(Model):
-    """What is left out of a log, each step by its own option.
-
-    Attributes:
-        test: A condition of the impressions: that is no user's traffic.
-        max_events_per_user_hour: A user with more events than this in an hour is a bot, and all
-            that the user did or was shown is left out.
-        min_dwell: Clicks with a shorter stay, in seconds, are accidental.
-        attribution_window: Events later than this after the impression are no answer to it.
-        deduplicate: Whether a repeated event (request, item, action) counts once, the first. An
-            item that was shown twice in a request always counts once, where it stood highest:
-            else its events would count twice.
-        same_position: Of two items at one position: `first` keeps the one shown first, `drop`
-            neither, `keep` both, ranked by their ids.
-        unseen: Leave out what stands more than so many positions below the last click of a
-            request: it was not looked at. None keeps all.
-    """
+    """What is left out of a log, each step by its own option."""
 
     test: str | None = None
+    """A condition of the impressions: that is no user's traffic."""
     max_events_per_user_hour: int | None = Field(default=None, gt=0)
-    min_dwell: Seconds | None = Field(default=None, ge=0)
-    attribution_window: Seconds | None = Field(default=None, ge=0)
+    """A user with more events than this in an hour is a bot, and all that the user did or was shown
+    is left out."""
+    min_dwell: Seconds | None = None
+    """Clicks with a shorter stay, in seconds, are accidental."""
+    attribution_window: Seconds | None = None
+    """Events later than this after the impression are no answer to it."""
     deduplicate: bool = True
+    """Whether a repeated event (request, item, action) counts once, the first. An item that was
+    shown twice in a request always counts once, where it stood highest: else its events would count
+    twice."""
     same_position: Literal["first", "drop", "keep"] = "keep"
+    """Of two items at one position: `first` keeps the one shown first, `drop` neither, `keep` both,
+    ranked by their ids.
+    """
     unseen: int | None = Field(default=None, ge=0)
+    """Leave out what stands more than so many positions below the last click of a request: it was
+    not looked at. None keeps all."""
 
     @field_validator("test")
     @classmethod
@@ -66,34 +65,32 @@ OF_POOL: Mapping[str, tuple[str, ...]] = {
 
 
 class ClickLabels(Model):
-    """What becomes a label.
-
-    Attributes:
-        grades: For `impression`: action -> the grade of an item on which it was done; the
-            highest wins.
-        pool: `impression`: the labels of a request are its own clicks. `query_item`: all
-            requests with the same text share a rate of each item.
-        rate: For `query_item`: `ctr`, `coec` (clicks over expected clicks, of its
-            positions) or `purchase_rate` (purchases over impressions).
-        prior: As many more impressions with the mean rate of all are added to each item; for
-            `coec` as many more clicks, done and expected.
-        min_impressions: Items shown less often for a query get no label.
-        cuts: Rates from which on an item has the grade 1, 2, ...; without cuts and quantiles
-            the rate itself is the grade.
-        quantiles: Shares of all labelled pairs of a query and an item: the grade is 1, 2, ...
-            where the rate is above that of so many of them, like [0.5, 0.8, 0.95].
-        window: The days of the requests from which pooled labels are learned; needs
-            `evaluation` beside it.
-    """
+    """What becomes a label."""
 
     grades: Mapping[str, Annotated[Finite, Field(ge=0)]] = {CLICK: 1.0}
+    """For `impression`: action -> the grade of an item on which it was done; the highest wins."""
     pool: Literal["impression", "query_item"] = "impression"
+    """`impression`: the labels of a request are its own clicks. `query_item`: all requests with the
+    same text share a rate of each item."""
     rate: Literal["ctr", "coec", "purchase_rate"] = "ctr"
+    """For `query_item`: `ctr`, `coec` (clicks over expected clicks, of its positions) or
+    `purchase_rate` (purchases over impressions).
+    """
     prior: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """As many more impressions with the mean rate of all are added to each item; for `coec` as many
+    more clicks, done and expected."""
     min_impressions: int = Field(default=1, ge=1)
+    """Items shown less often for a query get no label."""
     cuts: tuple[float, ...] = ()
+    """Rates from which on an item has the grade 1, 2, ...; without cuts and quantiles the rate
+    itself is the grade."""
     quantiles: tuple[float, ...] = ()
+    """Shares of all labelled pairs of a query and an item: the grade is 1, 2, ... where the rate is
+    above that of so many of them, like [0.5, 0.8, 0.95].
+    """
     window: Days | None = None
+    """The days of the requests from which pooled labels are learned; needs `evaluation` beside
+    it."""
 
     @model_validator(mode="after")
     def _of_its_pool(self) -> ClickLabels:
@@ -135,37 +132,34 @@ NEEDS = {
 
 
 class Clicks(Model):
-    """A click log: impressions and events, one wide table, or User Behavior Insights.
-
-    Attributes:
-        format: `ubi` for OpenSearch's User Behavior Insights: `requests` are its queries and
-            `events` its events, with their columns as it names them.
-        impressions: What was shown.
-        events: What was done.
-        log: Both in one table.
-        requests: All searches, where those without a result shall count.
-        cleaning: What is left out.
-        labels: What becomes a label.
-        ranked: What the ranker gave, to be compared with what was shown (`--show soundness`).
-        evaluation: The days of the requests that are evaluated; None for all. A request is of
-            the day on which it began.
-        daily: Whether each day is evaluated by itself.
-        lists_from: For `ubi`, what says what was shown: `impressions`, which are events, or
-            `hit_ids`, the queries' query_response_hit_ids. None: the hit ids if there is no
-            impression among the events.
-    """
+    """A click log: impressions and events, one wide table, or User Behavior Insights."""
 
     format: Literal["ubi"] | None = None
+    """`ubi` for OpenSearch's User Behavior Insights: `requests` are its queries and `events` its
+    events, with their columns as it names them."""
     impressions: Impressions | None = None
+    """What was shown."""
     events: Events | None = None
+    """What was done."""
     log: Log | None = None
+    """Both in one table."""
     requests: Requests | None = None
+    """All searches, where those without a result shall count."""
     ranked: ClickRankings | None = None
+    """What the ranker gave, to be compared with what was shown (`--show soundness`)."""
     cleaning: Cleaning = Cleaning()
+    """What is left out."""
     labels: ClickLabels = ClickLabels()
+    """What becomes a label."""
     evaluation: Days | None = None
+    """The days of the requests that are evaluated; None for all. A request is of the day on which
+    it began."""
     daily: bool = False
+    """Whether each day is evaluated by itself."""
     lists_from: Literal["impressions", "hit_ids"] | None = None
+    """For `ubi`, what says what was shown: `impressions`, which are events, or `hit_ids`, the
+    queries' query_response_hit_ids. None: the hit ids if there is no impression among the
+    events."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Clicks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from pydantic import model_validator
 
@@ -13,15 +13,12 @@ from sqlmetrics.sql.template import literal
 
 
 class Days(Model):
-    """Days in UTC: the first one is among them, the end is not.
-
-    Attributes:
-        start: The first day; None if there is none.
-        end: The day after the last one; None if there is none.
-    """
+    """Days in UTC: the first one is among them, the end is not."""
 
     start: date | None = None
+    """The first day; None if there is none."""
     end: date | None = None
+    """The day after the last one; None if there is none."""
 
     @model_validator(mode="after")
     def _are_some(self) -> Days:
@@ -34,6 +31,11 @@ class Days(Model):
     def __str__(self) -> str:
         words = {"from": self.start, "before": self.end}
         return " and ".join(f"{word} {day}" for word, day in words.items() if day)
+
+    @property
+    def last(self) -> date | None:
+        """The last of them; None if there is no end."""
+        return self.end and self.end - timedelta(1)
 
     def overlaps(self, other: Days) -> bool:
         """Whether a day is in both.
@@ -98,6 +100,11 @@ def as_sql(day: date) -> str:
 
 def _micros(day: date) -> int:
     return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1e6)
+
+
+def day_of(value: object) -> date:
+    """The day of a date, a time or the text of one."""
+    return date.fromisoformat(str(value)[:10])
 
 
 _DAY = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.DOTALL)

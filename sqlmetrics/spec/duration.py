@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -24,4 +24,10 @@ def seconds(value: object) -> object:
         raise ValueError("is a duration like 30m: a number and s, m, h or d") from None
 
 
-Seconds = Annotated[float, BeforeValidator(seconds)]
+Seconds = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(seconds),
+    WithJsonSchema({"type": ["number", "string"], "minimum": 0, "pattern": r"\d\s*[smhd]\s*$"}),
+]
+"""A number of them, or a text like `30m`."""

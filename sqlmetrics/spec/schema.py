@@ -1,4 +1,4 @@
-"""The JSON schema of spec files, for editors: the models, and what their types cannot say.
+"""The JSON schema of spec files, for editors: pydantic's, and what types cannot say.
 
 `spec.schema.json` is this module's output; a test keeps it current. It is a hint while
 typing: what it lets pass, `Spec` still checks.
@@ -6,142 +6,79 @@ typing: what it lets pass, `Spec` still checks.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, get_args, get_origin
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.spec.source import RankingColumns, Source
-from sqlmetrics.spec.spec import Spec
 
 Node = dict[str, Any]
-
-MEANINGS: Mapping[str, str] = {
-    "version": "The version of this format.",
-    "columns": "What the table calls its columns.",
-    "query": "The column of the query's id.",
-    "item": "The column of the item's id.",
-    "score": "The column of scores, highest first; or give rank.",
-    "rank": "The column of ranks, 1 being the best; or give score.",
-    "system": "The column of the ranker, model or run.",
-    "date": "The column of the day; it is then a part of a query's identity.",
-    "weight": "The column of query weights; means are weighted by them.",
-    "grade": "The column of grades, 0 being bad.",
-    "text": "The column of the query's text.",
-    "segments": "Columns that `by` can name.",
-    "title": "The column of the item's title.",
-    "category": "The column of the item's category.",
-    "popularity": "The column of the item's popularity: a count, such as its clicks.",
-    "vector": "The column of the item's vector: a list of numbers, equally long for all.",
-}
-"""What a key means if its model's docstring does not tell."""
 
 METRIC = r"^\s*[A-Za-z_]\w*(\.\d+)?(,\d+)*\s*(\(.*\))?\s*(@\s*\d+)?\s*$"
 """The form of a metric's text; whether there is such a metric the spec itself checks."""
 
 
-def schema() -> Node:
-    """The JSON schema of a spec file (draft 7, without references)."""
-    made = Spec.model_json_schema()
-    whole = _object(Spec, made, made.get("$defs", {}))
+def schema(model: type[BaseModel]) -> Node:
+    """The JSON schema of a file that holds a model (draft 7)."""
+    made = model.model_json_schema(schema_generator=_Schema)
+    for one in made["$defs"].values():
+        del one["title"]
+    made["description"] = made["description"].split("\n")[0]
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "sqlmetrics spec"}
-    return head | {"description": _summary(Spec)} | whole
+    return head | made | head
 
 
-def schema_text() -> str:
-    """The schema as the file holds it."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+def schema_text(model: type[BaseModel]) -> str:
+    """The schema as the file holds it: what fits into a line is on one."""
+    return _printed(schema(model), "") + "\n"
 
 
-def _object(model: type[BaseModel], made: Node, models: Mapping[str, Node]) -> Node:
-    """A model's schema with its inner models in place."""
-    properties = {}
-    for name, field in model.model_fields.items():
-        if field.exclude:
-            continue
-        inner = _inner(field.annotation)
-        own = _object(inner, models[inner.__name__], models) if inner else made["properties"][name]
-        if inner and get_origin(field.annotation) is tuple:
-            own = {"type": "array", "items": own}
-        if model is Spec and name in _SPECIAL:
-            own = _SPECIAL[name]()
-        has_default = isinstance(field.default, str | int) and field.default != ""
-        told = {"default": field.default} if has_default else {}
-        properties[name] = {"description": _meaning(model, name)} | _plain(own) | told
-    required = {"required": made["required"]} if "required" in made and model is not Spec else {}
-    node = {"type": "object", "additionalProperties": False, "properties": properties}
-    return node | required | _rules(model)
+def _printed(node: Any, indent: str, before: int = 0) -> str:
+    line = json.dumps(node, ensure_ascii=False)
+    if not isinstance(node, dict | list) or len(indent) + before + len(line) <= 110:
+        return line
+    deeper = indent + "  "
+    if isinstance(node, list):
+        rows = [deeper + _printed(one, deeper) for one in node]
+    else:
+        keys = {f"{json.dumps(key)}: ": value for key, value in node.items()}
+        rows = [deeper + key + _printed(one, deeper, len(key)) for key, one in keys.items()]
+    return line[0] + "\n" + ",\n".join(rows) + "\n" + indent + line[-1]
 
 
-def _plain(node: Node) -> Node:
-    """Without titles and defaults; a type or nothing as a list of types."""
-    node = {key: value for key, value in node.items() if key not in ("title", "default")}
-    types = [one.get("type") for one in node.get("anyOf", ())]
-    if types[1:] != ["null"] or "type" not in node["anyOf"][0]:
-        return node
-    own: Node = {key: value for key, value in node.items() if key != "anyOf"}
-    return {**own, **node["anyOf"][0], "type": types}
+def one_or_list(item: Node, **more: int) -> Node:
+    """A value, or a list of such."""
+    return {"anyOf": [item, {"type": "array", "items": item, **more}]}
 
 
-def _inner(annotation: Any) -> type[BaseModel] | None:
-    """The model that a field holds, if it holds one."""
-    types = (annotation, *get_args(annotation))
-    models = (t for t in types if inspect.isclass(t) and issubclass(t, BaseModel))
-    return next(models, None)
-
-
-def _rules(model: type[BaseModel]) -> Node:
-    """What holds between the keys of a model."""
-    if issubclass(model, Source):
-        return {"oneOf": [{"required": [key]} for key in ("relation", "sql", "file")]}
-    if model is RankingColumns:
-        return {"not": {"required": ["score", "rank"]}}
-    if model is Spec:
-        columns = {"required": ["columns"], "properties": {"columns": {"required": ["grade"]}}}
-        graded = {"required": ["rankings"], "properties": {"rankings": columns}}
-        forms = [{"required": ["clicks"]}, {"required": ["rankings", "labels"]}, graded]
-        return {"oneOf": forms, "anyOf": [{"required": [key]} for key in ("metrics", "online")]}
-    return {}
-
-
-def _metrics() -> Node:
+def metrics(node: Node) -> None:
+    """Tells what `metrics` may be: the catalogue is read only now."""
     at_10 = {"required": "@10", "optional": "@10", "none": ""}
     examples = [metric.name + at_10[metric.cutoff] for metric in listed()]
-    text = {"type": "string", "pattern": METRIC, "examples": examples}
-    return {"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]}
+    del node["type"], node["items"]
+    node |= one_or_list({"type": "string", "pattern": METRIC, "examples": examples}, minItems=1)
 
 
-def _by() -> Node:
-    text = {"type": "string"}
-    return {"anyOf": [text, {"type": "array", "items": text}]}
-
-
-def _preset() -> Node:
+def preset(node: Node) -> None:
+    """Tells the names and meanings of presets."""
     told = [f"{name}: {preset.note}" for name, preset in PRESETS.items()]
-    meaning = _meaning(Spec, "preset")
-    return {"description": "\n".join([meaning, *told]), "enum": list(PRESETS)}
+    node |= {"description": "\n".join(told), "enum": list(PRESETS)}
 
 
-def _conventions() -> Node:
+def conventions(node: Node) -> None:
+    """Tells the options, their values and what they mean."""
     options = {name: _option(option) for name, option in OPTIONS.items()}
-    return {"type": "object", "additionalProperties": False, "properties": options}
+    node |= {"additionalProperties": False, "properties": options}
 
-
-_SPECIAL: Mapping[str, Callable[[], Node]] = {
-    "metrics": _metrics,
-    "by": _by,
-    "online": _by,
-    "preset": _preset,
-    "conventions": _conventions,
-}
-"""Keys of the spec whose values the types do not tell."""
 
 _VALUES: Mapping[str, Node] = {
     "number": {"type": "integer", "minimum": 1},
@@ -158,24 +95,55 @@ def _option(option: Option) -> Node:
     """The values of an option; one of single metrics takes a list of them too."""
     names = [choice.name for choice in option.choices if choice.name not in _VALUES]
     kinds = [_VALUES[choice.name] for choice in option.choices if choice.name in _VALUES]
-    values = [{"enum": names}, *kinds]
-    if option.scope == "metric":
-        one = values[0] if len(values) == 1 else {"anyOf": values}
-        values = [*values, {"type": "array", "items": one, "minItems": 1}]
+    value: Node = {"anyOf": [{"enum": names}, *kinds]} if kinds else {"enum": names}
     told = [f"{choice.name}: {choice.meaning}" for choice in option.choices]
-    node: Node = values[0] if len(values) == 1 else {"anyOf": values}
-    return {"description": "\n".join([option.meaning, *told])} | node
+    return {
+        "description": "\n".join([option.meaning, *told]),
+        **(one_or_list(value, minItems=1) if option.scope == "metric" else value),
+    }
 
 
-def _meaning(model: type[BaseModel], name: str) -> str:
-    """What the docstring of a model, or of one that it derives from, tells of a key."""
-    for ancestor in model.__mro__[: model.__mro__.index(BaseModel)]:
-        _, _, attributes = inspect.getdoc(ancestor).partition("Attributes:\n")  # type: ignore[union-attr]
-        told = re.search(rf"^    {name}: (.*(?:\n {{8}}.*)*)", attributes, re.MULTILINE)
-        if told:
-            return " ".join(told[1].split())
-    return MEANINGS.get(name, "")
+class _Schema(GenerateJsonSchema):
+    """Without titles of keys, and with the texts below the fields as descriptions.
+
+    pydantic's own `use_attribute_docstrings` reads them whenever the models are imported,
+    which doubles the time that takes; here they are read when a schema is asked for.
+    """
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def default_schema(self, schema: Any) -> Node:
+        is_told = isinstance(schema.get("default"), str | int) and schema["default"] != ""
+        return super().default_schema(schema) if is_told else self.generate_inner(schema["schema"])
+
+    def nullable_schema(self, schema: Any) -> Node:
+        node = self.generate_inner(schema["schema"])
+        if "$ref" in node:  # who does not have such a table leaves the key out
+            return node
+        values = [node.pop("const")] if "const" in node else node.get("enum", [])
+        types = [node["type"]] if isinstance(node["type"], str) else node["type"]
+        return node | {"type": [*types, "null"]} | ({"enum": [*values, None]} if values else {})
+
+    def model_schema(self, schema: Any) -> Node:
+        node = super().model_schema(schema)
+        told = _texts_below_fields(schema["cls"])
+        for name, field in node["properties"].items():
+            more = [field.pop("description")] if "description" in field else []
+            node["properties"][name] = {
+                "description": "\n".join([told[name], *more]),
+                **({"allOf": [field]} if "$ref" in field else field),
+            }
+        return node
 
 
-def _summary(model: type[BaseModel]) -> str:
-    return (inspect.getdoc(model) or "").split("\n", maxsplit=1)[0]
+def _texts_below_fields(model: type[BaseModel]) -> dict[str, str]:
+    """The text below each field of a model, its own or that of one it derives from."""
+    told: dict[str, str] = {}
+    for ancestor in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
+        parsed = ast.parse(inspect.getsource(ancestor)).body[0]
+        for pair in pairwise(parsed.body if isinstance(parsed, ast.ClassDef) else ()):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=n)), ast.Expr(ast.Constant(str(text))):
+                    told[n] = " ".join(text.split())
+    return told

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from sqlmetrics.spec.zones import checked_zone
+from sqlmetrics.sql.user_sql import condition
 
 REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
 
@@ -32,20 +34,26 @@ class Model(BaseModel):
 
 
 class RankingColumns(Model):
-    """The columns of the rankings: exactly one of score and rank orders a list.
+    """The columns of the rankings: exactly one of score and rank orders a list."""
 
-    Attributes:
-        grade: The labels' grade, if the rankings are joined with their labels already.
-    """
+    model_config = ConfigDict(json_schema_extra={"not": {"required": ["score", "rank"]}})
 
     query: str = "query_id"
+    """The column of the query's id."""
     item: str = "item_id"
+    """The column of the item's id."""
     score: str | None = None
+    """The column of scores, highest first; or give rank."""
     rank: str | None = None
+    """The column of ranks, 1 being the best; or give score."""
     system: str | None = None
+    """The column of the ranker, model or run."""
     date: str | None = None
+    """The column of the day; it is then a part of a query's identity."""
     weight: str | None = None
+    """The column of query weights; means are weighted by them."""
     grade: str | None = None
+    """The labels' grade, if the rankings are joined with their labels already."""
 
     @model_validator(mode="after")
     def _one_order(self) -> RankingColumns:
@@ -63,29 +71,43 @@ class LabelColumns(Model):
     """The columns of the labels; without a date they hold for every day."""
 
     query: str = "query_id"
+    """The column of the query's id."""
     item: str = "item_id"
+    """The column of the item's id."""
     grade: str = "grade"
+    """The column of grades, 0 being bad."""
     date: str | None = None
+    """The column of the day; it is then a part of a query's identity."""
 
 
 class QueryColumns(Model):
     """The columns of the queries table; its segments can be named in `by`."""
 
     query: str = "query_id"
+    """The column of the query's id."""
     text: str | None = None
+    """The column of the query's text."""
     weight: str | None = None
+    """The column of query weights; means are weighted by them."""
     date: str | None = None
+    """The column of the day; it is then a part of a query's identity."""
     segments: tuple[str, ...] = ()
+    """Columns that `by` can name."""
 
 
 class ItemColumns(Model):
     """The columns of the items table."""
 
     item: str = "item_id"
+    """The column of the item's id."""
     title: str | None = None
+    """The column of the item's title."""
     category: str | None = None
+    """The column of the item's category."""
     popularity: str | None = None
+    """The column of the item's popularity: a count, such as its clicks."""
     vector: str | None = None
+    """The column of the item's vector: a list of numbers, equally long for all."""
 
 
 SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -113,29 +135,30 @@ def separator(text: str) -> str:
 
 
 class Source(Model):
-    """Where a table is: a relation of the database, a query, a file, or data in memory.
+    """Where a table is: a relation of the database, a query, a file, or data in memory."""
 
-    Attributes:
-        relation: The name of a table or view, with its schema where it has one.
-        sql: A `select` statement.
-        file: A path of Parquet, CSV, JSON or TREC text, or a folder of Parquet; .gz and globs are
-            understood.
-        data: A pandas or polars DataFrame, or anything that speaks Arrow.
-        separator: What is between the values of a CSV file; without it, what its header line
-            shows: a comma, semicolon, tab or bar.
-        decimal: The decimal mark of its numbers, `.` or `,`.
-        where: A condition; only the rows that meet it are there.
-        columns: The names of its columns, by their roles.
-    """
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": [key]} for key in ("relation", "sql", "file")]}
+    )
 
     relation: str | None = None
+    """The name of a table or view, with its schema where it has one."""
     sql: str | None = None
+    """A `select` statement."""
     file: str | None = None
-    data: Any = Field(default=None, exclude=True, repr=False)
+    """A path of Parquet, CSV, JSON or TREC text, or a folder of Parquet; .gz and globs are
+    understood."""
+    data: SkipJsonSchema[Any] = Field(default=None, exclude=True, repr=False)
+    """A pandas or polars DataFrame, or anything that speaks Arrow."""
     separator: str | None = None
+    """What is between the values of a CSV file; without it, what its header line shows: a comma,
+    semicolon, tab or bar."""
     decimal: Literal[".", ","] | None = None
+    """The decimal mark of its numbers, `.` or `,`."""
     where: str | None = None
+    """A condition; only the rows that meet it are there."""
     columns: Model = Model()
+    """The names of its columns, by their roles."""
 
     @field_validator("where")
     @classmethod
@@ -173,14 +196,11 @@ class Source(Model):
 
 
 class DatedSource(Source):
-    """A table that may have days.
-
-    Attributes:
-        time_zone: Whose days the column `date` has, where it is a time with a zone: a name like
-            Europe/Berlin. Default: UTC.
-    """
+    """A table that may have days."""
 
     time_zone: str | None = None
+    """Whose days the column `date` has, where it is a time with a zone: a name like Europe/Berlin.
+    Default: UTC."""
 
     @field_validator("time_zone")
     @classmethod
@@ -189,30 +209,24 @@ class DatedSource(Source):
 
 
 class Rankings(DatedSource):
-    """Rows (query, item, score or rank [, system, date, weight, segments]).
-
-    Attributes:
-        lists: Whether a row holds a list of items, for SQL that is made without a look at
-            the table; `evaluate` sees it by the type of the item column.
-        grades: The numbers of grades that are texts, where the labels stand in the rankings.
-    """
+    """Rows (query, item, score or rank [, system, date, weight, segments])."""
 
     columns: RankingColumns = RankingColumns()
     grades: Mapping[str, Finite] = {}
+    """The numbers of grades that are texts, where the labels stand in the rankings."""
     lists: bool = False
+    """Whether a row holds a list of items, for SQL that is made without a look at the table;
+    `evaluate` sees it by the type of the item column."""
 
 
 class Labels(DatedSource):
-    """Rows (query, item, grade [, date]).
-
-    Attributes:
-        grades: The numbers of grades that are texts, like {high: 3, none: 0}.
-        lists: Whether a row holds a list of items, as of `rankings`.
-    """
+    """Rows (query, item, grade [, date])."""
 
     columns: LabelColumns = LabelColumns()
     grades: Mapping[str, Finite] = {}
+    """The numbers of grades that are texts, like {high: 3, none: 0}."""
     lists: bool = False
+    """Whether a row holds a list of items, as of `rankings`."""
 
 
 class Queries(DatedSource):
@@ -222,20 +236,17 @@ class Queries(DatedSource):
 
 
 class Output(Model):
-    """Where `run` writes.
-
-    Attributes:
-        relation: The fact table.
-        per_query: The table of one row a query; none if it is not given.
-        runs: The table of one row a run; by default the fact table's name with `_runs`.
-        views: Whether there are views beside the fact table: wide, latest, daily change, all
-            days together.
-    """
+    """Where `run` writes."""
 
     relation: str
+    """The fact table."""
     per_query: str | None = None
+    """The table of one row a query; none if it is not given."""
     runs: str | None = None
+    """The table of one row a run; by default the fact table's name with `_runs`."""
     views: bool = True
+    """Whether there are views beside the fact table: wide, latest, daily change, all days
+    together."""
 
     def named(self, suffix: str) -> str:
         """The name of something that stands beside the fact table.
@@ -251,21 +262,3 @@ class Items(Source):
     """Rows (item [, title, category, popularity, vector]), one an item of the catalogue."""
 
     columns: ItemColumns = ItemColumns()
-
-
-def condition(text: str) -> str:
-    """A user's condition, if it is one condition on the table's own columns.
-
-    Raises:
-        ValueError: If it is anything else: several statements, a query, a comment.
-    """
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import SqlglotError
-
-    try:
-        tree = parse_one(text, read="duckdb", into=exp.Condition)
-    except SqlglotError:
-        raise ValueError("must be one condition, like: is_bot = 0") from None
-    if tree.find(exp.Query, exp.Subquery, exp.DDL, exp.DML, exp.Command) or tree.comments:
-        raise ValueError("must be a condition on the table's own columns, without a query in it")
-    return text.strip()

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
@@ -17,6 +17,7 @@ from sqlmetrics.catalog.online import ONLINE, online
 from sqlmetrics.catalog.option import Choice, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.spec import schema
 from sqlmetrics.spec.click_log import Clicks, lowered
 from sqlmetrics.spec.source import (
     Items,
@@ -39,47 +40,71 @@ def _as_tuple(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+_TEXTS = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_as_tuple),
+    WithJsonSchema(schema.one_or_list({"type": "string"})),
+]
+
+_GRADED = {"required": ["columns"], "properties": {"columns": {"required": ["grade"]}}}
+
+_FORMS: Any = {
+    "required": [],
+    "oneOf": [
+        {"required": ["clicks"]},
+        {"required": ["rankings", "labels"]},
+        {"required": ["rankings"], "properties": {"rankings": _GRADED}},
+    ],
+    "anyOf": [{"required": ["metrics"]}, {"required": ["online"]}],
+}
+"""What of a spec has to be there, in the words of a JSON schema."""
+
+
 class Spec(Model):
     """An evaluation: what is ranked, what is relevant, which metrics, by which conventions.
-
-    Attributes:
-        rankings: The ranked items.
-        labels: The graded items. Without them the rankings have a column of grades.
-        queries: What is known of queries: text, weight, segments.
-        items: What is known of items: title, category, popularity, vector.
-        metrics: Their texts, like `ndcg@10`.
-        preset: A named set of conventions.
-        conventions: Options that override the preset's. An option of single metrics may
-            have a list of values: every metric is then computed once for each.
-        by: Columns of the rankings, or segments of `queries`, to segment by; each is also
-            rolled up to `all`.
-        clicks: A click log, in place of rankings and labels.
-        online: Metrics of the log itself, like `ctr@5`; `metrics` may name them too.
-        output: The tables that `run` writes to.
-        checks: What must hold of the numbers there; `check` looks.
-        baseline: The system that the others are compared with, for metrics that compare.
-        name: What the fact table calls the spec; also the system's name if the rankings
-            have no system column. Default: the rankings' own name.
 
     Raises:
         SpecError: With everything that is wrong, in one message.
     """
 
+    model_config = ConfigDict(json_schema_extra=_FORMS)
+
     version: Literal[1] = 1
+    """The version of this format."""
     name: str = ""
+    """What the fact table calls the spec; also the system's name if the rankings have no system
+    column. Default: the rankings' own name."""
     rankings: Rankings
+    """The ranked items."""
     labels: Labels | None = None
+    """The graded items. Without them the rankings have a column of grades."""
     queries: Queries | None = None
+    """What is known of queries: text, weight, segments."""
     items: Items | None = None
+    """What is known of items: title, category, popularity, vector."""
     clicks: Clicks | None = None
-    online: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
-    metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
-    preset: str = "house"
-    conventions: Mapping[str, Any] = {}
-    by: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
+    """A click log, in place of rankings and labels."""
+    online: _TEXTS = ()
+    """Metrics of the log itself, like `ctr@5`; `metrics` may name them too."""
+    metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(
+        default=(), json_schema_extra=schema.metrics
+    )
+    """Their texts, like `ndcg@10`."""
+    preset: str = Field(default="house", json_schema_extra=schema.preset)
+    """A named set of conventions."""
+    conventions: Mapping[str, Any] = Field(default={}, json_schema_extra=schema.conventions)
+    """Options that override the preset's. An option of single metrics may have a list of values:
+    every metric is then computed once for each."""
+    by: _TEXTS = ()
+    """Columns of the rankings, or segments of `queries`, to segment by; each is also rolled up to
+    `all`.
+    """
     baseline: str | None = None
+    """The system that the others are compared with, for metrics that compare."""
     output: Output | None = None
+    """The tables that `run` writes to."""
     checks: tuple[Threshold, ...] = ()
+    """What must hold of the numbers there; `check` looks."""
 
     def __init__(self, **given: Any) -> None:
         try:

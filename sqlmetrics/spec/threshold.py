@@ -16,38 +16,35 @@ OF_TABLE = ("max_age", "min_rows")
 
 
 class Threshold(Model):
-    """What must hold on the last day of the fact table; everything given must hold.
-
-    Attributes:
-        metric: Which metric, as the spec names it.
-        min: The least value.
-        max: The greatest value.
-        max_drop: By how much it may be worse than `against`: lower, or higher if lower is better.
-        max_drop_pct: By how many percent of it.
-        max_rise: By how much it may be higher, whether that is better or not.
-        against: `previous`, the day before that the table has, or a baseline system.
-        min_queries: Of how many queries it must be a mean, at least.
-        system: Of which system; by default of each.
-        segment: Of which segment, like {country: DE}; by default of all queries together. With
-            the value `*` of each.
-        confidence: Like 0.95: it fails only if the confidence interval says so too.
-        max_age: How many days ago the last day may be.
-        min_rows: How many rows the fact table must have for the last day.
-    """
+    """What must hold on the last day of the fact table; everything given must hold."""
 
     metric: str | None = None
+    """Which metric, as the spec names it."""
     min: float | None = None
+    """The least value."""
     max: float | None = None
+    """The greatest value."""
     max_drop: float | None = Field(default=None, ge=0)
+    """By how much it may be worse than `against`: lower, or higher if lower is better."""
     max_drop_pct: float | None = Field(default=None, ge=0)
+    """By how many percent of it."""
     max_rise: float | None = Field(default=None, ge=0)
+    """By how much it may be higher, whether that is better or not."""
     against: str = PREVIOUS
+    """`previous`, the day before that the table has, or a baseline system."""
     min_queries: int | None = Field(default=None, ge=1)
+    """Of how many queries it must be a mean, at least."""
     system: str | None = None
+    """Of which system; by default of each."""
     segment: dict[str, str] = Field(default={}, max_length=1)
+    """Of which segment, like {country: DE}; by default of all queries together. With the value `*`
+    of each."""
     confidence: float | None = Field(default=None, gt=0, lt=1)
+    """Like 0.95: it fails only if the confidence interval says so too."""
     max_age: int | None = Field(default=None, ge=0)
+    """How many days ago the last day may be."""
     min_rows: int | None = Field(default=None, ge=1)
+    """How many rows the fact table must have for the last day."""
 
     @model_validator(mode="after")
     def _asks_something(self) -> Threshold:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import free_name
 from sqlmetrics.sql.translation import Translation
 
 
@@ -47,6 +50,20 @@ class Relation:
     def is_sql(self) -> bool:
         """Whether its text can name other tables."""
         return self.template in ("table", "query")
+
+
+def unmentioned(name: str, relations: Iterable[Relation], *, instead: str = "") -> str:
+    """A name for a stage that no relation mentions, so that it hides no table.
+
+    Args:
+        name: The name.
+        relations: What stands behind FROM elsewhere.
+        instead: What to call it where one of them mentions the name; default: the name with a
+            number.
+    """
+    places = " ".join(one.place for one in relations if one.is_sql)
+    taken = {*re.findall(r"\w+", places.casefold())}
+    return name if name not in taken else free_name(instead or name, taken.__contains__)
 
 
 def shown(relation: Relation, translation: Translation) -> Relation:

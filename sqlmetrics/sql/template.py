@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from textwrap import indent
 
@@ -86,6 +86,16 @@ def identifier(name: str) -> str:
     return verbatim('"' + name.replace('"', '""') + '"')
 
 
+def free_name(name: str, is_taken: Callable[[str], bool]) -> str:
+    """The name, or the first with a number behind it that is not taken.
+
+    >>> free_name("ranked", {"ranked", "ranked_2"}.__contains__)
+    'ranked_3'
+    """
+    names = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(free for free in names if not is_taken(free))
+
+
 def relation(name: str) -> str:
     """A table's dotted name as SQL; a part in double quotes may hold dots.
 
@@ -152,11 +162,19 @@ def double(value: float) -> str:
 
 
 def case(condition: str, then: str, otherwise: str = "0e0") -> str:
-    """`case when ... then ... else ... end`, on one line where it is short."""
-    line = f"case when {condition} then {then} else {otherwise} end"
+    """`case when ... then ... else ... end`, on one line where it is short.
+
+    Args:
+        condition: When.
+        then: The value then.
+        otherwise: The value else; empty for NULL.
+    """
+    last = f"else {otherwise} " if otherwise else ""
+    line = f"case when {condition} then {then} {last}end"
     if len(line) <= 62:
         return line
-    return f"\n    case when {condition}\n        then {then}\n        else {otherwise}\n    end\n"
+    last = f"        {last.rstrip()}\n" if last else ""
+    return f"\n    case when {condition}\n        then {then}\n{last}    end\n"
 
 
 @cache

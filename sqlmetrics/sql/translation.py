@@ -8,6 +8,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DUCKDB
 from sqlmetrics.sql.template import identifier, parts
+from sqlmetrics.sql.user_sql import duckdb_query
 
 MARK = "sqlmetrics_yours_"
 
@@ -34,18 +35,18 @@ class Translation:
         Raises:
             SpecError: If it is something else by the dialect's grammar.
         """
-        if not self.changes or not text:
+        if not text:
             return text
         from sqlmetrics.sql.transpile import is_condition
 
         if not is_condition(text, self.dialect):
             raise SpecError(f"{self.dialect.title} cannot read this as one condition: {text}")
-        return f"{self._hide(text)} = 1"
+        return f"{self._hide(text)} = 1" if self.changes else text
 
     def query(self, text: str) -> str:
         """The same for a query."""
         if not self.changes:
-            return text
+            return duckdb_query(text)
         from sqlmetrics.sql.transpile import is_query
 
         if not is_query(text, self.dialect):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count
 from textwrap import indent
 from typing import Any
 
@@ -20,7 +19,7 @@ from sqlglot.errors import SqlglotError
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import KEPT
-from sqlmetrics.sql.template import finished, verbatim
+from sqlmetrics.sql.template import finished, free_name, verbatim
 
 ALLOWED = frozenset(
     {
@@ -186,7 +185,9 @@ def _apart(tree: Tree) -> dict[str, str]:
         else:
             theirs.add(table.name.casefold())
     taken = theirs.union(stages)
-    names = {name: _free(name, taken) if name in theirs else name for name in stages}
+    names = {
+        name: free_name(name, taken.__contains__) if name in theirs else name for name in stages
+    }
     for table in own:
         if names[table.name] != table.name:
             table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
@@ -194,10 +195,6 @@ def _apart(tree: Tree) -> dict[str, str]:
     for stage in tree.ctes:
         stage.args["alias"].set("this", exp.to_identifier(names[stage.alias]))
     return {new: old for old, new in names.items()}
-
-
-def _free(name: str, taken: set[str]) -> str:
-    return next(free for number in count(2) if (free := f"{name}_{number}") not in taken)
 
 
 def _quote(tree: Tree, dialect: Dialect) -> None:
@@ -316,10 +313,7 @@ def _distribute(tree: Tree, dialect: Dialect) -> None:
     """
     ctes = tree.ctes if dialect.distributes else ()
     tables = [(cte.alias, table) for cte in ctes for table in cte.find_all(exp.Table)]
-    if "ranked" not in dict(tables):
-        return  # a click log, which has other tables of these names
-    joined = [table for stage, table in tables if stage == "ranked" or table.name == "evaluated"]
-    for table in joined:
+    for table in (one for stage, one in tables if stage == "ranked" or one.name == "query_systems"):
         rows = exp.select("*").from_(table.copy())
         query = exp.Ordered(this=exp.column("query_id"), nulls_first=True)
         rows.set("distribute", exp.Distribute(expressions=[query]))

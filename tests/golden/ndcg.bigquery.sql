@@ -8,7 +8,7 @@
 with
 
 -- one row a ranked item
-rankings_2 as (
+ranking_rows as (
     select
         cast(`ds` as date) as metric_date,
         cast(`system` as string) as system,
@@ -19,7 +19,7 @@ rankings_2 as (
 ),
 
 -- one row a labelled item
-labels_2 as (
+label_rows as (
     select
         cast(`query_id` as string) as query_id,
         cast(`item_id` as string) as item_id,
@@ -32,17 +32,18 @@ labels_2 as (
 -- rank 1 is the best of a list; an item without a label counts as grade 0
 ranked as (
     select
-        rankings_2.metric_date,
-        rankings_2.system,
-        rankings_2.query_id,
-        coalesce(labels_2.grade, 0e0) as grade,
+        ranking_rows.metric_date,
+        ranking_rows.system,
+        ranking_rows.query_id,
+        coalesce(label_rows.grade, 0e0) as grade,
         row_number() over (
-            partition by rankings_2.metric_date, rankings_2.system, rankings_2.query_id
-            order by rankings_2.score desc, rankings_2.item_id asc
+            partition by ranking_rows.metric_date, ranking_rows.system, ranking_rows.query_id
+            order by ranking_rows.score desc, ranking_rows.item_id asc
         ) as rnk
-    from rankings_2
-    left join labels_2
-        on labels_2.query_id = rankings_2.query_id and labels_2.item_id = rankings_2.item_id
+    from ranking_rows
+    left join label_rows
+        on label_rows.query_id = ranking_rows.query_id
+        and label_rows.item_id = ranking_rows.item_id
 ),
 
 -- a query's labels, best first; equal gains may come in any order
@@ -51,11 +52,11 @@ ideal as (
         query_id,
         grade,
         row_number() over (partition by query_id order by grade desc) as rnk
-    from labels_2
+    from label_rows
 ),
 
 -- one row a query with a label: sums over its ideal order
-wanted as (
+label_sums as (
     select
         query_id,
         sum(
@@ -74,7 +75,7 @@ wanted as (
 ),
 
 -- one row a query with a ranking: sums over its list
-retrieved as (
+list_sums as (
     select
         metric_date,
         system,
@@ -99,11 +100,11 @@ retrieved as (
 ),
 
 -- one row a query and day on which any system answered it
-searched as (
+query_days as (
     select distinct
         metric_date,
         query_id
-    from retrieved
+    from list_sums
 ),
 
 -- one row a day and system: those that have a row
@@ -111,39 +112,39 @@ systems as (
     select distinct
         metric_date,
         system
-    from retrieved
+    from list_sums
 ),
 
 -- one row a query and system that counts, with a ranking or without
-evaluated as (
+query_systems as (
     select
-        searched.metric_date,
+        query_days.metric_date,
         systems.system,
-        wanted.query_id
-    from wanted
-    inner join searched
-        on searched.query_id = wanted.query_id
+        label_sums.query_id
+    from label_sums
+    inner join query_days
+        on query_days.query_id = label_sums.query_id
     inner join systems
-        on systems.metric_date = searched.metric_date
+        on systems.metric_date = query_days.metric_date
 ),
 
 -- one row a query and system: the metrics
 per_query as (
     select
-        evaluated.metric_date,
-        evaluated.system,
-        evaluated.query_id,
-        coalesce(retrieved.is_ranked, 0) as is_ranked,
-        coalesce(retrieved.dcg_at_10, 0e0) / nullif(wanted.best_dcg_at_10, 0e0) as ndcg_at_10,
-        coalesce(retrieved.num_rel_ret_at_100, 0e0) / nullif(wanted.num_rel, 0e0) as recall_at_100,
-        coalesce(retrieved.first_reciprocal_rank, 0e0) as mrr
-    from evaluated
-    left join wanted
-        on wanted.query_id = evaluated.query_id
-    left join retrieved
-        on retrieved.metric_date = evaluated.metric_date
-        and retrieved.system = evaluated.system
-        and retrieved.query_id = evaluated.query_id
+        query_systems.metric_date,
+        query_systems.system,
+        query_systems.query_id,
+        coalesce(list_sums.is_ranked, 0) as is_ranked,
+        coalesce(list_sums.dcg_at_10, 0e0) / nullif(label_sums.best_dcg_at_10, 0e0) as ndcg_at_10,
+        coalesce(list_sums.num_rel_ret_at_100, 0e0) / nullif(label_sums.num_rel, 0e0) as recall_at_100,
+        coalesce(list_sums.first_reciprocal_rank, 0e0) as mrr
+    from query_systems
+    left join label_sums
+        on label_sums.query_id = query_systems.query_id
+    left join list_sums
+        on list_sums.metric_date = query_systems.metric_date
+        and list_sums.system = query_systems.system
+        and list_sums.query_id = query_systems.query_id
 ),
 
 -- one row a query, system and metric

@@ -14,9 +14,9 @@ from sqlmetrics.cli.demo import clicks
 from sqlmetrics.cli.demo.search import COUNTRIES, DAYS, RANKERS, make_log
 from sqlmetrics.clicks.simulation.simulate import refuse_existing
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.errors import EngineError
+from sqlmetrics.engines.files import writing_to
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.report.table import aligned, number
 from sqlmetrics.proof.verify import verify
 from sqlmetrics.spec.spec import Spec
 
@@ -30,6 +30,10 @@ labels:
   file: labels.parquet
 metrics: [ndcg@10, recall@20, precision@5, hit@1, mrr]
 by: [country]
+output: {relation: ranking_metrics}
+checks:
+  - {metric: ndcg@10, min: 0.5, min_queries: 500}
+  - {metric: mrr, max_drop_pct: 10}
 """
 ROLL_UP = """\
 select
@@ -91,13 +95,10 @@ def _write_log(folder: Path, *, overwrite: bool) -> dict[str, Path]:
     if not (own or overwrite):
         refuse_existing([*paths.values(), folder / "clicks.yml"])
     rankings, labels = make_log()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing_to(folder):
         paths["spec"].write_text(SPEC, encoding="utf-8")
         pq.write_table(rankings, paths["rankings"])
         pq.write_table(labels, paths["labels"])
-    except OSError as error:
-        raise EngineError(f"cannot write to {str(folder)!r}: {error.strerror}") from None
     return paths
 
 
@@ -119,7 +120,7 @@ def _overall(result: Result) -> Result:
 
 def _by_country(roll_up: pa.Table, paths: dict[str, Path]) -> str:
     rows = [
-        [row["country"], row["system"], f"{row['ndcg_at_10']:.4f}", f"{row['queries']:,}"]
+        [row["country"], row["system"], number(row["ndcg_at_10"]), f"{row['queries']:,}"]
         for row in roll_up.to_pylist()
     ]
     table = aligned(["country", "system", "ndcg@10", "queries"], rows, numbers_from=2)
@@ -133,10 +134,10 @@ def _next(paths: dict[str, Path]) -> str:
     return f"""\
 The SQL that ran: {paths["sql"]}
 Try next:
+  sqlmetrics show {paths["spec"]}
+  sqlmetrics build {paths["spec"]} --db demo.duckdb
   sqlmetrics compile {paths["spec"]}
   sqlmetrics evaluate {paths["rankings"]} {paths["labels"]} \\
-      --system system --date ds -m "ndcg(gain=linear)@10" -m "recall(rel=2)@20" -m ap
-  sqlmetrics evaluate {paths["rankings"]} {paths["labels"]} \\
-      --system system --date ds --by country -m mrr -c average_over=labels,hits
+      --system system --date ds -m "ndcg(gain=linear)@10, recall(rel=2)@20, ap"
   sqlmetrics clicks {paths["spec"].with_name("clicks.yml")} --show days
   sqlmetrics list metrics"""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.report.table import aligned, number
 from sqlmetrics.spec.spec import Spec
 
 REQUESTS, DAYS = 2_000, 3
@@ -66,7 +67,7 @@ def _by_system(result: ClickResult) -> str:
         [system, *(_mean([row for row in rows if _is(row, system, name)]) for name in names)]
         for system in systems
     ]
-    titles = [f"{metric}@{k}" if k else metric for metric, k in names]
+    titles = [at_cutoff(metric, k) for metric, k in names]
     return aligned(["system", *titles], values, numbers_from=1)
 
 
@@ -75,5 +76,4 @@ def _is(row: dict[str, object], system: str, name: tuple[str, int]) -> bool:
 
 
 def _mean(rows: list[dict[str, float]]) -> str:
-    value = sum(row["numerator"] for row in rows) / sum(row["denominator"] for row in rows)
-    return f"{value:.4f}"
+    return number(sum(row["numerator"] for row in rows) / sum(row["denominator"] for row in rows))

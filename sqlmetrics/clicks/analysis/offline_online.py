@@ -24,6 +24,7 @@ from sqlmetrics.clicks.analysis.offline_online_table import (
 )
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.distributions.correlation import spearman
+from sqlmetrics.spec.days import day_of
 
 Rows = Iterable[Mapping[str, Any]]
 Series = Mapping[date, float]
@@ -79,7 +80,7 @@ def _values(rows: Rows, family: str) -> dict[tuple[date, Place], dict[str, float
     seen = set()
     for row in rows:
         place = (str(row["system"]), str(row["segment_name"]), str(row["segment_value"]))
-        key = _day(row["metric_date"]), place
+        key = day_of(row["metric_date"]), place
         there = found.setdefault(key, {})
         name = f"{row['metric']}@{row['k']}" if row["k"] else str(row["metric"])
         if (key, name) in seen:
@@ -89,11 +90,6 @@ def _values(rows: Rows, family: str) -> dict[tuple[date, Place], dict[str, float
         if row["value"] is not None:
             there[name] = float(row["value"])
     return found
-
-
-def _day(value: object) -> date:
-    """The day of a date, a time or their text."""
-    return date.fromisoformat(str(value)[:10])
 
 
 def _joined(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.table import aligned, number, printable
 
 Place = tuple[str, str, str]
 """A system, a segment's name and its value."""
@@ -134,8 +134,8 @@ def _lines(lines: Sequence[Line]) -> str:
     online = metrics(line.online for line in lines)
     rows = [
         [str(line.metric_date), *_place(line.place)]
-        + [_number(line.offline.get(name)) for name in offline]
-        + [_number(line.online.get(name)) for name in online]
+        + [number(line.offline.get(name)) for name in offline]
+        + [number(line.online.get(name)) for name in online]
         for line in lines
     ]
     return aligned(["day", "system", "segment", *offline, *online], rows, numbers_from=3)
@@ -176,10 +176,6 @@ def _place(place: Place) -> tuple[str, str]:
     system, name, value = place
     segment = "all" if name == "all" else f"{printable(name)}={printable(value)}"
     return printable(system), segment
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _signed(value: float | None) -> str:

@@ -228,7 +228,7 @@ def _reasons(k: int) -> str:
     ]
     stages = [
         Stage(name, f"clicks/{name}", names | {"counts": counts})
-        for name in ("paired", "looked_at", "turned", "differing")
+        for name in ("item_ranks", "compared", "reordered", "differing")
     ]
     columns = [
         column

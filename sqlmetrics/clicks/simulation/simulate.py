@@ -14,7 +14,8 @@ from pathlib import Path
 from sqlmetrics.clicks.simulation.script import TABLES, statements
 from sqlmetrics.clicks.simulation.settings import Settings
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.engines.files import writing_to
+from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import literal
 
@@ -121,11 +122,7 @@ def simulate(
     files = {name: target / f"{name}.parquet" for name in TABLES}
     if not (overwrite or all(file.exists() for file in files.values())):
         refuse_existing(files.values())
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EngineError(f"cannot write to {str(target)!r}: {error.strerror}") from None
-    with DuckDB() as engine:
+    with writing_to(target), DuckDB() as engine:
         for statement in statements(world, files):
             engine.execute(statement)
         return _written(target, files, engine)

@@ -22,6 +22,7 @@ from sqlmetrics.evaluation.checks.scores import problems as of_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script, query
@@ -355,7 +356,7 @@ class _Look:
         condition = rule.text(columns[rule.role], read)
         shown = ", ".join(identifier(name) for name in columns.values())
         select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
-        what = f"{columns[rule.role]} {rule.problem} in {count:,} row{'s' * (count != 1)}"
+        what = f"{columns[rule.role]} {rule.problem} in {many(count, 'row')}"
         rows = self.engine.rows(select)
         place = list(columns).index(rule.role)
         texts = [row[place] for row in rows]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
+from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import is_day
 from sqlmetrics.sql.template import identifier
@@ -35,6 +36,6 @@ def odd_days(plan: Plan, sources: Mapping[str, str], engine: Database) -> Iterat
         found = engine.rows(f"{days} where {column} is not null limit {MOST}")
         odd = [row for row in found if not is_day(row[0])]
         if odd:
-            what = f"{name} is no date: {len(odd):,} text{'' if len(odd) == 1 else 's'}"
+            what = f"{name} is no date: {many(len(odd), 'text')}"
             remedy = remedy_for("date", [], of_file=False)
             yield Problem(table, what, len(odd), (name,), odd[:EXAMPLES], remedy)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from statistics import StatisticsError, correlation
 
 
 def spearman(one: Sequence[float], two: Sequence[float]) -> float | None:
@@ -16,11 +16,10 @@ def spearman(one: Sequence[float], two: Sequence[float]) -> float | None:
     >>> spearman([1, 2, 3, 4], [10, 20, 40, 30])
     0.8
     """
-    x, y = ranks(one), ranks(two)
-    middle = (len(x) + 1) / 2
-    spread = math.sqrt(sum((a - middle) ** 2 for a in x) * sum((b - middle) ** 2 for b in y))
-    both = sum((a - middle) * (b - middle) for a, b in zip(x, y, strict=True))
-    return both / spread if spread else None
+    try:
+        return correlation(ranks(one), ranks(two))
+    except StatisticsError:
+        return None
 
 
 def ranks(values: Sequence[float]) -> list[float]:

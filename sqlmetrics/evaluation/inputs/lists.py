@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, count
 
 from sqlmetrics.errors import InputError
 from sqlmetrics.spec.source import LabelColumns, Model, RankingColumns
 from sqlmetrics.sql.relation import Relation
-from sqlmetrics.sql.template import identifier
+from sqlmetrics.sql.template import free_name, identifier
 
 
 def listed(relation: Relation, columns: Model, types: Mapping[str, str] | None = None) -> Relation:
@@ -119,5 +118,4 @@ class _Lists:
 
     def _free(self, name: str) -> str:
         """The name, or one with a number behind it that no column has."""
-        numbered = (f"{name}_{number}" for number in count(2))
-        return next(free for free in chain([name], numbered) if self._type(free) is None)
+        return free_name(name, lambda free: self._type(free) is not None)

@@ -14,6 +14,7 @@ from sqlmetrics.evaluation.inputs.arrow import arrow_of
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import DatedSource, RankingColumns, Rankings, Source
 from sqlmetrics.spec.spec import Spec
@@ -170,7 +171,7 @@ def _unreadable(
         count = reader.rows(f"select count(*) {wrong}")[0][0]
         if count:
             wanted = "date" if kind == "date" else "number"
-            what = f"{name} is no {wanted} in {count:,} row{'' if count == 1 else 's'}"
+            what = f"{name} is no {wanted} in {many(count, 'row')}"
             rows = reader.rows(f"select {column} {wrong} limit {EXAMPLES}")
             texts = [row[0] for row in rows]
             remedy = remedy_for(wanted, texts, of_file=bool(relation.separator))

@@ -18,6 +18,7 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.translation import Translation
+from sqlmetrics.sql.user_sql import query
 
 if TYPE_CHECKING:
     from sqlmetrics.spec.spec import Spec
@@ -46,7 +47,7 @@ def relation_of(source: Source, role: str) -> Relation:
     elif source.relation is not None:
         relation = Relation("table", source.relation)
     elif source.sql is not None:
-        relation = Relation("query", one_select(source.sql))
+        relation = Relation("query", query(source.sql))
     else:
         raise SpecError(f"{role}: data in memory can be evaluated, not compiled to text")
     if isinstance(source, Rankings | Labels) and source.lists:
@@ -131,23 +132,6 @@ def source_of(given: object, role: str, find: Callable[[str], str | None]) -> di
     if isinstance(given, str) and _QUERY.match(text):
         return {"sql": text}
     return {"file": existing(text, role)}
-
-
-def one_select(text: str) -> str:
-    """A user's text, if it is one query and nothing else.
-
-    Raises:
-        SpecError: If it is not.
-    """
-    import duckdb
-
-    try:
-        kinds = [statement.type for statement in duckdb.extract_statements(text)]
-    except duckdb.Error as error:
-        raise SpecError(f"a source's sql cannot be read: {str(error).strip()}") from None
-    if kinds != [duckdb.StatementType.SELECT]:
-        raise SpecError("a source's sql must be one select statement, and nothing else")
-    return text.strip().rstrip(";")
 
 
 def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:

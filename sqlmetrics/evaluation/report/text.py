@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.table import aligned, number, printable, terminal_width
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -93,9 +93,20 @@ def cells(result: Result, *, per_query: bool = False) -> Cells:
     """The cells of the table: a column a metric, or a row a metric where they are many."""
     if per_query:
         return _queries(result)
-    if len(result.measures) <= WIDE and not _several_means(result):
-        return _wide(result)
-    return _long(result)
+    fits = len(result.measures) <= WIDE and not _several_means(result)
+    kinds = (_wide, _across, _long) if fits else (_across, _long, _across)
+    width = terminal_width()
+    if width is None:
+        return kinds[0](result)
+    made = [kind(result) for kind in kinds]
+    return next((one for one in made if _width(one) <= width), min(made, key=_width))
+
+
+def _width(cells: Cells) -> int:
+    """How wide a table of them is."""
+    names, rows, _ = cells
+    columns = zip(names, *rows, strict=True)
+    return sum(max(map(len, column)) + 2 for column in columns) - 2
 
 
 def footer(result: Result) -> list[str]:
@@ -166,6 +177,28 @@ def _wide(result: Result) -> Cells:
     return [*names, *COUNTS.values()], rows, len(keys)
 
 
+def _across(result: Result) -> Cells:
+    """A row a metric, a column a system."""
+    keys = {name: shown for name, shown in _keys(result).items() if name != "system"}
+    measures = {(m.name, m.k or 0): m for m in result.measures}
+    found: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for row in result.to_dicts():
+        labels = (*(shown(row) for shown in keys.values()), str(measures[row["metric"], row["k"]]))
+        found.setdefault(labels, {})[row["system"]] = row
+    systems = list(dict.fromkeys(system for mine in found.values() for system in mine))
+    rows = []
+    for labels, mine in found.items():
+        values = [mine.get(system, {}) for system in systems]
+        numbers = [
+            _number(measures[one["metric"], one["k"]], one["value"]) if one else "-"
+            for one in values
+        ]
+        counts = [_span([one.get(count) for one in values]) for count in COUNTS]
+        rows.append([*labels, *numbers, *counts])
+    names = [*keys, "metric", *map(printable, systems), *COUNTS.values()]
+    return names, rows, len(keys) + 1
+
+
 def _long(result: Result) -> Cells:
     keys = _keys(result)
     measures = {(m.name, m.k or 0): m for m in result.measures}
@@ -180,9 +213,8 @@ def _long(result: Result) -> Cells:
 
 
 def _number(measure: Measure, value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if measure.metric.count else f"{value:.4f}"
+    is_count = value is not None and measure.metric.count
+    return f"{value:,.0f}" if is_count else number(value)
 
 
 def _span(counts: Sequence[int | None]) -> str:

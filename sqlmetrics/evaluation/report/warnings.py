@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.spec import Spec
 
 HIGH = 0.8
@@ -52,7 +53,7 @@ def _hidden(
     numbers = [row["value"], *(other["value"] for other in others)]
     if None in numbers or numbers[0] < HIGH or max(numbers[1:]) >= LOW:
         return
-    day = f" on {row['metric_date']}" if str(row["metric_date"]) != "1970-01-01" else ""
+    day = f" on {row['metric_date']}" if str(row["metric_date"]) != NO_DATE else ""
     told = " and ".join(
         f"{one} {number:.4f}" for one, number in zip(measures, numbers[1:], strict=True)
     )

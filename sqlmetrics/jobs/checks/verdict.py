@@ -10,14 +10,14 @@ from statistics import NormalDist
 from typing import Any
 
 from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.missing_days import day_of
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.spec.days import as_sql
+from sqlmetrics.spec.days import as_sql, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
@@ -90,9 +90,9 @@ def verdicts(
 def _check_metric(one: Threshold, spec: Spec) -> None:
     if one.metric is None:
         return
-    known = {f"{metric}@{k}" if k else metric for metric, k, _ in hashes(spec)}
+    known = {at_cutoff(metric, k) for metric, k, _ in hashes(spec)}
     metric, k = _named(one.metric, spec)
-    if (f"{metric}@{k}" if k else metric) not in known:
+    if at_cutoff(metric, k) not in known:
         raise SpecError(f"checks: {unknown('metric of the spec', one.metric, known)}")
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.plan.expressions import MetricContext, used_parts
 from sqlmetrics.proof import reference
 from sqlmetrics.proof.explain.example import CATALOGUE, Grades, Value
@@ -85,7 +86,7 @@ class Arithmetic:
         for part in self.parts:
             value = self.value(part)
             how = self._how(part, value)
-            name = part.metric.name + (f"@{part.k}" if part.k else "")
+            name = at_cutoff(part.metric.name, part.k)
             yield name, number(value) if how in ("", number(value)) else f"{how} = {number(value)}"
 
     def value(self, part: Measure, grades: Sequence[Value] | None = None) -> Value:

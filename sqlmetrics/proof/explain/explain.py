@@ -243,7 +243,7 @@ def _items(rows: dict[str, dict[str, int]], query: str) -> str:
 
 
 def _agreed(group: Agreeing) -> list[str]:
-    values = ["-" if value is None else f"{value:.4f}" for value in (*group.values, group.mean)]
+    values = map(number, (*group.values, group.mean))
     return [*values, str(group.n_queries)]
 
 

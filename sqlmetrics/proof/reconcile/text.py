@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.report.table import aligned, many
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 
 WIDTH = 88
@@ -25,7 +25,7 @@ def text(found: Reconciliation) -> str:
 def _head(found: Reconciliation) -> str:
     what = f"{found.measure} = {found.target.text}" if found.target else f"{found.measure}"
     if found.target is None:
-        what += f", {found.given:,} per-query {'value' if found.given == 1 else 'values'}"
+        what += f", {many(found.given, 'per-query value')}"
     if found.candidates:
         return what
     return _wrapped(f"{what}: no combination that was tried gives it. The nearest:")
@@ -82,8 +82,8 @@ def _verdict(found: Reconciliation) -> Iterator[str]:
     elif len(first.presets) > 1:
         yield f"several fit: {len(first.presets)} presets give the same on this data"
     if first.same:
-        many = f"{first.same:,} other combination{'s' if first.same > 1 else ''}"
-        yield f"the first has the same value as {many}: options that change nothing here"
+        others = many(first.same, "other combination")
+        yield f"the first has the same value as {others}: options that change nothing here"
     if found.target and (first.by_chance or 0) > LIKELY:
         yield "this may well be a coincidence: more digits or per-query values would tell"
 

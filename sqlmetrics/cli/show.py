@@ -1,0 +1,103 @@
+"""`sqlmetrics show`: what a run would compute, to look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.output import FORMATS, emit_result, format_of, output_options, write
+from sqlmetrics.errors import SpecError
+
+
+@click.command(short_help="Print the numbers of SPEC; write no table.")
+@click.argument("spec", type=click.Path())
+@place_options
+@click.option("--start", metavar="DATE", help="The first day.")
+@click.option("--end", metavar="DATE", help="The day after the last one.")
+@click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
+@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@output_options(FORMATS)
+@error_options
+def show(
+    *,
+    spec: str,
+    location: Location,
+    start: str | None,
+    end: str | None,
+    per_query: bool,
+    skip_input_checks: bool,
+    output: str | None,
+    out: str | None,
+) -> None:
+    """Print the numbers that run would write for SPEC; no table is written.
+
+    \b
+    sqlmetrics show search.yml --db shop.duckdb
+    sqlmetrics show search.yml --start 2026-01-31 -o json
+    """  # noqa: D301 (click wants the backspace itself)
+    show_spec(
+        spec,
+        location,
+        start=start,
+        end=end,
+        per_query=per_query,
+        check=not skip_input_checks,
+        output=output,
+        out=out,
+    )
+
+
+def show_spec(
+    spec: str,
+    location: Location,
+    *,
+    start: str | None = None,
+    end: str | None = None,
+    per_query: bool = False,
+    check: bool = True,
+    output: str | None = None,
+    out: str | None = None,
+) -> None:
+    """Print the numbers of a spec."""
+    from sqlmetrics.jobs.days import days_between
+    from sqlmetrics.spec.spec import Spec
+
+    the_spec = Spec.read(spec)
+    days = days_between(start, end, option="--")
+    form = format_of(output, out, FORMATS)
+    result = evaluated(the_spec, location, days, check=check, per_query=per_query)
+    if the_spec.clicks is None:
+        emit_result(result, per_query, form, out)
+    elif per_query or form not in ("table", "json"):
+        if result.offline is None:
+            raise SpecError(f"{spec} asks for no metrics of lists, like ndcg@10; leave that out")
+        emit_result(result.offline, per_query, form, out)
+    else:
+        import json
+
+        text = repr(result) if form == "table" else json.dumps(result.to_dicts(), default=str)
+        write(f"{text}\n", out)
+
+
+def evaluated(
+    spec: Any, location: Location, days: Any = None, *, check: bool = True, per_query: bool = False
+) -> Any:
+    """The result of a spec, of some of its days if they are given."""
+    from sqlmetrics.clicks.evaluate import evaluate_clicks
+    from sqlmetrics.evaluation.inputs.open import opened
+    from sqlmetrics.evaluation.run import run
+    from sqlmetrics.jobs.days import days_of, on_days
+
+    asked = on_days(spec, days)
+    if spec.clicks is not None:
+        with progress_bar("steps of the log") as told:
+            engine = location.reading(spec)
+            return evaluate_clicks(asked, engine, check=check, per_query=per_query, progress=told)
+    with location.reading(spec) as engine:
+        tables = opened(asked, engine)
+        if days is not None and days_of(spec, days) and spec.rankings.columns.date:
+            tables = tables.on(days.ends)
+        return run(asked, tables, engine, check=check, per_query=per_query)

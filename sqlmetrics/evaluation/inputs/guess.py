@@ -1,0 +1,93 @@
+"""Columns that go by another usual name: taken for their roles where the usual one is not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.inputs.lists import listed
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.source import LabelColumns, RankingColumns
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import source_text, typed
+
+ITEMS = "docid docno documentid doc document passageid pid corpusid chunkid"
+NAMES: Mapping[str, str] = {
+    "query": "qid query queryid userid user uid topic topicid sessionid requestid",
+    "item": f"{ITEMS} item iid productid product sku asin articleid movieid songid",
+    "score": "similarity sim prediction pred predictedscore relevancescore logit rating",
+    "rank": "rank position pos",
+    "grade": "relevance rel label rating judgment judgement relevancelabel score",
+}
+"""Role -> names that others use, without case, blanks and marks."""
+
+USUAL = {"query": "query_id", "item": "item_id", "score": "score", "grade": "grade"}
+
+
+def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
+    """The spec with columns by the names that its tables have, where one alone can be meant.
+
+    A role is guessed only if its usual name was asked for and is not there. What was taken for
+    what stands in `tables.notes`.
+
+    Args:
+        spec: What is asked.
+        tables: Its tables.
+        engine: Where they are.
+    """
+    for table in ("rankings", "labels"):
+        source = getattr(spec, table)
+        relation = getattr(tables, table)
+        if source is None or (relation.columns and not relation.lists):  # a format's own names
+            continue
+        try:
+            there = engine.columns(source_text(tables.shown(typed(relation))))
+        except InputError:  # which the checks tell
+            continue
+        found = dict(_found(source.columns, there))
+        if relation.lists or there.get(found.get("item", ""), "").endswith("[]"):  # in an order
+            found = {role: name for role, name in found.items() if role in ("query", "item")}
+        if not found:
+            continue
+        unranked = {"score": None} if "rank" in found else {}
+        columns = source.columns.model_copy(update=found | unranked)
+        spec = spec.having(**{table: source.model_copy(update={"columns": columns})})
+        if not relation.lists:
+            relation = listed(relation, columns, there)
+        said = ", ".join(f"{name} is taken as the {role}" for role, name in found.items())
+        note = f"{table}: {said}; name others by {next(iter(found))}= or --{next(iter(found))}"
+        tables = replace(tables, notes=(*tables.notes, note))
+        is_first = table == "rankings"
+        tables = (
+            replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
+        )
+    return spec, tables
+
+
+def _found(
+    columns: RankingColumns | LabelColumns, there: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+    """Role -> the one column that goes by one of its other names."""
+    plain = {re.sub(r"[^a-z0-9]", "", name.casefold()): name for name in there}
+    folded = {name.casefold() for name in there}
+    taken = {str(name).casefold() for name in columns.model_dump().values() if name}
+    for role, usual in USUAL.items():
+        if getattr(columns, role, None) != usual or usual in folded:
+            continue
+        fits = {role: _of(role, plain, taken)}
+        if role == "score" and not fits[role]:
+            fits = {"rank": _of("rank", plain, taken)}
+        yield from ((named, one) for named, (one, *more) in _some(fits) if not more)
+
+
+def _some(fits: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
+    return ((role, names) for role, names in fits.items() if names)
+
+
+def _of(role: str, plain: Mapping[str, str], taken: set[str]) -> list[str]:
+    names = [plain[name] for name in NAMES[role].split() if name in plain]
+    free = [name for name in names if name.casefold() not in taken]
+    return free[:1] if role == "grade" else free

@@ -1,0 +1,75 @@
+"""The user's own SQL: one query or one condition, in the grammar of the database that runs it.
+
+A spec may be read before anybody knows the database. What any grammar reads as one query or one
+condition is taken then; `Translation` asks the grammar of the database itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql.dialects import DIALECTS, DUCKDB
+
+
+def duckdb_query(text: str) -> str:
+    """A text, if DuckDB reads it as one query and nothing else.
+
+    Raises:
+        SpecError: If it does not.
+    """
+    import duckdb
+
+    try:
+        kinds = [statement.type for statement in duckdb.extract_statements(text)]
+    except duckdb.Error as error:
+        raise SpecError(f"a source's sql cannot be read: {str(error).strip()}") from None
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise SpecError("a source's sql must be one select statement, and nothing else")
+    return text.strip().rstrip(";")
+
+
+def query(text: str) -> str:
+    """A text, if some database reads it as one query and nothing else.
+
+    Raises:
+        SpecError: If none does, with what DuckDB says of it.
+    """
+    try:
+        return duckdb_query(text)
+    except SpecError:
+        from sqlmetrics.sql.transpile import is_query
+
+        if not any(is_query(text, dialect) for dialect in DIALECTS.values()):
+            raise
+    return text.strip().rstrip(";")
+
+
+def condition(text: str) -> str:
+    """A text, if some database reads it as one condition on the table's own columns.
+
+    Raises:
+        ValueError: If it is anything else: several statements, a query, a comment.
+    """
+    from sqlglot import exp
+
+    tree = _condition(text)
+    if tree is None:
+        raise ValueError("must be one condition, like: is_bot = 0")
+    if tree.find(exp.Query, exp.Subquery, exp.DDL, exp.DML, exp.Command) or tree.comments:
+        raise ValueError("must be a condition on the table's own columns, without a query in it")
+    return text.strip()
+
+
+def _condition(text: str) -> Any:
+    """Its tree by the first grammar that reads it, DuckDB's before others; None if none does."""
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    others = {one.grammar for one in DIALECTS.values()} - {DUCKDB.grammar}
+    for grammar in (DUCKDB.grammar, *sorted(others)):
+        try:
+            return parse_one(text, read=grammar, into=exp.Condition)
+        except SqlglotError:
+            continue
+    return None
