@@ -75,9 +75,10 @@ def test_the_text_of_other_dialects_is_laid_out_likewise(dialect: str) -> None:
 def test_what_a_user_wrote_keeps_its_parentheses_on_lines_of_their_own() -> None:
     """A comment in it would hide what follows on its line."""
     columns = {"score": "score", "grade": "grade"}
-    rankings = {"relation": "r", "where": "a = 1 -- only", "columns": columns}
+    rankings = {"sql": "select * from r -- only", "where": "a = 1", "columns": columns}
     text = sm.compile(sm.Spec(rankings=rankings, metrics=["ndcg@10"]), "postgres")
-    assert re.search(r"\(\n +a = 1 -- only\n +\)\s+and ", text)
+    assert re.search(r"\(\n +select \* from r -- only\n +\)", text)
+    assert re.search(r"\(\n +a = 1\n +\)\s+and ", text)
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
