@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 
@@ -103,3 +104,37 @@ def test_the_per_query_table_may_stay_where_it_is() -> None:
     for result in (summary, summary["mrr"]):
         with pytest.raises(sm.SpecError, match="was not fetched; evaluate with per_query=True"):
             result.per_query()
+
+
+def test_a_spec_is_validated_verified_run_and_checked(tmp_path: Path) -> None:
+    spec = sm.Spec(
+        rankings={"relation": "runs", "columns": {"score": "score", "date": "day"}},
+        labels={"relation": "truth"},
+        metrics=["mrr", "ndcg@3"],
+        output={"relation": "metrics"},
+        checks=[{"metric": "mrr", "min": 0.6}],
+    )
+    days = ("2026-01-01", "2026-01-02")
+    runs = [{"day": d, "query_id": "q", "item_id": i, "score": s} for d in days for i, s in SCORES]
+    with pytest.raises(sm.SpecError, match="there is no database file"):
+        sm.connect(tmp_path / "shop.duckdb")
+    with sm.connect(str(tmp_path / "shop.duckdb"), create=True) as shop:
+        shop.load("runs", pa.Table.from_pylist(runs))
+        shop.load("truth", pa.table({"query_id": ["q"], "item_id": ["b"], "grade": [1]}))
+        with pytest.raises(sm.InputError, match="unknown column 'nobody'"):
+            sm.validate(spec.having(by=("nobody",)), shop)
+        sm.validate(spec, shop)
+        assert {one.largest <= 1e-12 for one in sm.verify(spec, shop)} == {True}
+        (first,) = sm.run(spec, shop, start=days[0], end=days[1])
+        assert first.rows == {"facts": 2}
+        (second,) = sm.run(spec, shop, backfill=True)
+        assert str(second.days) == "from 2026-01-02 and before 2026-01-03"
+        assert sm.run(spec, shop, backfill=True) == []
+        assert second.headline == (("runs", 0.5),)
+        (verdict,) = sm.check(spec, shop, day=date(2026, 1, 1))
+        assert (verdict.holds, verdict.value) == (False, 0.5)
+        with pytest.raises(sm.SpecError, match="start is a date like"):
+            sm.run(spec, shop, start="yesterday")
+
+
+SCORES = [("a", 2.0), ("b", 1.0)]

@@ -114,9 +114,9 @@ def open_engine(
 
     Args:
         connection: A URL like `postgresql://user@host/database`, an output's name in
-            `profiles.yml`, a connection object that the user already has, which is left
-            open, an engine, or a `ConnectionURL`. None: the target of `profiles` if that is
-            given, else a new DuckDB in memory.
+            `profiles.yml`, the path of a DuckDB file, a connection object that the user
+            already has, which is left open, an engine, or a `ConnectionURL`. None: the target
+            of `profiles` if that is given, else a new DuckDB in memory.
         profiles: The `profiles.yml`; default: see `Profiles.find`.
         create: Whether a file that is not there is made.
 
@@ -124,6 +124,8 @@ def open_engine(
         SpecError: If it is none of these, or a file that is not there.
         EngineError: If its driver is missing or the database cannot be opened.
     """
+    if isinstance(connection, Path):
+        connection = ConnectionURL("duckdb", path=str(connection))
     if connection is None and profiles is None:
         return _opened(ConnectionURL("duckdb"))
     if connection is None or isinstance(connection, str | ConnectionURL):
