@@ -341,9 +341,10 @@ class Walk:
         if self.setup.segments:
             words += ["--by", "country"]
         done = self._evaluate(*words)
-        rows = json.loads(done.stdout)
-        there = keyed([[row[name] for name in (*KEYS, *NUMBERS)] for row in rows])
-        assert differences(there, self.expected) == []
+        for told in (done, self._call("show", "-o", "json")):
+            rows = json.loads(told.stdout)
+            there = keyed([[row[name] for name in (*KEYS, *NUMBERS)] for row in rows])
+            assert differences(there, self.expected) == []
         without, every = self.made.unlabelled
         told = f"{without:,} of {every:,} lists are of queries without a label" if without else ""
         assert told in done.stderr
