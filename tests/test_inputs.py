@@ -589,7 +589,7 @@ def put(connection: Connection, kind: str, name: str, rows: pa.Table) -> str:
 @pytest.mark.parametrize("names", [NAMES[at : at + 3] for at in range(0, len(NAMES), 3)], ids=repr)
 def test_tables_may_have_any_name(names: Sequence[str], connection: Connection) -> None:
     """As it is, or as SQL would write it: which, the slice says."""
-    names = [*names, "queries"][:3]
+    names = [*names, "some labels", "queries"][:3]
     queries = pa.table({"query_id": ["a", "b", "c", "d"], "length": ["x"] * 4})
     put_there = [
         put(connection, "table", name, rows)

@@ -1,6 +1,6 @@
 """The stage `ranked`: the items of a list get their ranks by a window over every row.
 
-That is right for every metric, on every database; `listed` has what is faster.
+That is right for every metric, on every database; `ranking_by_lists` has what is faster.
 """
 
 from __future__ import annotations
