@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from sqlmetrics.clicks.compile import statements
+from sqlmetrics.clicks.compile import header, statements
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError
@@ -80,7 +80,7 @@ def compile(
     if spec.clicks is not None:
         _refuse_of_clicks(per_query=per_query, plan=plan)
         texts = (translation.text(one).rstrip() for one in statements(spec, translation))
-        return about + "\n\n".join(f"{one};" for one in texts) + "\n"
+        return about + header(spec) + "\n" + "\n\n".join(f"{one};" for one in texts) + "\n"
     tables = tables_of(spec, translation)
     portable, measured = planned(spec, tables), None
     if plan == FASTEST:

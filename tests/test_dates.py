@@ -162,6 +162,8 @@ def test_where_chooses_rows() -> None:
         evaluated(where="m in (select 'old')")
     with pytest.raises(sm.SpecError, match="one condition"):
         evaluated(where="true; drop table x")
+    with pytest.raises(sm.SpecError, match="or a comment"):  # which would hide our parenthesis
+        evaluated(where="m = 'old' -- only")
 
 
 def test_texts_become_grades() -> None:

@@ -288,6 +288,7 @@ def test_the_toy_data_under_every_preset() -> None:
     told = explain("ndcg@3", "ranx")
     assert too_wide(told) == []
     assert "0.3506        5" in told
+    assert "1   0.7985  1.0000  0.3869       -  0.0000       -" in told
     assert "trec_eval, ir_measures" in told
 
 

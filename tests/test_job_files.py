@@ -162,8 +162,8 @@ def test_labels_of_a_window_are_compiled() -> None:
 
 
 def test_a_table_that_a_stage_would_hide_is_refused() -> None:
-    shown = CLICK_JOB["impressions"] | {"relation": "Logged"}
-    with pytest.raises(sm.SpecError, match=r"called 'logged' too.*like main\.logged"):
+    shown = CLICK_JOB["impressions"] | {"relation": "Events_Read"}
+    with pytest.raises(sm.SpecError, match=r"called 'events_read' too.*like main\.events_read"):
         compile_job(click_job(impressions=shown))
 
 

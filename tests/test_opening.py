@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from sqlmetrics.engines.profiles import Profiles
 from sqlmetrics.engines.registry import ENGINES, open_engine
 from sqlmetrics.engines.url import place
 from sqlmetrics.errors import EngineError, SpecError
@@ -130,6 +131,20 @@ def test_profiles_by_name_and_by_target(profiles):
         assert engine.dialect == "sqlite"
     assert (profiles.parent / "dev.duckdb").exists()
     assert (profiles.parent / "lite.db").exists()
+
+
+def test_profiles_are_rendered_as_dbt_renders_them(profiles, monkeypatch, tmp_path):
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    path = "{{ env_var('FOLDER') ~ '/' ~ env_var('NAME', 'w') | lower }}.duckdb"
+    port = "{{ env_var('PORT', '54') | as_number }}"
+    profiles.write_text(
+        f'outputs: {{a: {{type: duckdb, path: "{path}"}}, b: {{type: postgres, port: "{port}", '
+        "host: h, pass: '{{#s3cr3t'}, c: {type: duckdb, path: \"{{ env_var('A') | s3 }}\"}}"
+    )
+    assert Profiles(profiles).output("a").place.path == f"{tmp_path}/w.duckdb"
+    there = Profiles(profiles).output("b").place
+    assert (there.port, there.password) == (54, "{{#s3cr3t")
+    assert "a value with env_var: No filter named 's3'" in told("c", profiles=profiles)
 
 
 def test_profiles_tell_what_is_wrong(profiles, monkeypatch):

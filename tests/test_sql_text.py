@@ -58,6 +58,45 @@ def test_no_line_is_long_and_no_select_has_a_gap() -> None:
         assert not re.search(r"\n\n +\S", text), name
 
 
+@pytest.mark.parametrize("dialect", ["mysql", "postgres", "spark"])
+def test_the_text_of_other_dialects_is_laid_out_likewise(dialect: str) -> None:
+    metrics = ["ndcg@10", "err@10", "ap", "mrr", "rprec", "rbp", "bpref", "pnr"]
+    rankings = {"relation": "rankings", "columns": {"system": "variant", "date": "day"}}
+    lists = {**SEARCH, "rankings": rankings, "metrics": metrics, "items": None}
+    clicks = {"clicks": {**CLICKS, "labels": POOLED}, "metrics": ["ndcg@10"]}
+    for given in (lists, clicks):
+        text = sm.compile(sm.Spec(**given), dialect)
+        assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+        assert not re.search(r"\n\n +\S", text)
+        assert not re.search(r"\(\n(?! +select)[^\n]{1,40}\n *\)", text)
+        assert not re.search(r"select\n +\*\n", text)
+
+
+def test_what_a_user_wrote_keeps_its_parentheses_on_lines_of_their_own() -> None:
+    """A comment in it would hide what follows on its line."""
+    columns = {"score": "score", "grade": "grade"}
+    rankings = {"sql": "select * from r -- only", "where": "a = 1", "columns": columns}
+    text = sm.compile(sm.Spec(rankings=rankings, metrics=["ndcg@10"]), "postgres")
+    assert re.search(r"\(\n +select \* from r -- only\n +\)", text)
+    assert re.search(r"\(\n +a = 1\n +\)\s+and ", text)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_the_text_of_a_click_log_begins_with_its_conventions(dialect: str) -> None:
+    cleaning = {"test": "note = 'a\nb'", "unseen": 3}
+    log = {**CLICKS, "cleaning": cleaning, "labels": POOLED}
+    text = sm.compile(sm.Spec(clicks=log, metrics=["ndcg@10", "ctr@5"]), dialect)
+    head, _ = text.split("\n\n", 1)
+    told = head.splitlines()[1:] if dialect == "postgres" else head.splitlines()
+    assert told == [
+        "-- metrics: ctr@5, ndcg@10",
+        "-- labels: pool=query_item, rate=ctr, prior=10, min_impressions=1, cuts=none,",
+        "--     quantiles=0.5 0.8, window=none",
+        "-- cleaning: test=note = 'a b', max_events_per_user_hour=none, min_dwell=none,",
+        "--     attribution_window=none, deduplicate=yes, same_position=keep, unseen=3",
+    ]
+
+
 def test_the_days_of_a_job_are_conditions_of_their_own() -> None:
     rankings = {**SEARCH["rankings"], "columns": {"date": "day"}}
     given = {"name": "search", "rankings": rankings, "labels": {"relation": "labels"}}

@@ -173,7 +173,9 @@ def _sheet(
     keys = [name for name in IDS if name in (*the_plan.shape.label_keys, "item_id")]
     stages = [*lookups.values(), *stages]
     columns = [Column(f"shown.{key}", key) for key in keys]
-    columns += [_text_column(name, lookups) for name in TEXTS]
+    columns += [
+        Column(f"{lookups[name].name}.{name}" if name in lookups else "''", name) for name in TEXTS
+    ]
     columns += [Column(_rounded(name), name) for name in worth]
     view = {
         "columns": columns,
@@ -194,10 +196,6 @@ def _rounded(name: str) -> str:
     if name != "value":
         return f"shown.{name}"
     return f"floor(shown.value * {ROUNDING:.0e} + 0.5e0) / {ROUNDING:.0e}".replace("e+0", "e")
-
-
-def _text_column(name: str, lookups: Mapping[str, Stage]) -> Column:
-    return Column(f"{lookups[name].name}.{name}" if name in lookups else "''", name)
 
 
 def _text_joins(lookups: Mapping[str, Stage]) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import click
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.report.table import many, number
+from sqlmetrics.evaluation.report.table import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.destination import Destination
@@ -118,7 +118,7 @@ def _report(spec: Spec, written: RunReport) -> None:
         say(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}")
     if written.headline:
         day = f" on {written.days.last}" if written.days and spec.rankings.columns.date else ""
-        shown = [f"{number(value)} {system}" for system, value in written.headline[:SYSTEMS]]
+        shown = [f"{metric_value(value)} {system}" for system, value in written.headline[:SYSTEMS]]
         more = len(written.headline) - SYSTEMS
         systems = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
         say(f"{spec.measures[0]}{day}: {systems}; {written.seconds:.1f} s")

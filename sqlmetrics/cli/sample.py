@@ -9,7 +9,7 @@ import click
 from sqlmetrics.cli.common import error_options, say, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
-from sqlmetrics.evaluation.report.table import many, number
+from sqlmetrics.evaluation.report.table import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.annotation.estimate import Checkup
@@ -169,7 +169,7 @@ def _table(found: Checkup) -> str:
     for row in found.table.to_pylist():
         segment = row["segment_name"]
         segment = segment if segment == "all" else f"{segment}={printable(row['segment_value'])}"
-        value, low, high = (number(row[key]) for key in ("value", "ci_low", "ci_high"))
+        value, low, high = (metric_value(row[key]) for key in ("value", "ci_low", "ci_high"))
         cells = [printable(row["system"]), segment, row["metric"], row["mean_over"], value]
         cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]
         rows.append(cells)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.assembly import tables_of
@@ -16,7 +16,8 @@ from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.inputs.sources import tables_of as evaluated_tables
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan
-from sqlmetrics.spec.click_log import LABELS, RANKINGS
+from sqlmetrics.spec.click_log import LABELS, OF_POOL, RANKINGS
+from sqlmetrics.spec.source import Model
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown
 from sqlmetrics.sql.translation import Translation
@@ -37,6 +38,45 @@ def statements(spec: Spec, at: Translation) -> Iterator[str]:
     if spec.metrics:
         yield from (create for create, _ in lists(tables, at))
         yield script.query(plan(spec, evaluated_tables(spec, at)))
+
+
+def header(spec: Spec) -> str:
+    """Comment lines that say what is computed of a log, and by which conventions.
+
+    Raises:
+        SpecError: If the spec has no clicks.
+    """
+    if spec.clicks is None:
+        raise SpecError("the spec has no clicks")
+    clicks = spec.clicks
+    return "".join(
+        script.wrapped(f"{title}: ", words)
+        for title, words in (
+            ("metrics", [*spec.online, *map(str, spec.measures)]),
+            ("labels", list(_conventions(clicks.labels, OF_POOL[clicks.labels.pool]))),
+            ("cleaning", list(_conventions(clicks.cleaning))),
+            ("evaluation", [f"requests {clicks.evaluation}"] * bool(clicks.evaluation)),
+        )
+        if words
+    )
+
+
+def _conventions(given: Model, names: Iterable[str] = ()) -> Iterator[str]:
+    """Every option and its value, also those that nobody gave."""
+    for name, value in given.model_dump(mode="json").items():
+        if name == "pool" or not names or name in names:
+            yield f"{name}={_told(value)}"
+
+
+def _told(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}:{_told(one)}" for name, one in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return " ".join(map(_told, value)) or "none"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return " ".join(text.split())  # a condition stays on its comment line
 
 
 def log_tables(spec: Spec, at: Translation, *, only_days: bool = False) -> ClickTables:

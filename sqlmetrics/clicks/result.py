@@ -13,7 +13,7 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.clicks.cleaning_report import Step, text
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.report.table import aligned, number
+from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.spec.spec import Spec
 
 Rows = Sequence[Mapping[str, Any]]
@@ -142,7 +142,7 @@ def _table(rows: Rows) -> str:
     for row in rows:
         line = lines.setdefault(tuple(str(row[name]) for name in PLACES), {})
         line |= {name: str(row[name]) for name in places}
-        line |= {_name(row): number(row["value"]), "requests": f"{row['n_queries']:,}"}
+        line |= {_name(row): metric_value(row["value"]), "requests": f"{row['n_queries']:,}"}
     columns = [*places, *names, "requests"]
     cells = [[line[name] for name in columns] for line in lines.values()]
     heads = [PLACES.get(name, name) for name in columns]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.sandbox import SandboxedEnvironment
 
 from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL, is_file, place
 from sqlmetrics.errors import SpecError, unknown
@@ -21,10 +22,6 @@ HOME = ".dbt"
 
 LOOKED = f"beside the spec, here, in {FOLDER} or in ~/{HOME}"
 """Where profiles are looked for, in this order."""
-
-_ENV_VAR = re.compile(
-    r"""\{\{\s*env_var\(\s*(['"])(\w+)\1\s*(?:,\s*(['"])(.*?)\3\s*)?\)\s*(?:\|\s*\w+\s*)*\}\}"""
-)
 
 _ROLES: Mapping[str, tuple[str, ...]] = {
     "host": ("host", "server", "account", "project"),
@@ -155,7 +152,7 @@ class Profiles:
         outputs = [str(name) for name in profile["outputs"]]
         if "target" not in profile and len(outputs) == 1:
             return outputs[0]
-        target = _target(profile)
+        target = self._named_target(profile)
         return target if target in outputs else None
 
     def _target(self) -> Output:
@@ -167,6 +164,9 @@ class Profiles:
             raise SpecError(f"{self.file} has several profiles; choose by --target: {known}")
         return self._default_output(next(iter(profiles)))
 
+    def _named_target(self, profile: Mapping[str, Any]) -> str:
+        return _rendered(str(profile.get("target", "default")), self.file, unset="")
+
     def _default_output(self, name: str) -> Output:
         """The output that a profile's target names."""
         profile = self._profiles[name]
@@ -176,7 +176,9 @@ class Profiles:
         if "target" not in profile:
             known = ", ".join(_full(name, str(one)) for one in profile["outputs"])
             raise SpecError(f"{self.file} names no target; choose by --target: {known}")
-        raise SpecError(f"{self.file}: {unknown('target', _target(profile), profile['outputs'])}")
+        raise SpecError(
+            f"{self.file}: {unknown('target', self._named_target(profile), profile['outputs'])}"
+        )
 
 
 @dataclass(frozen=True)
@@ -284,26 +286,34 @@ class Output:
             return {key: self._filled(one) for key, one in value.items()}
         if isinstance(value, list):
             return [self._filled(one) for one in value]
-        if not isinstance(value, str):
-            return value
-
-        def variable(found: re.Match[str]) -> str:
-            given = os.environ.get(found[2], found[4])
-            if given is None:
-                what = f"the environment variable {found[2]} is not set"
-                raise SpecError(f"{self.profiles.file.name}: {what}")
-            return given
-
-        return _ENV_VAR.sub(variable, value)
+        return _rendered(value, self.profiles.file) if isinstance(value, str) else value
 
 
 def _full(profile: str, output: str) -> str:
     return f"{profile}.{output}" if profile else output
 
 
-def _target(profile: Mapping[str, Any]) -> str:
-    said = str(profile.get("target", "default"))
-    return _ENV_VAR.sub(lambda found: os.environ.get(found[2], found[4] or ""), said)
+def _rendered(text: str, file: Path, unset: str | None = None) -> str:
+    """A text as dbt renders it: by Jinja, with the environment's variables.
+
+    Raises:
+        SpecError: If a variable is not set, or the text is no template.
+    """
+
+    def env_var(name: str, default: str | None = unset) -> str:
+        given = os.environ.get(name, default)
+        if given is None:
+            raise SpecError(f"{file.name}: the environment variable {name} is not set")
+        return given
+
+    if "env_var" not in text:  # a password may hold anything
+        return text
+    jinja = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    jinja.filters |= dict.fromkeys(("as_bool", "as_native", "as_number", "as_text"), str)
+    try:
+        return jinja.from_string(text).render(env_var=env_var)
+    except TemplateError as error:
+        raise SpecError(f"{file.name}: a value with env_var: {error.message}") from None
 
 
 def _first(output: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -133,14 +133,14 @@ def per_query_text(plan: Plan, table: str = "per_query") -> str:
 def _header(plan: Plan) -> str:
     """Comment lines that say what the query computes and by which conventions."""
     spec = plan.spec
-    metrics = _wrapped("metrics: ", [str(measure) for measure in plan.measures])
+    metrics = wrapped("metrics: ", [str(measure) for measure in plan.measures])
     used = {name for measure in plan.measures for name in measure.metric.settings}
     used |= {name for name, option in OPTIONS.items() if option.scope == "spec"}
     if "metric_date" not in plan.shape.keys:
         used -= {name for name, option in OPTIONS.items() if option.of_days}
     options = [f"{name}={value}" for name, value in spec.options.items() if name in used]
     strategy = "" if plan.strategy == PORTABLE else _commented(f"plan: {plan.strategy}")
-    return metrics + strategy + _wrapped(f"conventions ({spec.preset}): ", options)
+    return metrics + strategy + wrapped(f"conventions ({spec.preset}): ", options)
 
 
 def _commented(text: str) -> str:
@@ -148,8 +148,12 @@ def _commented(text: str) -> str:
     return "\n".join(wrap(text, 88, initial_indent="-- ", subsequent_indent="--     ")) + "\n"
 
 
-def _wrapped(title: str, words: Sequence[str]) -> str:
-    """Words behind commas, on comment lines of at most 88 columns."""
+def wrapped(title: str, words: Sequence[str]) -> str:
+    r"""Words behind commas, on comment lines of at most 88 columns.
+
+    >>> wrapped("metrics: ", ["ndcg@10", "mrr"])
+    '-- metrics: ndcg@10, mrr\n'
+    """
     lines, line = [], f"-- {title}"
     for number, word in enumerate(words):
         piece = word + (", " if number < len(words) - 1 else "")

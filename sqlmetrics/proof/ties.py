@@ -13,7 +13,7 @@ from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.report.table import aligned, number, printable
+from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
 from sqlmetrics.evaluation.report.text import piped
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import plan
@@ -166,4 +166,4 @@ _SCHEMA = pa.schema(
 
 
 def _cell(value: Any) -> str:
-    return number(value) if value is None or isinstance(value, float) else printable(value)
+    return metric_value(value) if value is None or isinstance(value, float) else printable(value)

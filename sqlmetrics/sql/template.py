@@ -53,6 +53,12 @@ def variant(name: str, *dialects: str) -> str:
     return next((one for one in own if (there / f"{one}.sql.jinja").is_file()), name)
 
 
+MARK = "sqlmetrics_yours_"
+"""What stands for the user's own SQL while a text is translated begins so."""
+
+LINE = 88
+"""As long is a line of SQL at most, where it can be broken."""
+
 NEWLINE = "\0"
 """Stands for a line break inside a user's text until all is indented: SQL has no NUL."""
 

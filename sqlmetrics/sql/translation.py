@@ -7,10 +7,8 @@ import re
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DUCKDB
-from sqlmetrics.sql.template import identifier, parts
+from sqlmetrics.sql.template import LINE, MARK, identifier, parts
 from sqlmetrics.sql.user_sql import duckdb_query
-
-MARK = "sqlmetrics_yours_"
 
 
 class Translation:
@@ -133,8 +131,18 @@ class Translation:
         for mark, own in self._hidden.items():
             name = rf"""["`\[]?{mark}["`\]]?"""
             for shown in re.findall(rf"select\s+\*\s+from\s+{name}|{name} = 1|{name}", text):
-                text = text.replace(shown, own)
+                text = _below(text, shown, own).replace(shown, own)
         return text
+
+
+def _below(text: str, shown: str, own: str) -> str:
+    """The text with the names of an expression below it, where the two will be a long line."""
+
+    def named(found: re.Match[str]) -> str:
+        fits = len(found[0]) - len(shown) + len(own) <= LINE
+        return found[0] if fits else f"{found[1]}{found[2]}\n{found[1]}    {found[3]}"
+
+    return re.sub(rf"^( +)(.*{re.escape(shown)}.*) (as \w+,?)$", named, text, flags=re.MULTILINE)
 
 
 _COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as \($", re.MULTILINE)

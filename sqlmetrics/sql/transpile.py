@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import KEPT
-from sqlmetrics.sql.template import finished, free_name, verbatim
+from sqlmetrics.sql.template import LINE, MARK, finished, free_name, verbatim
 
 ALLOWED = frozenset(
     {
@@ -56,7 +56,10 @@ SMALLEST = "7.006492321624085e-46"
 """Half of the smallest 32-bit number above 0."""
 
 LARGEST = "1.7976931348623157e308"
-WIDTH = 84
+INDENT, SHORT = 4, 40
+WIDTHS = (84, 68, 56, 44, 32, 24, 16)
+"""At how many columns an expression is broken: sqlglot counts neither the indent nor what follows,
+so the first is taken by which all lines are short."""
 
 
 def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
@@ -85,7 +88,8 @@ def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
 
 def _cte(stage: Tree, comment: str, dialect: Dialect) -> str:
     """A stage, printed for itself so that its comment stays above it."""
-    return f"{comment}{stage.alias} as (\n{indent(_printed(stage.this, dialect), ' ' * 4)}\n)"
+    select = _printed(stage.this, dialect, LINE - INDENT)
+    return f"{comment}{stage.alias} as (\n{indent(select, ' ' * INDENT)}\n)"
 
 
 def is_query(text: str, dialect: Dialect) -> bool:
@@ -347,18 +351,81 @@ def printed(tree: Tree, dialect: Dialect) -> str:
     return finished(_printed(tree, dialect))
 
 
-def _printed(tree: Tree, dialect: Dialect) -> str:
+def _printed(tree: Tree, dialect: Dialect, room: int = LINE) -> str:
     """The same, with the user's own line breaks safe from what is indented around it."""
+    best, longest = "", 0
+    for width in WIDTHS:
+        text = _of_width(tree, dialect, width, room)
+        length = max(map(len, text.split("\n")))
+        if not best or length < longest:
+            best, longest = text, length
+        if longest <= room:
+            break
+    return best
+
+
+def _of_width(tree: Tree, dialect: Dialect, width: int, room: int) -> str:
     text = tree.sql(
         dialect.grammar,
         pretty=True,
-        indent=4,
-        pad=4,
-        max_text_width=WIDTH,
+        indent=INDENT,
+        pad=INDENT,
+        max_text_width=width,
         normalize_functions="lower",
         comments=False,
     )
-    return "".join(_lower(text, dialect))
+    return _closed("".join(_lower(text, dialect)), room)
+
+
+_OPENED = re.compile(r"^(.*\()\n +(.*)\n *(\).*)$", re.MULTILINE)
+_ALONE = re.compile(
+    r"^( *)(select|select distinct|where|having)\n\1    (.*)$(?!\n\1 )", re.MULTILINE
+)
+_WORD = re.compile(r"(\"|`)\w+\1")
+_LONG_KEYS = re.compile(r"( *)((?:partition|order) by) (.*)")
+_COMMA = re.compile(r", (?![^(]*\))")
+_NAMED = re.compile(r"( *)(.*) (as \w+,?)")
+_KEYS = re.compile(r"^( *(?:group|order) by)((?:\n +.*,)*\n +.*)$", re.MULTILINE)
+
+
+def _closed(text: str, room: int) -> str:
+    """The text with what stands in parentheses, and with keys, on one line where they fit."""
+
+    def opened(found: re.Match[str]) -> str:
+        line = "".join(found.groups())
+        fits = len(line) <= room or len(found[2]) <= SHORT
+        return line if fits and MARK not in line else found[0]
+
+    def keys(found: re.Match[str]) -> str:
+        line = " ".join([found[1], *(key.strip() for key in found[2].strip().split("\n"))])
+        whole = line.count("(") == line.count(")")
+        return line if whole and len(line) <= room else found[0]
+
+    before = ""
+    while text != before:
+        before, text = text, _OPENED.sub(opened, text)
+    text = _ALONE.sub(r"\1\2 \3", _KEYS.sub(keys, text))
+    return "\n".join(_broken(line, room) for line in text.split("\n"))
+
+
+def _broken(line: str, room: int) -> str:
+    """A long line of keys with one a line, of a product in two, or with its alias below."""
+    if len(line) <= room:
+        return line
+    is_plain = not re.search("['\"`]", _WORD.sub("", line))  # in no name or text of the user's
+    by = _LONG_KEYS.fullmatch(line) if is_plain else None
+    if by:
+        keys = _COMMA.sub(f",\n{by[1]}    ", by[3])
+        return f"{by[1]}{by[2]}\n{by[1]}    {keys}"
+    named = _NAMED.fullmatch(line)
+    if named:
+        return f"{_broken(named[1] + named[2], room)}\n{named[1]}    {named[3]}"
+    depth, end = 0, 0
+    for found in re.finditer(r"[()]| [*/] ", line) if is_plain else ():
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        end = found.start() if not depth and " " in found[0] and found.start() <= room else end
+    below = " " * (INDENT + len(line) - len(line.lstrip()))
+    return f"{line[:end]}\n{below}{line[end + 1 :]}" if end else line
 
 
 def _lower(text: str, dialect: Dialect) -> Iterator[str]:

@@ -56,8 +56,11 @@ def condition(text: str) -> str:
     tree = _condition(text)
     if tree is None:
         raise ValueError("must be one condition, like: is_bot = 0")
-    if tree.find(exp.Query, exp.Subquery, exp.DDL, exp.DML, exp.Command) or tree.comments:
-        raise ValueError("must be a condition on the table's own columns, without a query in it")
+    has_comment = any(node.comments for node in tree.walk())  # it would hide what stands behind
+    if has_comment or tree.find(exp.Query, exp.Subquery, exp.DDL, exp.DML, exp.Command):
+        raise ValueError(
+            "must be a condition on the table's own columns, without a query in it or a comment"
+        )
     return text.strip()
 
 

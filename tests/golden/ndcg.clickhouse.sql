@@ -25,8 +25,7 @@ label_rows as (
         cast("item_id" as Nullable(String)) as item_id,
         cast("grade" as Nullable(Float64)) + 0e0 as grade
     from "labels"
-    where
-        source <> 'bot'
+    where source <> 'bot'
 ),
 
 -- rank 1 is the best of a list; an item without a label counts as grade 0
@@ -37,7 +36,10 @@ ranked as (
         ranking_rows.query_id as query_id,
         coalesce(label_rows.grade, 0e0) as grade,
         row_number() over (
-            partition by ranking_rows.metric_date, ranking_rows.system, ranking_rows.query_id
+            partition by
+                ranking_rows.metric_date,
+                ranking_rows.system,
+                ranking_rows.query_id
             order by ranking_rows.score desc, ranking_rows.item_id asc
         ) as rnk
     from ranking_rows
@@ -62,16 +64,13 @@ label_sums as (
         sum(
             case
                 when rnk <= 10
-                then (
-                    power(2e0, grade) - 1e0
-                ) * ln(2e0) / ln(rnk + 1e0)
+                then (power(2e0, grade) - 1e0) * ln(2e0) / ln(rnk + 1e0)
                 else 0e0
             end
         ) as best_dcg_at_10,
         sum(case when grade >= 1 then 1e0 else 0e0 end) as num_rel
     from ideal
-    group by
-        query_id
+    group by query_id
 ),
 
 -- one row a query with a ranking: sums over its list
@@ -84,19 +83,15 @@ list_sums as (
         sum(
             case
                 when rnk <= 10
-                then (
-                    power(2e0, grade) - 1e0
-                ) * ln(2e0) / ln(rnk + 1e0)
+                then (power(2e0, grade) - 1e0) * ln(2e0) / ln(rnk + 1e0)
                 else 0e0
             end
         ) as dcg_at_10,
-        sum(case when rnk <= 100 and grade >= 1 then 1e0 else 0e0 end) as num_rel_ret_at_100,
+        sum(case when rnk <= 100 and grade >= 1 then 1e0 else 0e0 end)
+            as num_rel_ret_at_100,
         max(case when grade >= 1 then 1e0 / rnk end) as first_reciprocal_rank
     from ranked
-    group by
-        metric_date,
-        system,
-        query_id
+    group by metric_date, system, query_id
 ),
 
 -- one row a query and day on which any system answered it
@@ -135,8 +130,10 @@ per_query as (
         query_systems.system as system,
         query_systems.query_id as query_id,
         coalesce(list_sums.is_ranked, 0) as is_ranked,
-        coalesce(list_sums.dcg_at_10, 0e0) / nullif(label_sums.best_dcg_at_10, 0e0) as ndcg_at_10,
-        coalesce(list_sums.num_rel_ret_at_100, 0e0) / nullif(label_sums.num_rel, 0e0) as recall_at_100,
+        coalesce(list_sums.dcg_at_10, 0e0) / nullif(label_sums.best_dcg_at_10, 0e0)
+            as ndcg_at_10,
+        coalesce(list_sums.num_rel_ret_at_100, 0e0) / nullif(label_sums.num_rel, 0e0)
+            as recall_at_100,
         coalesce(list_sums.first_reciprocal_rank, 0e0) as mrr
     from query_systems
     left join label_sums
@@ -193,11 +190,7 @@ totals as (
         sum(is_missing) as n_missing,
         coalesce(sum(metric_value * metric_value), 0e0) as sum_sq
     from metric_values
-    group by
-        metric_date,
-        system,
-        metric,
-        k
+    group by metric_date, system, metric, k
 ),
 
 -- one row a system, segment and metric
@@ -220,7 +213,6 @@ summary as (
     from totals
 )
 
-select
-    *
+select *
 from summary
 settings join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -16,7 +16,7 @@ from sqlmetrics.clicks.simulation.simulate import refuse_existing
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.files import writing_to
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.report.table import aligned, number
+from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.proof.verify import verify
 from sqlmetrics.spec.spec import Spec
 
@@ -120,7 +120,7 @@ def _overall(result: Result) -> Result:
 
 def _by_country(roll_up: pa.Table, paths: dict[str, Path]) -> str:
     rows = [
-        [row["country"], row["system"], number(row["ndcg_at_10"]), f"{row['queries']:,}"]
+        [row["country"], row["system"], metric_value(row["ndcg_at_10"]), f"{row['queries']:,}"]
         for row in roll_up.to_pylist()
     ]
     table = aligned(["country", "system", "ndcg@10", "queries"], rows, numbers_from=2)

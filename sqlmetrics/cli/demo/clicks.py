@@ -8,7 +8,7 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.evaluation.report.table import aligned, number
+from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.spec.spec import Spec
 
 REQUESTS, DAYS = 2_000, 3
@@ -76,4 +76,6 @@ def _is(row: dict[str, object], system: str, name: tuple[str, int]) -> bool:
 
 
 def _mean(rows: list[dict[str, float]]) -> str:
-    return number(sum(row["numerator"] for row in rows) / sum(row["denominator"] for row in rows))
+    return metric_value(
+        sum(row["numerator"] for row in rows) / sum(row["denominator"] for row in rows)
+    )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from sqlmetrics.evaluation.report.table import aligned, number, printable
+from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
 
 Place = tuple[str, str, str]
 """A system, a segment's name and its value."""
@@ -134,8 +134,8 @@ def _lines(lines: Sequence[Line]) -> str:
     online = metrics(line.online for line in lines)
     rows = [
         [str(line.metric_date), *_place(line.place)]
-        + [number(line.offline.get(name)) for name in offline]
-        + [number(line.online.get(name)) for name in online]
+        + [metric_value(line.offline.get(name)) for name in offline]
+        + [metric_value(line.online.get(name)) for name in online]
         for line in lines
     ]
     return aligned(["day", "system", "segment", *offline, *online], rows, numbers_from=3)

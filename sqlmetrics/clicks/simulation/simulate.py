@@ -136,12 +136,11 @@ def refuse_existing(files: Iterable[Path]) -> None:
 
 
 def _written(folder: Path, files: Mapping[str, Path], engine: DuckDB) -> SimulatedLog:
-    rows = {name: engine.rows(_count(file))[0][0] for name, file in files.items()}
+    rows = {
+        name: engine.rows(f"select count(*) from {literal(str(file))}")[0][0]
+        for name, file in files.items()
+    }
     reasons = f"select reason, count(*) from {literal(str(files['planted']))} group by reason"
     found = dict(engine.rows(reasons))
     planted = {reason: found.get(reason, 0) for reason in REASONS}
     return SimulatedLog(folder, files, rows, planted)
-
-
-def _count(file: Path) -> str:
-    return f"select count(*) from {literal(str(file))}"

@@ -65,10 +65,10 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | Non
     return "\n".join(lines)
 
 
-def number(value: float | None) -> str:
+def metric_value(value: float | None) -> str:
     """A metric's value for a cell.
 
-    >>> number(0.5), number(None)
+    >>> metric_value(0.5), metric_value(None)
     ('0.5000', '-')
     """
     return "-" if value is None else f"{value:.4f}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.evaluation.report.table import aligned, number, printable, terminal_width
+from sqlmetrics.evaluation.report.table import aligned, metric_value, printable, terminal_width
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -214,7 +214,7 @@ def _long(result: Result) -> Cells:
 
 def _number(measure: Measure, value: float | None) -> str:
     is_count = value is not None and measure.metric.count
-    return f"{value:,.0f}" if is_count else number(value)
+    return f"{value:,.0f}" if is_count else metric_value(value)
 
 
 def _span(counts: Sequence[int | None]) -> str:

@@ -169,7 +169,7 @@ class _Look:
                 str(one.metric),
                 "has a row",
                 where,
-                _segment(one),
+                "".join(f"{name}={value}" for name, value in one.segment.items()),
                 self.day,
                 None,
                 None,
@@ -275,10 +275,6 @@ def _z(one: Threshold) -> float:
 
 def _compares(one: Threshold) -> bool:
     return (one.max_drop, one.max_drop_pct, one.max_rise) != (None, None, None)
-
-
-def _segment(one: Threshold) -> str:
-    return "".join(f"{name}={value}" for name, value in one.segment.items())
 
 
 def _error(row: Row) -> float:

@@ -16,7 +16,7 @@ from sqlmetrics.catalog.option import Option, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof.explain.arithmetic import number, parts
@@ -141,7 +141,11 @@ def _metric(measure: Measure, preset: str) -> Iterator[str]:
     yield "\n".join(_hung(*fact) for fact in _facts(spec, measure))
     yield f"Options, * marks what holds under the preset {preset}"
     yield "\n".join(_options(spec, measure))
-    yield _paragraph("For all metrics: ", _common(spec), "; see sqlmetrics explain OPTION")
+    yield _paragraph(
+        "For all metrics: ",
+        [f"{name}={spec.options[name]}" for name in OPTIONS if OPTIONS[name].scope == "spec"],
+        "; see sqlmetrics explain OPTION",
+    )
     yield "SQL, one row a system" if measure.metric.pooled else "SQL, one row a query"
     yield sql_of(measure, preset)
     yield from _worked(measure, worked(measure, preset))
@@ -177,10 +181,6 @@ def _choices(option: Option, holds: Value) -> Iterator[str]:
     for choice in option.choices:
         star = "*" if option.choice(holds) == choice else " "
         yield _hung(f"  {star} {choice.name}", choice.meaning, indent)
-
-
-def _common(spec: Spec) -> list[str]:
-    return [f"{name}={spec.options[name]}" for name in OPTIONS if OPTIONS[name].scope == "spec"]
 
 
 def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
@@ -243,7 +243,7 @@ def _items(rows: dict[str, dict[str, int]], query: str) -> str:
 
 
 def _agreed(group: Agreeing) -> list[str]:
-    values = map(number, (*group.values, group.mean))
+    values = map(metric_value, (*group.values, group.mean))
     return [*values, str(group.n_queries)]
 
 
