@@ -221,7 +221,7 @@ def same(found: Mapping[Any, Any], wanted: Mapping[Any, Any]) -> None:
 LOG = [
     Request("shoes", "abc", clicked="a", bought="a"),
     Request("shoes", "bac", clicked="b"),
-    Request("shoes", "cba", clicked="ca"),
+    Request("shoes", "cba", clicked="ca", bought="a"),
     Request("Shoes", "ab", clicked="b", bought="b"),
     Request("shoes ", "ab"),
     Request("shoés", "aba", clicked="a"),
@@ -235,7 +235,7 @@ def test_the_clicks_are_counted_by_hand() -> None:
     found = judgments(LOG)
     # 19 impressions without the second a of "shoés", 8 clicks: at position 1: 4 of 8
     # (r0 r1 r2 r5), at 2: 2 of 8 (r3 r7), at 3: 2 of 4 (r2 r6).
-    assert found["shoes", "a"] == (3, 2, 1, 1 / 2 + 2 / 8 + 2 / 4, 0.666666666667, 0.666666666667)
+    assert found["shoes", "a"] == (3, 2, 2, 1 / 2 + 2 / 8 + 2 / 4, 0.666666666667, 0.666666666667)
     assert found["shoes", "c"] == (3, 1, 0, 2 / 4 + 2 / 4 + 1 / 2, 0.333333333333, 0.333333333333)
     assert found["Shoes", "b"] == (1, 1, 1, 1 / 4, 1, 1)
     assert found["shoes ", "a"] == (1, 0, 0, 1 / 2, 0, 0)
