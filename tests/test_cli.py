@@ -16,6 +16,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from marked import by_turns
 from test_docs import README, blocks
 
 from sqlmetrics.cli import cli, main
@@ -237,6 +238,7 @@ def demo(folder: Path) -> str:
     return out
 
 
+@by_turns
 def test_demo_makes_what_it_says(folder: Path) -> None:
     """With fewer queries a day; the plain Python that checks them takes long."""
     with patch("sqlmetrics.cli.demo.search.A_DAY", 60):

@@ -160,6 +160,7 @@ def online(result: ClickResult) -> list[dict[str, Any]]:
     return rows
 
 
+@by_turns
 def test_one_command_from_the_two_files(shared: Path) -> None:
     files = [str(shared / f"clicks/ubi_{name}.ndjson") for name in ("queries", "events")]
     done = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-m", "ndcg@10", "-m", "ctr@5"])

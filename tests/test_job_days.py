@@ -324,6 +324,7 @@ def test_rankings_without_dates_are_of_the_first_day(engine: Any) -> None:
 SEQUENCES = engines(WRITERS, now=["duckdb"], night=["mariadb", "chdb", "spark"])
 
 
+@by_turns
 @pytest.mark.parametrize("engine", SEQUENCES, indirect=True)
 def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) -> None:
     """Ranges, open ends, late rows, days that went: after each the table is what it must be."""

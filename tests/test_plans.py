@@ -40,6 +40,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@by_turns
 @FEWER
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "best", "worst", "input_order"]).flatmap(
@@ -79,6 +80,7 @@ def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
         return False
 
 
+@by_turns
 @settings(max_examples=max(10, EXAMPLES // 3))
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "best", "worst", "input_order"]).flatmap(

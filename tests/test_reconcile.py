@@ -178,6 +178,7 @@ def test_the_numbers_of_presets_told_to_the_command_itself() -> None:
         assert preset in found.candidates[0].presets
 
 
+@by_turns
 @pytest.mark.parametrize(
     ("metric", "printed"),
     [
@@ -604,6 +605,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@by_turns
 def test_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asks = ("reconcile", "run.txt", "qrels.txt", "-m", "ndcg@3", "--departures", "1")
     out = sqlmetrics(*asks, "--value", "35.06%", folder=folder).stdout

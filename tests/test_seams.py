@@ -63,8 +63,8 @@ def grouped(setups: dict[str, Any]) -> list[Any]:
     ]
 
 
-SETUPS = dict(draw(seams, Setup, 5))
-LOGS = dict(draw(click_seams, LogSetup, 5))
+SETUPS = dict(draw(seams, Setup, 4))
+LOGS = dict(draw(click_seams, LogSetup, 4))
 
 
 @pytest.fixture

@@ -417,7 +417,7 @@ def test_the_command_tells_what_it_wrote(tmp_path: Path) -> None:
 def test_more_requests_take_no_more_memory(tmp_path: Path) -> None:
     """Peak memory of a process: 200,000 requests may take little more than 20,000."""
     code = (
-        "import resource, sys; from sqlmetrics.simulate import simulate;"
+        "import resource, sys; from sqlmetrics import simulate;"
         "simulate(sys.argv[1], requests=int(sys.argv[2]));"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
