@@ -801,6 +801,8 @@ def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None
     assert result.notes[0] == f"rankings: {said}; name others by query= or --query"
     assert "user_id is taken as the query" in result.notes[1]
     assert "relevance is taken as the grade" in result.notes[1]
+    told = sm.reconcile(runs, truth, "mrr", ".5").notes  # whatever reads the tables says it
+    assert told == result.notes[:2]
     ranked = runs.rename_columns(["topic", "sku", "position"])
     with pytest.raises(sm.InputError, match="position is no whole number"):
         sm.evaluate(ranked, truth, "mrr")
@@ -810,6 +812,9 @@ def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None
     assert sm.evaluate(tmp_path / "runs.parquet", tmp_path / "truth.csv", "mrr")["mrr"] == 0.5
     lists = pa.table({"user": ["1"], "items": [["a", "b"]]})
     assert sm.evaluate(lists, truth, "mrr", item="items", label_columns={"item": "docno"})["mrr"]
+    joined = runs.rename_columns(["qid", "sku", "rating"])
+    with pytest.raises(sm.InputError, match="unknown column 'score'"):  # a rating is no score too
+        sm.evaluate(joined, None, "mrr")
     for odd in (runs.append_column("docno", runs["Doc-ID"]), runs.drop_columns("qid")):
         with pytest.raises(sm.InputError, match="unknown column"):  # two fit, or none
             sm.evaluate(odd, truth, "mrr")

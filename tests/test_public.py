@@ -131,6 +131,8 @@ def test_a_spec_is_validated_verified_run_and_checked(tmp_path: Path) -> None:
         assert str(second.days) == "from 2026-01-02 and before 2026-01-03"
         assert sm.run(spec, shop, backfill=True) == []
         assert second.headline == (("runs", 0.5),)
+        (whole,) = sm.run(spec, shop, start=days[0], end="2026-02-01")
+        assert whole.last_day == date(2026, 1, 2)  # where the data end, not the range
         (verdict,) = sm.check(spec, shop, day=date(2026, 1, 1))
         assert (verdict.holds, verdict.value) == (False, 0.5)
         with pytest.raises(sm.SpecError, match="start is a date like"):

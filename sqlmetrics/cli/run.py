@@ -117,7 +117,7 @@ def _report(spec: Spec, written: RunReport) -> None:
     for table, rows in written.rows.items():
         say(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}")
     if written.headline:
-        day = f" on {written.days.last}" if written.days and spec.rankings.columns.date else ""
+        day = f" on {written.last_day}" if written.last_day else ""
         shown = [f"{metric_value(value)} {system}" for system, value in written.headline[:SYSTEMS]]
         more = len(written.headline) - SYSTEMS
         systems = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")

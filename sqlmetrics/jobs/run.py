@@ -47,7 +47,8 @@ class RunReport:
         days: Which days were replaced; None for all that the spec had.
         rows: Table -> the rows that now stand for these days.
         notes: Sentences about the input that a reader should know.
-        headline: The first metric of the spec on the last of these days, by system.
+        last_day: The last day that has numbers; None without dates.
+        headline: The first metric of the spec on that day, by system.
         seconds: How long it took.
     """
 
@@ -55,6 +56,7 @@ class RunReport:
     days: Days | None
     rows: dict[str, int]
     notes: tuple[str, ...] = ()
+    last_day: date | None = None
     headline: tuple[tuple[str, float | None], ...] = ()
     seconds: float = 0.0
 
@@ -127,7 +129,7 @@ class _Job:
                 _evaluated(self._asked, self.engine, self.days, check=check, how=how)
             )
             days = self._replaced_days()
-            headline = self._headline()
+            last_day, headline = self._headline()
             job = self._replacement(days)
             message = "; ".join(self._notes)[:MESSAGE]
             with self.engine.alone(targets(self.spec)["facts"]):
@@ -148,7 +150,8 @@ class _Job:
                 if not job.at.dialect.undoes_views:
                     make_views(self.spec, self.engine, views)
         seconds = time.monotonic() - self._begun
-        return RunReport(self.run_id, days, rows, tuple(self._notes), headline, seconds)
+        told = tuple(self._notes)
+        return RunReport(self.run_id, days, rows, told, last_day, headline, seconds)
 
     def log_failure(self, error: SqlmetricsError) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
@@ -198,16 +201,18 @@ class _Job:
             return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced
         return Days(start=min(there), end=max(there) + timedelta(1))
 
-    def _headline(self) -> tuple[tuple[str, float | None], ...]:
+    def _headline(self) -> tuple[date | None, tuple[tuple[str, float | None], ...]]:
+        """The last day that has numbers, which may be before the end of the range; and these."""
         if not self.spec.metrics:
-            return ()
+            return None, ()
         first = self._asked.measures[0]
         rows = self.engine.rows(
             f"select system, metric_date, value from {NEW_FACTS} where segment_name = 'all' "
             f"and metric = {literal(first.name)} and k = {first.k or 0}"
         )
         last = max((str(day) for _, day, _ in rows), default="")
-        return tuple(sorted((system, value) for system, day, value in rows if str(day) == last))
+        values = sorted((system, value) for system, day, value in rows if str(day) == last)
+        return day_of(last) if last and self._is_dated else None, tuple(values)
 
     def _counts(self, job: Replacement) -> dict[str, int]:
         """Table -> its rows of the replaced days."""

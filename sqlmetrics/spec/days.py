@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 from pydantic import model_validator
 
@@ -31,11 +31,6 @@ class Days(Model):
     def __str__(self) -> str:
         words = {"from": self.start, "before": self.end}
         return " and ".join(f"{word} {day}" for word, day in words.items() if day)
-
-    @property
-    def last(self) -> date | None:
-        """The last of them; None if there is no end."""
-        return self.end and self.end - timedelta(1)
 
     def overlaps(self, other: Days) -> bool:
         """Whether a day is in both.

@@ -18,7 +18,7 @@ ITEMS = "docid docno documentid doc document passageid pid corpusid chunkid"
 NAMES: Mapping[str, str] = {
     "query": "qid query queryid userid user uid topic topicid sessionid requestid",
     "item": f"{ITEMS} item iid productid product sku asin articleid movieid songid",
-    "score": "similarity sim prediction pred predictedscore relevancescore logit rating",
+    "score": "similarity sim prediction pred predictedscore relevancescore logit",
     "rank": "rank position pos",
     "grade": "relevance rel label rating judgment judgement relevancelabel score",
 }
@@ -77,14 +77,13 @@ def _found(
     for role, usual in USUAL.items():
         if getattr(columns, role, None) != usual or usual in folded:
             continue
-        fits = {role: _of(role, plain, taken)}
-        if role == "score" and not fits[role]:
-            fits = {"rank": _of("rank", plain, taken)}
-        yield from ((named, one) for named, (one, *more) in _some(fits) if not more)
-
-
-def _some(fits: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
-    return ((role, names) for role, names in fits.items() if names)
+        for named in (role, "rank") if role == "score" else (role,):
+            fits = _of(named, plain, taken)
+            if len(fits) == 1:
+                taken.add(fits[0].casefold())  # no column has two roles
+                yield named, fits[0]
+            if fits:
+                break
 
 
 def _of(role: str, plain: Mapping[str, str], taken: set[str]) -> list[str]:

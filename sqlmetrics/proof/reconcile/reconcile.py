@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
@@ -86,8 +87,10 @@ def reconcile(
             checks.check(plan(spec, tables), engine)
         tally, points = _counted(spec, tables, target, departures, engine)
     if isinstance(target, GivenValues):
-        return ValuesMatch(tally, points, departures, target).reconciled()
-    return MeanMatch(tally, points, departures, target).reconciled()
+        found = ValuesMatch(tally, points, departures, target).reconciled()
+    else:
+        found = MeanMatch(tally, points, departures, target).reconciled()
+    return replace(found, notes=tables.notes)
 
 
 def _duckdb(connection: Any) -> DuckDB:

@@ -83,6 +83,7 @@ class Reconciliation:
         expected_by_chance: How many of all values would match by accident; None for
             per-query values.
         sql: The statement that ran.
+        notes: What should be known of how the tables were read.
     """
 
     measure: Measure
@@ -96,6 +97,7 @@ class Reconciliation:
     most: int
     expected_by_chance: float | None
     sql: str
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         from sqlmetrics.proof.reconcile.text import text
@@ -115,4 +117,5 @@ class Reconciliation:
             "needless": self.needless,
             "candidates": [one.to_dict() for one in self.candidates],
             "nearest": [one.to_dict() for one in self.nearest],
+            "notes": [*self.notes],
         }

@@ -53,6 +53,7 @@ def _rows(one: Candidate, digits: int) -> Iterator[list[str]]:
 
 
 def _notes(found: Reconciliation) -> Iterator[str]:
+    yield from (f"note: {note}" for note in found.notes)
     yield from _verdict(found)
     if found.needless:
         yield f"left out: {found.needless:,} that fit too, but depart in more options than it needs"
