@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 from engines.starting import STARTED, Servers
-from marked import engines
+from marked import engines, off_turn
 from slices import keep
 from suite import Suite
 
@@ -54,6 +54,13 @@ MANY = 6
 """A test with as many cells is a matrix."""
 SHARES = {"a matrix": 0.15, "another engine": 0.1}
 """What a plain `pytest` takes of them, by its seed: CI asks each engine for the rest, too."""
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")  # before -m
+def costly_tests_take_turns(items: list[pytest.Item]) -> None:
+    """Those whose turn it is not are long ones."""
+    for item in off_turn(items):
+        item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(trylast=True)  # behind -m

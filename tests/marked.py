@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from slices import keep, kept
+from slices import is_all, kept, lot
 
 NIGHTLY = (pytest.mark.long, pytest.mark.nightly)
 """The marks of what runs by night alone; by `long` it is no default test either."""
@@ -34,10 +34,34 @@ def by_night(test: Any) -> Any:
     return test
 
 
-def by_turns(test: Any) -> Any:
-    """Mark a costly test: a third of the runs have it, by their seed, and all long ones."""
-    name = f"{test.__module__}.{test.__name__}"
-    return test if keep(name, 1 / 3) else pytest.mark.long(test)
+def by_turns(cost: float) -> Callable[[Any], Any]:
+    """Mark a costly test: a third of such tests, by cost, is in each run; all are in long ones.
+
+    Args:
+        cost: CPU seconds that it takes, roughly.
+    """
+    return pytest.mark.turns(cost)
+
+
+def off_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Those of the costly tests that are not this run's, drawn together so that runs cost alike."""
+    costs: dict[str, float] = {}
+    costly = [item for item in items if item.get_closest_marker("turns")]
+    for item in costly:
+        mark = item.get_closest_marker("turns")
+        costs[_test(item)] = mark.args[0] if mark else 0
+    left = sum(costs.values()) / 3
+    mine = set()
+    for name in sorted(costs, key=lot):
+        if is_all() or costs[name] <= left:
+            mine.add(name)
+            left -= costs[name]
+    return [item for item in costly if _test(item) not in mine]
+
+
+def _test(item: pytest.Item) -> str:
+    """A test without its parameters."""
+    return item.nodeid.partition("[")[0]
 
 
 def first(count: int, values: Iterable[Any]) -> list[Any]:

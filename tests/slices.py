@@ -22,10 +22,18 @@ def keep(name: str, share: float) -> bool:
     >>> keep("any cell", 1.0), keep("any cell", 0.0) and os.environ.get("SQLMETRICS_ALL") != "1"
     (True, False)
     """
-    if os.environ.get("SQLMETRICS_ALL") == "1":
-        return True
+    return is_all() or lot(name) < share * 2**32
+
+
+def is_all() -> bool:
+    """Whether every cell is asked for."""
+    return os.environ.get("SQLMETRICS_ALL") == "1"
+
+
+def lot(name: str) -> int:
+    """What a name draws in this run, below 2**32."""
     seed = os.environ.get("SQLMETRICS_SEED", "0")
-    return crc32(f"{seed} {name}".encode()) < share * 2**32
+    return crc32(f"{seed} {name}".encode())
 
 
 def commit() -> str:

@@ -165,6 +165,7 @@ def test_errors_are_one_message_and_a_code(
     assert done.stdout == ""
 
 
+@by_turns(0.8)
 def test_debug_shows_the_traceback(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sqlmetrics", "compile", "no.yml", "--debug"],
@@ -238,7 +239,7 @@ def demo(folder: Path) -> str:
     return out
 
 
-@by_turns
+@by_turns(3.2)
 def test_demo_makes_what_it_says(folder: Path) -> None:
     """With fewer queries a day; the plain Python that checks them takes long."""
     with patch("sqlmetrics.cli.demo.search.A_DAY", 60):

@@ -74,6 +74,7 @@ def shown_in(events: Sequence[Row]) -> dict[str, dict[str, int]]:
     }
 
 
+@by_turns(0.7)
 def test_ubi_is_counted_as_in_plain_python(
     ubi: Mapping[str, Sequence[Row]], ubi_result: ClickResult
 ) -> None:
@@ -109,6 +110,7 @@ def test_what_is_odd_about_ubi_is_told(
     assert (shared, len(queries)) == (68, 284)
 
 
+@by_turns(0.7)
 def test_ubi_s_metrics_are_those_of_plain_python(
     ubi: Mapping[str, Sequence[Row]], ubi_result: ClickResult
 ) -> None:
@@ -160,7 +162,7 @@ def online(result: ClickResult) -> list[dict[str, Any]]:
     return rows
 
 
-@by_turns
+@by_turns(2)
 def test_one_command_from_the_two_files(shared: Path) -> None:
     files = [str(shared / f"clicks/ubi_{name}.ndjson") for name in ("queries", "events")]
     done = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-m", "ndcg@10", "-m", "ctr@5"])
@@ -448,7 +450,7 @@ NONE = {"grades": {"click": 0, "purchase": 3}}
 """A click makes no label by this."""
 
 
-@by_turns
+@by_turns(0.5)
 def test_the_highest_grade_of_a_request_wins() -> None:
     bought = {"request_id": "r1", "item_id": "b", "action": "purchase"}
     result = cleaned({}, [], [bought], labels={"grades": {"click": 1, "purchase": 3}})
@@ -687,7 +689,7 @@ def test_columns_that_are_not_there_are_told() -> None:
     assert "(wanted as user)" in told
 
 
-@by_turns
+@by_turns(1)
 def test_specs_of_logs_are_validated_and_verified(folder: Path) -> None:
     for command, told in (("validate", "fits its tables: 2 metrics"), ("verify", "ndcg@5")):
         done = CliRunner().invoke(cli, [command, str(folder / "log.yml")])

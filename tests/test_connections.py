@@ -299,7 +299,7 @@ TYPOS = (
 )
 
 
-@by_turns
+@by_turns(0.2)
 def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
     (folder / "profiles.yml").write_text("outputs: {typo: {type: duckdb, path: shpo.duckdb}}")
     (folder / "clicks.yml").write_text(
@@ -328,6 +328,7 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
     assert there(folder) == {"shop.duckdb"}
 
 
+@by_turns(0.9)
 def test_a_run_makes_a_file_only_where_nothing_is_read_from_it(folder: Path) -> None:
     for where in (["--db", "a.duckdb"], ["--connection", "duckdb:///b.duckdb"]):
         assert "new database" in sqlmetrics("run", "files.yml", *where, folder=folder).stderr
@@ -357,6 +358,7 @@ def test_every_verb_that_opens_a_database_has_the_same_options() -> None:
     assert not any(have[name] for name in without)
 
 
+@by_turns(1.1)
 def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -> None:
     (folder / "profiles.yml").write_text(OWN)
     for line in (["validate"], ["verify"], ["sheet"], ["compile"]):

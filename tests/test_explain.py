@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from marked import first, sliced
+from marked import by_turns, first, sliced
 from memory import database, evaluate
 from test_cli import sqlmetrics
 
@@ -292,6 +292,7 @@ def test_the_toy_data_under_every_preset() -> None:
     assert "trec_eval, ir_measures" in told
 
 
+@by_turns(0.8)
 def test_a_metric_that_does_not_fit_a_preset_says_why() -> None:
     told = explain("ndcg(ideal=hits)@3", "comirec").split("under every preset")[1]
     assert "house          refused: ndcg(ideal=hits)@3: ideal=hits needs gain=binary" in told

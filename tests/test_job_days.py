@@ -324,7 +324,7 @@ def test_rankings_without_dates_are_of_the_first_day(engine: Any) -> None:
 SEQUENCES = engines(WRITERS, now=["duckdb"], night=["mariadb", "chdb", "spark"])
 
 
-@by_turns
+@by_turns(7.2)
 @pytest.mark.parametrize("engine", SEQUENCES, indirect=True)
 def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) -> None:
     """Ranges, open ends, late rows, days that went: after each the table is what it must be."""
@@ -500,7 +500,7 @@ def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
             clear(engine, *CLICK_TABLES)
 
 
-@by_turns
+@by_turns(1.6)
 def test_pooled_labels_and_rows_without_requests_by_days() -> None:
     """The days from which labels are learned are read too; rows keep their numbers."""
     tables = click_log(3)

@@ -150,7 +150,7 @@ def state(url: str) -> tuple[str, ...]:
         return runs[0]
 
 
-@by_turns
+@by_turns(1.9)
 def test_killed_before_any_statement(url: str) -> None:
     """A part of all statements, which the seed chooses; by night all of them."""
     before = state(url)

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from marked import long
+from marked import by_turns, long
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import evaluate_clicks
@@ -362,6 +362,7 @@ def zoned_spec(zone: str | None) -> sm.Spec:
     )
 
 
+@by_turns(1.5)
 @pytest.mark.parametrize("name", ["duckdb", long("postgres", group("postgres"))])
 def test_days_of_times_with_a_zone_are_of_utc_or_of_the_zone_that_is_named(
     servers: Any, name: str

@@ -315,7 +315,7 @@ def shop(folder: Path, *specs: sm.Spec) -> str:
     return url
 
 
-@by_turns
+@by_turns(0.8)
 def test_what_is_published_is_as_it_was(tmp_path: Path) -> None:
     """Types, NOT NULL and the order of columns, in a file and in Parquet; also of views."""
     url, file, folder = shop(tmp_path), tmp_path / "bi.duckdb", tmp_path / "bi.v2"
@@ -380,7 +380,7 @@ def run(folder: Path, *arguments: str) -> Any:
     return CliRunner().invoke(cli, [*line, "--backfill", *arguments])
 
 
-@by_turns
+@by_turns(0.9)
 def test_a_bad_place_is_told_before_anything_is_computed(tmp_path: Path) -> None:
     shop(tmp_path)
     (tmp_path / "folder.duckdb").mkdir()
@@ -439,6 +439,7 @@ def test_one_row_is_no_rows(tmp_path: Path) -> None:
     assert "metrics: 1 row of one, " in done.stderr
 
 
+@by_turns(0.7)
 def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
     spec = (
         "name: one\nrankings: {relation: runs, columns: {score: score, date: ds}}\n"

@@ -130,7 +130,7 @@ def test_bad_input_leaves_the_tables_as_they_were(folder: Path) -> None:
     assert rows(folder, "from metrics order by all") == before
 
 
-@by_turns
+@by_turns(1.6)
 def test_a_run_that_fails_anywhere_changes_nothing(folder: Path) -> None:
     run(folder)
     tables = ("metrics", "per_query", "metrics_runs where outcome = 'replaced'")

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from marked import sliced
+from marked import by_turns, sliced
 from memory import evaluate
 from test_job_files import client
 
@@ -157,6 +157,7 @@ def test_the_command_and_another_client(tmp_path: Path) -> None:
     assert float(told) == pytest.approx(sm.evaluate(*tables(), "ndcg@10")["ndcg@10"], abs=1e-12)
 
 
+@by_turns(0.8)
 def test_the_text_is_a_script() -> None:
     assert text() == CliRunner().invoke(cli, ["install", "none", "--print"]).stdout
     with duckdb.connect() as made:

@@ -40,7 +40,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@by_turns
+@by_turns(3.1)
 @FEWER
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "best", "worst", "input_order"]).flatmap(
@@ -80,7 +80,7 @@ def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
         return False
 
 
-@by_turns
+@by_turns(2.3)
 @settings(max_examples=max(10, EXAMPLES // 3))
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "best", "worst", "input_order"]).flatmap(
@@ -281,7 +281,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert result["ap"] == pytest.approx(sm.evaluate(rankings, labels, "ap")["ap"], abs=1e-15)
 
 
-@by_turns
+@by_turns(0.5)
 def test_a_checkpoint_is_of_the_same_files(tmp_path: Path) -> None:
     rankings, labels = some_files(tmp_path)
     done = tmp_path / "done"

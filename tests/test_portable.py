@@ -47,7 +47,7 @@ def reads_well(asked: sm.Spec, dialect: Dialect, *, per_query: bool) -> None:
     assert "sqlmetrics_yours" not in text
 
 
-@by_turns
+@by_turns(3.3)
 def test_days_and_segments_are_written_in_every_dialect() -> None:
     """A quarter of all metrics in each dialect: others have the other ones."""
     dated = "days, segments of queries"

@@ -100,7 +100,7 @@ def a_mean_is_its_numerator_over_its_denominator(result: sm.Result, rows: list[R
             assert same(row["value"], top / bottom if bottom else None), row
 
 
-@by_turns
+@by_turns(2.6)
 @FEWER
 @given(
     world=st.sampled_from(["id_asc", "id_desc", "average", "best", "worst"]).flatmap(
@@ -121,7 +121,7 @@ def test_the_order_of_the_rows_does_not_matter(
     assert differences(*results) == []
 
 
-@by_turns
+@by_turns(1.2)
 @FEWER
 @given(world=worlds(), k=st.sampled_from(CUTOFFS), rel=st.sampled_from(RELS))
 def test_with_one_relevant_item_hit_rate_is_recall(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 
@@ -83,6 +84,7 @@ def test_the_script_can_be_run_again() -> None:
     assert {row[2]: row[7] for row in seen[1]} == {"<i>new</i>": 0.5, "old": 0.75}
 
 
+@by_turns(1.2)
 def test_the_same_question_has_the_same_definition() -> None:
     def hashes(*metrics: str, **options: str) -> list[str]:
         result = sm.evaluate(RANKINGS, LABELS, metrics, system="model", **options)

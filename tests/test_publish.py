@@ -41,7 +41,7 @@ def shop(made: Path, tmp_path: Path) -> str:
     return f"duckdb:///{tmp_path}/shop.duckdb"
 
 
-@by_turns
+@by_turns(1.2)
 def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "new" / "published.duckdb"
     with database(shop) as engine:
@@ -73,6 +73,7 @@ def test_a_failure_leaves_the_old_file(shop: str, tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["published.duckdb", "shop.duckdb"]
 
 
+@by_turns(0.7)
 def test_an_older_duckdb_reads_it(shop: str, tmp_path: Path) -> None:
     """The command is DuckDB 1.5: it reads files made for it, and no file of 2.0."""
     file = tmp_path / "published.duckdb"
@@ -116,6 +117,7 @@ def test_another_database(shop: str, servers: Any) -> None:
             clear(other)
 
 
+@by_turns(0.8)
 def test_on_the_command_line(shop: str, tmp_path: Path) -> None:
     text = job().model_dump_json(exclude_none=True)
     (tmp_path / "shop.yml").write_text(text)

@@ -155,6 +155,7 @@ def told_by(preset: str) -> sm.Result:
     return evaluate(*toy(), TOLD, preset=preset, cell=f"told by {preset}")
 
 
+@by_turns(4)
 @pytest.mark.parametrize("metric", first(1, TOLD))
 @pytest.mark.parametrize("preset", sliced("mean", 0.3, PRESETS))
 def test_every_preset_s_mean_names_it_first(metric: str, preset: str) -> None:
@@ -170,7 +171,7 @@ def test_every_preset_s_mean_names_it_first(metric: str, preset: str) -> None:
     assert ("several fit" in str(found)) == (len(exact) > 1 or len(first.presets) > 1)
 
 
-@by_turns
+@by_turns(0.3)
 def test_the_numbers_of_presets_told_to_the_command_itself() -> None:
     for preset in ("sklearn", "lenskit"):
         mean = evaluate(*toy(), "ndcg@3", preset=preset)["ndcg@3"]
@@ -178,7 +179,7 @@ def test_the_numbers_of_presets_told_to_the_command_itself() -> None:
         assert preset in found.candidates[0].presets
 
 
-@by_turns
+@by_turns(4.1)
 @pytest.mark.parametrize(
     ("metric", "printed"),
     [
@@ -223,7 +224,7 @@ def test_a_number_that_was_cut_off_is_a_departure() -> None:
     assert "trec_eval or ir_measures, but the value is cut off, not rounded" in told
 
 
-@by_turns
+@by_turns(0.5)
 def test_what_is_known_is_not_varied() -> None:
     found = reconcile(*toy(), "ndcg(gain=linear)@3", ".4382", ties="input_order")
     assert found.candidates
@@ -273,6 +274,7 @@ def test_every_combination_gives_what_evaluate_gives(metric: str) -> None:
             assert tally.mean(point) == pytest.approx(expected, abs=1e-12), (text, given)
 
 
+@by_turns(2)
 @pytest.mark.parametrize(
     "metric", ["mrr", *map(long, ["ndcg@3", "recall@2", "ap@3", "f1@2", "pnr"])]
 )
@@ -300,7 +302,7 @@ def test_the_truth_is_among_the_candidates(metric: str) -> None:
             assert evaluated(world(seed), one) == pytest.approx(one.value, abs=1e-12)
 
 
-@by_turns
+@by_turns(1.1)
 def test_ranks_days_weights_and_queries() -> None:
     rankings, labels = world(5)
     days = ["2026-03-01"] * rankings.num_rows
@@ -318,7 +320,7 @@ def test_ranks_days_weights_and_queries() -> None:
     assert not any("ties" in one.departures for one in found.candidates)
 
 
-@by_turns
+@by_turns(0.4)
 def test_duplicates_negative_grades_and_joined_labels() -> None:
     rankings, labels = world(6)
     given: dict[str, Any] = {
@@ -338,7 +340,7 @@ def test_duplicates_negative_grades_and_joined_labels() -> None:
     assert "sklearn" in found.candidates[0].presets
 
 
-@by_turns
+@by_turns(1)
 def test_a_table_without_an_order_cannot_be_read_in_order() -> None:
     with duckdb.connect() as connection:
         runs, truth = toy()  # noqa: RUF059
@@ -407,7 +409,7 @@ def test_accidents_are_about_as_many_as_expected() -> None:
         assert met * 0.75 < claimed < met * 1.33
 
 
-@by_turns
+@by_turns(0.9)
 def test_few_digits_are_told_to_be_a_coincidence() -> None:
     found = matched(counted(None, "ndcg@3"), "0.4")
     assert found.expected_by_chance is not None
@@ -418,7 +420,7 @@ def test_few_digits_are_told_to_be_a_coincidence() -> None:
 # -- values of queries -------------------------------------------------------------------
 
 
-@by_turns
+@by_turns(1.9)
 def test_per_query_values_name_the_options_that_explain_them_all() -> None:
     seen = {"q1": ".7350", "q2": ".6309", "q3": ".3869", "q4": "0", "q5": "0"}
     found = reconcile(*toy(), "ndcg@3", values=seen, departures=1)
@@ -442,6 +444,7 @@ def test_a_preset_s_own_per_query_table_names_it(preset: str) -> None:
     assert found.candidates[0].explained == table.num_rows
 
 
+@by_turns(1.5)
 @pytest.mark.parametrize("metric", ["gauc", *map(long, ["ndcg@3", "recall@2", "ap@3", "mrr"])])
 def test_the_truth_explains_every_value(metric: str) -> None:
     rng = random.Random(metric)
@@ -458,7 +461,7 @@ def test_the_truth_explains_every_value(metric: str) -> None:
         assert best.distance <= 1
 
 
-@by_turns
+@by_turns(1.2)
 def test_values_that_nothing_explains() -> None:
     found = reconcile(*toy(), "ndcg@3", values={"q1": ".7350", "q2": ".1234"}, departures=1)
     assert found.candidates == ()
@@ -516,7 +519,7 @@ def test_values_that_are_refused() -> None:
     refused("unknown column 'query_id'", pa.table({"q": ["q1"], "value": [0.5]}))
 
 
-@by_turns
+@by_turns(0.5)
 def test_several_systems_are_refused() -> None:
     rankings, labels = toy()
     half = rankings.num_rows // 2
@@ -605,7 +608,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@by_turns
+@by_turns(1.2)
 def test_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asks = ("reconcile", "run.txt", "qrels.txt", "-m", "ndcg@3", "--departures", "1")
     out = sqlmetrics(*asks, "--value", "35.06%", folder=folder).stdout

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from conftest import peer
-from marked import first
+from marked import by_turns, first
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimate, estimator
@@ -445,6 +445,7 @@ def test_unbiased_over_500_seeds_drawn_by_the_sql() -> None:
     _unbiased(estimates, truth)
 
 
+@by_turns(4)
 @pytest.mark.parametrize("drawn", first(1, [(200, 0), (200, 1), (300, 0), (300, 1)]))
 def test_intervals_cover_93_to_97_percent(drawn: tuple[int, int]) -> None:
     """2,000 samples of 200 and more of 2,000 queries, drawn as the SQL draws."""

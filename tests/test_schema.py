@@ -231,7 +231,7 @@ def example(name: str) -> str:
     return told[told.index("Example") :]
 
 
-@by_turns
+@by_turns(1.8)
 def test_the_page_is_current() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for key, fresh in {

@@ -236,7 +236,7 @@ def test_what_needs_labels_of_items_not_shown_is_not_estimated() -> None:
     )
 
 
-@by_turns
+@by_turns(0.7)
 def test_metrics_without_a_cutoff_look_at_whole_lists() -> None:
     note = "2 of 6 items in the sampled lists have no label"
     for metric in ("mrr", "dcg", "ndcg(ideal=shown_at_k)@2", "mrr(average_over=relevant_shown)@2"):
@@ -476,7 +476,7 @@ def test_lower_precision_that_was_asked_for_is_given() -> None:
 # -- numbers at the ends of what there is ---------------------------------------------------
 
 
-@by_turns
+@by_turns(0.6)
 def test_numbers_whose_sums_overflow_are_refused() -> None:
     large = {"query_id": ["q"] * 2, "item_id": ["a", "b"], "grade": [1.7e308, 1.0]}
     for asked in ("ndcg@3", "cg@3"):

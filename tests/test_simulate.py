@@ -176,7 +176,7 @@ def test_a_seed_makes_the_log_that_it_always_made(tmp_path: Path, model: str) ->
     assert found == MADE[model]
 
 
-@by_turns
+@by_turns(0.8)
 def test_clean_events_are_the_same_whatever_the_dirt(tmp_path: Path) -> None:
     def clean(folder: Path, **dirt: float) -> set[tuple[Any, ...]]:
         ask = opened(simulate(folder, requests=500, **dirt))
@@ -352,7 +352,7 @@ def test_the_cascade_s_dirt_is_what_was_planted(cascade: Query, reason: str) -> 
     assert cascade("select distinct propensity from propensities") == [(None,)]
 
 
-@by_turns
+@by_turns(0.4)
 def test_odd_sizes_work(tmp_path: Path) -> None:
     one = simulate(tmp_path / "a", requests=1, results=1, queries=2, users=2, days=1, systems="one")
     assert one.rows["requests"] == 301
@@ -401,7 +401,7 @@ def test_the_command_offers_what_there_is() -> None:
     assert names == {name: arguments[name].default for name in SHARES}
 
 
-@by_turns
+@by_turns(1.6)
 def test_the_command_tells_what_it_wrote(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sqlmetrics", "simulate", "clicks", "--requests", "200"]
     done = subprocess.run(

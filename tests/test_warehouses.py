@@ -326,6 +326,7 @@ def people(postgres: str) -> Iterator[str]:
     _statements(postgres, "drop database people")
 
 
+@by_turns(1.3)
 @pytest.mark.xdist_group("postgres")
 def test_a_database_that_sorts_like_people_do(people: str) -> None:
     with database(people) as engine:
@@ -387,7 +388,7 @@ def test_a_lost_connection_is_told(postgres: str) -> None:
             sm.evaluate("rankings", "labels", "mrr", connection=connection)
 
 
-@by_turns
+@by_turns(2.7)
 @pytest.mark.xdist_group("postgres")
 def test_the_command_line_names_the_file_of_the_sql_that_failed(
     postgres: str, tmp_path: Path
