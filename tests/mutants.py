@@ -43,13 +43,15 @@ from zlib import crc32
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXTUAL = ("tests/test_portable.py", "tests/test_docs.py", "tests/test_schema.py")
+TEXTUAL = ("tests/sql/test_portable.py", "tests/test_docs.py", "tests/spec/test_schema.py")
 """Files whose tests compare texts, or run what others test too."""
-BY_LOT = ("tests/test_seams.py", "tests/test_explain.py")
+BY_LOT = ("tests/test_seams.py", "tests/proof/test_explain.py")
 """Files of many slow cells, of which a tenth is enough."""
 NEAR = {"duckdb", "sqlite"}
 """Engines that need no server."""
-APART = {"jobs/grown.sql.jinja": "tests/test_job_views.py::test_each_row_of_each_view[postgres]"}
+APART = {
+    "jobs/grown.sql.jinja": "tests/jobs/test_job_views.py::test_each_row_of_each_view[postgres]"
+}
 """Template that only a server can run -> its test, in a process of its own that ends the server."""
 HANGS = 10
 """A test has found a mutant if it takes as many times what it took, and as many seconds more."""
@@ -617,7 +619,8 @@ def collected(place: Path, plugin: Mutating) -> None:
     """Start pytest in a copy, where the plugin takes over."""
     os.chdir(place)
     os.environ["PYTHONPATH"] = f"{place}:{place / 'tests'}"
-    sys.path[:0] = [str(place), str(place / "tests")]
+    tests = place / "tests"
+    sys.path[:0] = [str(place), *map(str, (tests, tests / "jobs", tests / "proof", tests / "spec"))]
     options = ["-q", "-s", "-n", "0", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
     folders = [f"--rootdir={place}", f"--basetemp={place.parent / 'tmp'}"]
     pytest.main([*options, *folders], plugins=[plugin])

@@ -20,9 +20,9 @@ from pathlib import Path
 import click
 import duckdb
 import pytest
+from command import sqlmetrics
 from engines.starting import Servers
 from marked import long
-from test_cli import sqlmetrics
 from test_docs import PAGES, ROOT
 
 from sqlmetrics.cli import cli

@@ -26,6 +26,7 @@ import pytest
 import seams
 import yaml
 from click_seams import LogSetup
+from command import sqlmetrics
 from seams import (
     METRICS,
     ZONE,
@@ -40,7 +41,6 @@ from seams import (
     keyed,
     world,
 )
-from test_cli import sqlmetrics
 
 SEED = os.environ.get("SQLMETRICS_SEED", "0")
 ALL = os.environ.get("SQLMETRICS_ALL") == "1"

@@ -13,9 +13,9 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
+from command import sqlmetrics
 from engines.starting import STARTED, Servers
 from marked import by_turns, long
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimate

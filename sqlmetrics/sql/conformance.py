@@ -1,7 +1,7 @@
 """How far a dialect can be trusted: on which engine its text was executed, and how it went.
 
 `executed/<name>.json` is written by the tests (`UPDATE_GOLDEN=1 pytest -m long
-tests/test_conformance.py`), one file an engine that gave every number.
+tests/engines/test_conformance.py`), one file an engine that gave every number.
 """
 
 from __future__ import annotations

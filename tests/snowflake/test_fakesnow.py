@@ -3,7 +3,7 @@
 In an environment of its own: fakesnow keeps Snowflake's driver and sqlglot back.
 
     pip install -e . pytest fakesnow 'snowflake-connector-python[pandas]<5'
-    pytest -o addopts= -o pythonpath=tests --noconftest tests/snowflake
+    pytest -o addopts= -o pythonpath="tests tests/jobs" --noconftest tests/snowflake
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ def test_one_name_many_numbers(compared: Compared) -> None:
 
 # --- Worked values --------------------------------------------------------------------------------
 
-CASES = tomllib.loads((Path(__file__).parent / "tools" / "worked.toml").read_text())["case"]
+CASES = tomllib.loads((Path(__file__).parents[1] / "tools" / "worked.toml").read_text())["case"]
 
 
 def stated(case: Mapping[str, Any]) -> dict[Key, Pair]:

@@ -11,9 +11,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from command import sqlmetrics
 from engines.starting import Servers
 from marked import first, long
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import label_file

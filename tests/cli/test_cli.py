@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,10 +15,11 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from command import sqlmetrics
 from marked import by_turns
 from test_docs import README, blocks
 
-from sqlmetrics.cli import cli, main
+from sqlmetrics.cli import cli
 
 RUN = "q1 Q0 a 1 3.0 tag\nq1 Q0 b 2 2.0 tag\nq2 Q0 c 1 1.0 tag\n"
 QRELS = "q1 0 b 1\nq2 0 c 2\nq3 0 d 1\n"
@@ -31,28 +31,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "run.txt").write_text(RUN)
     (tmp_path / "qrels.txt").write_text(QRELS)
     return tmp_path
-
-
-def sqlmetrics(*arguments: str, folder: Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder, and see that its exit code is the expected one.
-
-    It runs in this process, since starting Python takes longer than most commands.
-    """
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    line = ["sqlmetrics", *arguments]
-    code: object = 0
-    with patch.object(sys, "argv", line), chdir(folder), redirect_stdout(out), redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-    texts = []
-    for stream in (out, err):
-        stream.flush()
-        texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
-    assert code == expect, texts[1]
-    assert "Traceback" not in texts[1]
-    return subprocess.CompletedProcess(line, expect, *texts)
 
 
 def test_the_command_itself(folder: Path) -> None:

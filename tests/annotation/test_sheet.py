@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_cli import sqlmetrics
+from command import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import csv_file, graded_sheet, sheet
@@ -21,7 +21,7 @@ from sqlmetrics.annotation.draw import draw
 from sqlmetrics.annotation.import_grades import ImportReport, add
 from sqlmetrics.engines.duckdb import DuckDB
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = {"query": "query_id", "item": "item_id", "grade": "grade"}
 HOSTILE = [
     "007",

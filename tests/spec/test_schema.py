@@ -23,7 +23,7 @@ from sqlmetrics.cli import starter
 from sqlmetrics.proof.explain.explain import explain
 from sqlmetrics.spec.schema import METRIC, schema, schema_text
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "sqlmetrics" / "spec" / "spec.schema.json"
 PAGE = ROOT / "docs" / "spec.md"
 UPDATE = os.environ.get("UPDATE_GOLDEN") == "1"

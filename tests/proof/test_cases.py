@@ -132,7 +132,7 @@ def _read(path: Path) -> Iterator[Case]:
 
 CASES = [
     case
-    for path in sorted((Path(__file__).parent / "cases").glob("*.toml"))
+    for path in sorted((Path(__file__).parents[1] / "cases").glob("*.toml"))
     for case in _read(path)
 ]
 ANSWERED = [case for case in CASES if case.expect]

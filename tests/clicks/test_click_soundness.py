@@ -27,7 +27,7 @@ from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
-PAGE = (Path(__file__).parent.parent / "docs" / "online.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "online.md").read_text(encoding="utf-8")
 
 Lists = Mapping[str, Sequence[str]]
 """Request -> its items, in order."""

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from command import sqlmetrics
 from memory import evaluate
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engines.starting import STARTED, Servers
 from marked import engines
 from slices import commit, keep
 
+from engines.starting import STARTED, Servers
 from sqlmetrics.cli.listing import dialects
 from sqlmetrics.engines.database import Database, TranslatedDatabase
 from sqlmetrics.engines.duckdb import DuckDB

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from command import sqlmetrics
 from marked import by_turns, first, long, sliced
 from memory import database, evaluate
 from test_cases import _countdown, _rows
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -37,7 +37,7 @@ from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 from sqlmetrics.proof.reconcile.space import HELD, SPEC_WIDE, Point
 from sqlmetrics.proof.reconcile.tally import Tally
 
-CASES = Path(__file__).parent / "cases" / "presets.toml"
+CASES = Path(__file__).parents[1] / "cases" / "presets.toml"
 DATA = tomllib.loads(CASES.read_text(encoding="utf-8"))["data"]
 
 SEEN = {
@@ -632,7 +632,7 @@ def said(*arguments: str, expect: int = 0) -> str:
 
 @pytest.mark.long
 def test_the_page_shows_what_is_printed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = Path(__file__).parent.parent / "docs" / "reconcile.md"
+    path = Path(__file__).parents[2] / "docs" / "reconcile.md"
     block = re.compile(r"^```console\n\$ sqlmetrics (.*?)\n(.*?)^```", re.DOTALL | re.MULTILINE)
     monkeypatch.chdir(folder)
 

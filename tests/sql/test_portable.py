@@ -22,7 +22,7 @@ from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.transpile import is_condition, translated
 
 OTHERS = [one for one in DIALECTS.values() if one.name != "duckdb"]
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 TABLES: dict[str, Any] = {
     "rankings": {"relation": "shop.rankings", "columns": {"system": "system", "date": "ds"}},
     "labels": {"relation": "labels", "where": "source <> 'bot'"},

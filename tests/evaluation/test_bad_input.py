@@ -1,8 +1,8 @@
 """Bad input is refused, with a message that says what, where and what to do.
 
 Each case is a file in `bad_input/` beside the good `rankings.csv` and `labels.csv`; its
-message is `bad_input/<case>.txt`. `UPDATE_GOLDEN=1 pytest tests/test_bad_input.py` writes
-the messages anew: read the difference before it is committed.
+message is `bad_input/<case>.txt`. `UPDATE_GOLDEN=1 pytest tests/evaluation/test_bad_input.py`
+writes the messages anew: read the difference before it is committed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slices import kept
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import listed
 
-FOLDER = Path(__file__).parent / "bad_input"
+FOLDER = Path(__file__).parents[1] / "bad_input"
 WIDTH = 80
 
 Options = Mapping[str, Any]

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines.starting import SMALL
 
 import sqlmetrics as sm
+from engines.starting import SMALL
 from sqlmetrics.engines.spark import SETTINGS
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]

@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from command import sqlmetrics
 from marked import by_turns, first
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli

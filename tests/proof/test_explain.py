@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from command import sqlmetrics
 from marked import by_turns, first, sliced
 from memory import database, evaluate
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS, resolve

@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from engines.starting import REQUIRED, STARTED, Servers
 from marked import by_turns
 from memory import evaluate
 from slices import kept
 
 import sqlmetrics as sm
+from engines.starting import REQUIRED, STARTED, Servers
 from sqlmetrics.engines.database import TranslatedDatabase, database
 from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import opened

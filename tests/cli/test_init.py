@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_cli import sqlmetrics
+from command import sqlmetrics
 from test_schema import paths
 
 import sqlmetrics as sm

@@ -618,7 +618,7 @@ def test_the_text_is_portable(options: dict[str, Any]) -> None:
             assert translated(text, dialect(name), {})
 
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "click-labels.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "click-labels.md"
 
 
 def blocks(language: str) -> list[str]:

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import duckdb
 import pytest
+from command import sqlmetrics
 from marked import by_turns
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.engines.duckdb import DuckDB, open_database

@@ -1,7 +1,7 @@
 """The page of what was compared, `docs/presets/README.md`, has the numbers of this run.
 
-`UPDATE_GOLDEN=1 pytest -n 0 -m "long or not long" tests/test_presets_page.py` writes it, where the
-tools are installed; without them the rows of a tool stay as they are.
+`UPDATE_GOLDEN=1 pytest -n 0 -m "long or not long" tests/proof/test_presets_page.py` writes it,
+where the tools are installed; without them the rows of a tool stay as they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sqlmetrics.catalog.presets import PRESETS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "presets" / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "presets" / "README.md"
 BORDERS = ("<!-- generated: compared -->\n", "<!-- end -->")
 HEAD = ["preset", "compared with", "metric", "k", "values", "largest difference"]
 WORKED = "values that it states"
