@@ -158,7 +158,7 @@ class _Frame:
             Column("1e0 * stratum_size / sample_size", DESIGN[3]),
         ]
         order = [f"{name} asc" for name in (*self.strata, *keys)]
-        stages = [*self._stages(), self._allocation(strata), self._drawn(names)]
+        stages = [*self._stages(), self._allocation(strata), self._lots(names)]
         last = print_template("annotation/sample", {"columns": select, "order": order})
         return (*names, *DESIGN), with_stages(stages, last)
 
@@ -182,7 +182,7 @@ class _Frame:
             "        rows between unbounded preceding and 1 preceding\n    ),\n    0e0\n)"
         )
         columns = ["population.*", Column(above, "above"), Column("sum(weight) over ()", "total")]
-        return Stage("ordered", "annotation/traffic", {"columns": columns})
+        return Stage("queries_by_traffic", "annotation/traffic", {"columns": columns})
 
     def _units(self) -> Stage:
         keys = self.plan.shape.query_keys
@@ -195,7 +195,7 @@ class _Frame:
         lot = Column(self._hashed(f"{day}query_id"), "lot")
         view = {
             "columns": [*columns, *self.carried, lot],
-            "from": "ordered" if self.traffic else "population",
+            "from": "queries_by_traffic" if self.traffic else "population",
         }
         return Stage("units", "annotation/units", view)
 
@@ -212,7 +212,7 @@ class _Frame:
         ]
         return Stage("allocation", "annotation/allocation", {"rows": rows})
 
-    def _drawn(self, names: Sequence[str]) -> Stage:
+    def _lots(self, names: Sequence[str]) -> Stage:
         parts = ", ".join(f"units.{name}" for name in self.strata) or "1"
         keys = ", ".join(f"units.{key} asc" for key in self.plan.shape.query_keys)
         over = f"    partition by {parts}\n    order by units.lot asc, {keys}"
@@ -222,7 +222,7 @@ class _Frame:
             Column(f"row_number() over (\n{over}\n)", "place"),
         ]
         on = equal("allocation", "units", tuple(self.strata)) or ["1 = 1"]
-        return Stage("drawn", "annotation/drawn", {"columns": columns, "on": on})
+        return Stage("lots", "annotation/lots", {"columns": columns, "on": on})
 
 
 _CLASS = """case

@@ -183,7 +183,7 @@ def _graded(
 ) -> tuple[list[bool], list[str]]:
     """Whether each row of the sample has a label, and what to say if some have none."""
     labels, keys = the_plan.shape.names["labels"], the_plan.shape.label_keys
-    view = {"keys": sample.keys, "labels": labels, "on": equal(labels, "sampled", keys)}
+    view = {"keys": sample.keys, "labels": labels, "on": equal(labels, "sample_queries", keys)}
     last = print_template("annotation/ungraded", view)
     without = {
         tuple(map(str, row)) for row in engine.rows(with_stages([*the_plan.inputs, stage], last))
@@ -205,7 +205,7 @@ def _shown_notes(the_plan: Plan, engine: Database, stage: Stage) -> list[str]:
     k = None if None in last_ranks else max(one for one in last_ranks if one is not None)
     if k == 0:
         return []
-    view = {"k": k, "on": equal("sampled", "ranked", the_plan.shape.query_keys)}
+    view = {"k": k, "on": equal("sample_queries", "ranked", the_plan.shape.query_keys)}
     last = print_template("annotation/unlabelled", view)
     n_shown, n_unlabelled = engine.rows(with_stages([*pool.stages(the_plan), stage], last))[0]
     if not n_unlabelled:

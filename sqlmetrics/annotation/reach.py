@@ -18,7 +18,7 @@ from sqlmetrics.spec.spec import Spec
 OF_QUERY = ("labels", "ideal", "ideal_returned")
 """Relations of all labels of a query, wherever their items stand."""
 
-UNLABELLED = ("described", "compared")
+UNLABELLED = ("item_features", "rank_agreement")
 """Relations of items, whatever their labels are."""
 
 

@@ -88,7 +88,7 @@ class Sample:
         return [tuple(row[place] for place in places) for row in self.rows]
 
     def stage(self, plan: Plan, engine: Database) -> Stage:
-        """The stage `sampled`, one row a sampled query, with the data behind it.
+        """The stage `sample_queries`, one row a sampled query, with the data behind it.
 
         Raises:
             SpecError: If the sample has days and the spec has none, or the other way round.
@@ -100,7 +100,9 @@ class Sample:
         table = engine.register("sqlmetrics_sample", pa.table(texts))
         types = {"metric_date": "date", "query_id": "varchar"}
         columns = [Column(f"cast({key} as {types[key]})", key) for key in self.keys]
-        return Stage("sampled", "annotation/sampled", {"columns": columns, "table": table})
+        return Stage(
+            "sample_queries", "annotation/sample_queries", {"columns": columns, "table": table}
+        )
 
     def _problems(self) -> Iterator[str]:
         queries = Counter(self.of(self.keys))

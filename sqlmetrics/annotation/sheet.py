@@ -125,11 +125,15 @@ def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
         "about": f"one row a sampled query and item in the top {k} of a list",
         "keys": _keys(the_plan, "ranked"),
         "columns": [],
-        "joins": {"inner join sampled": equal("sampled", "ranked", the_plan.shape.query_keys)},
+        "joins": {
+            "inner join sample_queries": equal(
+                "sample_queries", "ranked", the_plan.shape.query_keys
+            )
+        },
         "where": [f"rnk <= {k}"],
     }
     stages = [*pool.stages(the_plan, with_labels=False), sampled]
-    rows = Stage("shown", "annotation/shown", view)
+    rows = Stage("pool", "annotation/pool", view)
     return _sheet(the_plan, engine, [*stages, rows])
 
 
@@ -158,7 +162,7 @@ def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool) -> Stage:
         "joins": {f"left join {name}": on for name, on in joins.items()},
         "where": where,
     }
-    return Stage("shown", "annotation/shown", view)
+    return Stage("pool", "annotation/pool", view)
 
 
 def _sheet(
@@ -168,11 +172,11 @@ def _sheet(
     worth: tuple[str, ...] = (),
     limit: int | None = None,
 ) -> Sheet:
-    """The rows of the stage `shown`, with texts."""
+    """The rows of the stage `pool`, with texts."""
     lookups = texts(the_plan, engine)
     keys = [name for name in IDS if name in (*the_plan.shape.label_keys, "item_id")]
     stages = [*lookups.values(), *stages]
-    columns = [Column(f"shown.{key}", key) for key in keys]
+    columns = [Column(f"pool.{key}", key) for key in keys]
     columns += [
         Column(f"{lookups[name].name}.{name}" if name in lookups else "''", name) for name in TEXTS
     ]
@@ -180,7 +184,7 @@ def _sheet(
     view = {
         "columns": columns,
         "joins": _text_joins(lookups),
-        "order": [*(["value desc"] if worth else []), *(f"shown.{key} asc" for key in keys)],
+        "order": [*(["value desc"] if worth else []), *(f"pool.{key} asc" for key in keys)],
         "limit": limit,
     }
     sql = with_stages(stages, print_template("annotation/sheet", view))
@@ -194,13 +198,13 @@ def _keys(the_plan: Plan, stage: str) -> list[str]:
 
 def _rounded(name: str) -> str:
     if name != "value":
-        return f"shown.{name}"
-    return f"floor(shown.value * {ROUNDING:.0e} + 0.5e0) / {ROUNDING:.0e}".replace("e+0", "e")
+        return f"pool.{name}"
+    return f"floor(pool.value * {ROUNDING:.0e} + 0.5e0) / {ROUNDING:.0e}".replace("e+0", "e")
 
 
 def _text_joins(lookups: Mapping[str, Stage]) -> dict[str, list[str]]:
     keys = {"query_text": "query_id", "item_title": "item_id"}
-    return {stage.name: equal(stage.name, "shown", (keys[n],)) for n, stage in lookups.items()}
+    return {stage.name: equal(stage.name, "pool", (keys[n],)) for n, stage in lookups.items()}
 
 
 def _cell(name: str, value: Any) -> object:

@@ -29,5 +29,5 @@ def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
         "list": Window(keys, []),
         "down": Window(keys, ["rnk asc"], "unbounded preceding"),
     }
-    for name in ("baseline", "places", "depths", "in_common", "compared"):
+    for name in ("baseline", "places", "depths", "in_common", "rank_agreement"):
         yield Stage(name, name, view)

@@ -3,7 +3,7 @@
 They cannot be put together from values of queries, so the ranked rows are gone through for
 them, and counted as far as that goes without losing anything:
 
-    ranked, per_query ─> scores_of_all ─> scores_of_segments ─> scores_in_order ─> pooled
+    ranked, per_query ─> scores_of_all ─> scores_of_segments ─> scores_in_order ─> global_metrics
 
 `per_query` tells which queries count: there such a metric has 1 for a query that adds rows
 to it. In all these stages every metric has columns of its own.
@@ -141,7 +141,7 @@ def _pooled_stage(shape: Shape, values: Sequence[tuple[Measure, str, str]]) -> S
         )
         for measure, value, last in values
     ]
-    return Stage("pooled", "pooled", {"metrics": metrics})
+    return Stage("global_metrics", "global_metrics", {"metrics": metrics})
 
 
 # -- scores: AUC ------------------------------------------------------------------------

@@ -50,4 +50,4 @@ def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
     if "vector" in roles:
         for name in ("components", "directions", "cosines"):
             yield Stage(name, name, view)
-    yield Stage("described", "described", view)
+    yield Stage("item_features", "item_features", view)

@@ -23,8 +23,8 @@ SUMS = {
     "ranked": "list_sums",
     "ideal_shown": "shown_sums",
     "ideal_returned": "returned_sums",
-    "described": "item_sums",
-    "compared": "baseline_sums",
+    "item_features": "item_sums",
+    "rank_agreement": "baseline_sums",
     "pairs": "pair_sums",
 }
 """Relation -> the stage of its sums; a sum may be joined with those before it."""
@@ -117,7 +117,7 @@ class Needs:
     @property
     def reads_item(self) -> bool:
         """Whether ranked rows must have their item."""
-        return self._is_over("described", "compared", "pooled_items")
+        return self._is_over("item_features", "rank_agreement", "pooled_items")
 
     @property
     def reads_score(self) -> bool:

@@ -120,7 +120,7 @@ class PerQuery:
 
     def _row_stages(self, sums: SumStage) -> Iterator[Stage]:
         """The stages of the rows that are summed, where they are made of the ranked ones."""
-        made = {"described": items.stages, "compared": baseline.stages}
+        made = {"item_features": items.stages, "rank_agreement": baseline.stages}
         if sums.over == "pairs":
             yield from pair_stages(sums, self.shape.keys, self.needs.depth)
         elif sums.over in made:
@@ -179,9 +179,9 @@ class PerQuery:
         if self.strategy.suspects:
             columns += [
                 Column(str(self.shape.bucket.number), BUCKET),
-                Column("(select n_rows from screened)", SCREENED),
-                Column("(select n_bad + n_gaps + n_alike from screened)", SUSPECTS),
-                Column("(select count(*) from listed)", LISTS),
+                Column("(select n_rows from list_checks)", SCREENED),
+                Column("(select n_bad + n_gaps + n_alike from list_checks)", SUSPECTS),
+                Column("(select count(*) from list_arrays)", LISTS),
             ]
         joins = {
             sums.name: equal(sums.name, evaluated, self._sum_keys(sums))
@@ -210,8 +210,8 @@ _ABOUT = {
     "ideal": "one row a query with a label: sums over its ideal order",
     "ideal_shown": "one row a query with a ranking: sums over its list in the best order",
     "ideal_returned": "one row a query with a ranking: sums over as many of its labels",
-    "described": "one row a query with a ranking: sums over the items of its list",
-    "compared": "one row a query with a ranking: sums over its list beside the baseline's",
+    "item_features": "one row a query with a ranking: sums over the items of its list",
+    "rank_agreement": "one row a query with a ranking: sums over its list beside the baseline's",
     "pairs": "one row a query with a scored and labelled item: its pairs of them",
 }
 

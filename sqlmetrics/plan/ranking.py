@@ -44,7 +44,7 @@ class WindowRanking:
             order: What sorts them.
         """
         rank = Column(f"row_number() over {Window(view['keys'], [order])}", "rnk")
-        return Stage(name, "chosen", {**view, "columns": [*view["keys"], "grade", rank]})
+        return Stage(name, "columns", {**view, "columns": [*view["keys"], "grade", rank]})
 
     def stage(self, name: str) -> Stage:
         """The stage of a name."""

@@ -49,11 +49,11 @@ class SortedLists(WindowRanking):
     def stages(self) -> Iterator[Stage]:
         """From the two tables to one row a labelled item, and one a list without any."""
         yield from self._list_stages()
-        yield _chosen("list_ranks", _LIST_RANKS, self._list_ranks(), "unfolded", "materialized")
+        yield _chosen("list_ranks", _LIST_RANKS, self._list_ranks(), "list_labels", "materialized")
         yield from self._open_stages()
         names = [one.name for one in (*self._graded(), *self._ranks())]
         columns = _same(*self.shape.keys, *self.shape.listed_facts, *names)
-        yield Stage("ranked", "united", {"columns": columns, "keys": self.shape.keys})
+        yield Stage("ranked", "ranks_of_lists", {"columns": columns, "keys": self.shape.keys})
 
     def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
         """The same by lists of grades, which hold nothing else."""
@@ -63,9 +63,11 @@ class SortedLists(WindowRanking):
         """One row a list, then one a labelled item of it."""
         yield self._listed_stage()
         if self.screened:
-            view = {"lists": "listed", "ranked": self._by == "given_rank", "keyed": False}
-            yield Stage("screened", "screened", view)
-        yield _chosen("unfolded", "one row a labelled item of a list", self._unfolded(), "listed")
+            view = {"lists": "list_arrays", "ranked": self._by == "given_rank", "keyed": False}
+            yield Stage("list_checks", "list_checks", view)
+        yield _chosen(
+            "list_labels", "one row a labelled item of a list", self._unfolded(), "list_arrays"
+        )
 
     def _open_stages(self) -> Iterator[Stage]:
         """The lists with a rank that is open, ranked by the window."""
@@ -111,7 +113,7 @@ class SortedLists(WindowRanking):
             "joins": {labels: self._on},
             "where": "",
         }
-        return Stage("listed", "sums", view, "materialized" if self.screened else "")
+        return Stage("list_arrays", "sums", view, "materialized" if self.screened else "")
 
     def _kept(self, value: str, number: int) -> str:
         """What is kept of the items of a list, of which so many are told apart."""
@@ -191,7 +193,7 @@ class GivenRanks(CountedScores):
     def stages(self) -> Iterator[Stage]:
         """From the two tables to one row a labelled item, and one a list without any."""
         yield from self._list_stages()
-        yield _chosen("ranked", _GIVEN, self._known_places(), "unfolded")
+        yield _chosen("ranked", _GIVEN, self._known_places(), "list_labels")
 
     def _rank(self) -> str:
         return self._by
@@ -214,4 +216,4 @@ def _in_open_lists(name: str, table: str, keys: Sequence[str]) -> Stage:
 
 def _chosen(name: str, about: str, columns: Iterator[Column], table: str, hint: str = "") -> Stage:
     view = {"columns": list(columns), "from": table, "about": about, "where": ""}
-    return Stage(name, "chosen", view, hint)
+    return Stage(name, "columns", view, hint)

@@ -48,8 +48,8 @@ class RowColumns:
     def stage(self) -> str:
         """The stage whose rows are summed."""
         if self.expected:
-            return "expected"
-        return "tied" if self.has_ties else self._in_one_order
+            return "expectations"
+        return "tie_groups" if self.has_ties else self._in_one_order
 
     @property
     def _in_one_order(self) -> str:
@@ -114,12 +114,15 @@ class RowColumns:
         same = [*keys, *carried, "rnk", *in_order]
         columns = [*same, *self._tie_columns(keys, order)]
         yield _chosen(
-            "tied", "a row stands for every item of its tie group", columns, self._in_one_order
+            "tie_groups",
+            "a row stands for every item of its tie group",
+            columns,
+            self._in_one_order,
         )
         if self.expected:
             columns = [*same, *self.means, *self._expected_columns(keys)]
             about = "what stands at a rank, on average over all orders of the ties"
-            yield _chosen("expected", about, columns, "tied")
+            yield _chosen("expectations", about, columns, "tie_groups")
 
     def _tie_columns(self, keys: Sequence[str], order: str) -> Iterator[Column]:
         tie = f"(partition by {', '.join([*keys, order.split(maxsplit=1)[0]])})"
@@ -146,7 +149,7 @@ class RowColumns:
 
 def _chosen(name: str, about: str, columns: Sequence[object], table: str) -> Stage:
     view = {"columns": columns, "from": table, "about": about, "where": ""}
-    return Stage(name, "chosen", view)
+    return Stage(name, "columns", view)
 
 
 def _over(value: str, window: str) -> str:

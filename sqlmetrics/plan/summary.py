@@ -128,7 +128,7 @@ class Summary:
             *(Column(f"cast({n} as bigint)", n) for n in ("n_queries", "n_skipped", "n_missing")),
             Column(self._added_up("sum_sq", counts=False), "sum_sq"),
         ]
-        on = equal("pooled", "totals", (*self.shape.groups, *names))
+        on = equal("global_metrics", "totals", (*self.shape.groups, *names))
         return Stage("summary", "summary", {"columns": columns, "pooled": on * bool(of)})
 
     def _numbers(self) -> Iterator[Column]:

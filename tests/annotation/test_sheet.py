@@ -173,7 +173,7 @@ def test_the_sql_is_readable() -> None:
     with DuckDB() as engine:
         sql = sheet.unjudged(spec, engine, 2, limit=3, labelled_queries=True).sql
         drawn = draw(spec, engine, 3, by=["model"], traffic=True).sql
-    assert "\nshown as (\n" in sql
+    assert "\npool as (\n" in sql
     assert "\nunits as (\n" in drawn
     assert sql.endswith("limit 3")
     for text in (sql, drawn):

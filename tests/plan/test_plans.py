@@ -106,10 +106,10 @@ def test_all_plans_give_the_reference(
     ):
         result = world.having(plan=plan).evaluated(database)
     assert f"-- plan: {plan} (" in result.sql
-    assert "listed as " in result.sql
-    assert casts or "screened as (" in result.sql
+    assert "list_arrays as " in result.sql
+    assert casts or "list_checks as (" in result.sql
     window = world.having(plan=WINDOW).evaluated(database)
-    assert "listed as " not in window.sql
+    assert "list_arrays as " not in window.sql
     assert differences(by_sql(result), by_sql(window)) == []
     assert differences(by_sql(result), by_reference(result, proof_of(result, database))) == []
 

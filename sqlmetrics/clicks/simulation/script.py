@@ -36,16 +36,16 @@ BURST_MINUTES = 40
 
 STAGES = (
     "blocks",
-    "numbered",
-    "drawn",
+    "request_numbers",
+    "request_draws",
     "requests",
-    "listed",
-    "shown",
+    "listed_items",
+    "impressions",
     "fates",
     "actions",
     "kinds",
-    "timed",
-    "happened",
+    "event_times",
+    "events",
 )
 """What an event is made of, in this order."""
 
@@ -54,16 +54,16 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
     {
         "requests": ("requests", ("request_id", "query", *_SHOWN, "requested_at", "n_results"), ""),
         "impressions": (
-            "shown",
+            "impressions",
             ("request_id", "query", "item_id", "position", *_SHOWN, "shown_at"),
             "",
         ),
         "events": (
-            "happened",
+            "events",
             ("event_id", "request_id", "item_id", "user_id", "action", "dwell", "happened_at"),
             "",
         ),
-        "planted": ("happened", ("event_id", "reason"), "reason is not null"),
+        "planted": ("events", ("event_id", "reason"), "reason is not null"),
         "propensities": ("propensities", ("position", "propensity"), ""),
         "relevance": ("candidates", ("query", "item_id", "grade", "attraction"), ""),
     }

@@ -384,7 +384,9 @@ def _varying(plan: Plan) -> Iterator[GroupCheck]:
 
 def _undescribed(plan: Plan) -> Iterator[GroupCheck]:
     """Shown items of which metrics need to know more, and vectors that do not compare."""
-    described = next((stage.view for stage in plan.per_query if stage.name == "described"), None)
+    described = next(
+        (stage.view for stage in plan.per_query if stage.name == "item_features"), None
+    )
     if described is None:
         return
     known = {"the items table lacks": ("", "add them to the items table")}

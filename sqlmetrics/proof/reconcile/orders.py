@@ -1,7 +1,7 @@
 """The stages from the tables to the lists, once in the order of every rule for equal scores.
 
-rankings ─┬> scored ─┬> orders   one row an item and rule, with its rank
-labels ───┘          └> scores   the same with its score, for what compares scores
+rankings ─┬> item_scores ─┬> orders   one row an item and rule, with its rank
+labels ───┘               └> scores   the same with its score, for what compares scores
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Lists:
         columns.append(Column(f"coalesce({self.labels}.grade, 0e0)", "grade"))
         on = equal(self.labels, rankings, (*self.shape.label_keys, "item_id"))
         view = {"columns": columns, "rankings": rankings, "labels": self.labels, "on": on}
-        return Stage("scored", "proof/scored", view)
+        return Stage("item_scores", "proof/item_scores", view)
 
     @cached_property
     def _precisions(self) -> list[str]:

@@ -105,7 +105,7 @@ class Statement:
             "keys": [column.sql for column in kinds],
         }
         text = with_stages(stages, print_template("proof/tally", view))
-        return Stage(world.name, "printed", {"text": text})
+        return Stage(world.name, "text", {"text": text})
 
     def _world_spec(self, world: Evaluations) -> Spec:
         """The evaluation of a world; a rule is its system."""
