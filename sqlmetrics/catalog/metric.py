@@ -1,13 +1,14 @@
 """The metrics: one SQL template each, read into a catalogue.
 
-`templates/metrics/<name>.sql.jinja` holds a TOML header in its first comment and the
-macros that print the SQL. Nothing else lists the metrics: the README's table, the
+`templates/metrics/<name>.sql.jinja` holds a TOML header in its first comment, then the SQL of
+the metric's value, or macros that print its parts. Nothing else lists the metrics: the README's table, the
 command line's help, the errors and the tests all read this catalogue.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -60,6 +61,7 @@ class Metric:
         every_item: Whether an item without a label adds to it by itself, not only by the
             places that it takes.
         listed: Whether users are told of it; else it is only a part of others.
+        macros: What its template has, where its text is not the value itself.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Metric:
     count: bool = False
     every_item: bool = False
     listed: bool = True
+    macros: tuple[str, ...] = ()
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -102,7 +105,7 @@ class Metric:
     @property
     def ratio(self) -> bool:
         """Whether its template prints a numerator and a denominator, not one value."""
-        return hasattr(_macros(self.name), "numerator")
+        return "numerator" in self.macros
 
     def outside(self, parameter: str, value: float) -> str:
         """What a parameter must be, if the value is not; else an empty text."""
@@ -113,14 +116,12 @@ class Metric:
             return ""
         return " and ".join(filter(None, ("above 0", limit)))
 
-    def sql(self, macro: str, view: object) -> str:
-        """The text of one of its macros for the columns and settings of a view."""
-        return str(getattr(_macros(self.name), macro)(view))
-
-
-@cache
-def _macros(name: str) -> object:
-    return environment().get_template(f"metrics/{name}.sql.jinja").module
+    def sql(self, part: str, view: object) -> str:
+        """The text of its value, or of a macro, for the columns and settings of a view."""
+        template = environment().get_template(f"metrics/{self.name}.sql.jinja")
+        if not self.macros:
+            return template.render(m=view).strip()
+        return str(getattr(template.module, part)(view))
 
 
 @cache
@@ -136,10 +137,11 @@ def listed() -> Iterator[Metric]:
 
 
 def _read(path: Path) -> Metric:
-    header = path.read_text(encoding="utf-8").split("#}")[0].removeprefix("{#")
-    values = tomllib.loads(header)
+    header, _, text = path.read_text(encoding="utf-8").partition("#}")
+    values = tomllib.loads(header.removeprefix("{#"))
     tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-    return Metric(name=path.name.removesuffix(".sql.jinja"), **(values | tuples))
+    macros = tuple(re.findall(r"{% macro (\w+)", text))
+    return Metric(name=path.name.removesuffix(".sql.jinja"), macros=macros, **(values | tuples))
 
 
 @cache
