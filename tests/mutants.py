@@ -175,6 +175,7 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("jobs/daily_change", "between 1", "between 2", "of two days the last one is the maximum"),
     ("jobs/online", "union all", "union", "each has another metric"),
     ("jobs/mistakes", "union all", "union", "asked is whether there is one, and for the first"),
+    ("jobs/guarded", "min(mistake", "max(mistake", "any of the mistakes may be the one told"),
     ("metrics/gini", "/ nullif(", "/ coalesce(", "a list shows an item, so that it is never 0"),
     ("metrics/overlap", "sum(", "max(", "of a list one row is not 0"),
     ("proof/orders", "union all", "union", "each has another rule"),
