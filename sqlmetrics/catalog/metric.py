@@ -1,8 +1,8 @@
 """The metrics: one SQL template each, read into a catalogue.
 
 `templates/metrics/<name>.sql.jinja` holds a TOML header in its first comment, then the SQL of
-the metric's value, or macros that print its parts. Nothing else lists the metrics: the README's table, the
-command line's help, the errors and the tests all read this catalogue.
+the metric's value, or macros that print its parts. Nothing else lists the metrics: the README's
+table, the command line's help, the errors and the tests all read this catalogue.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,35 +17,24 @@ from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
+    from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
 
-USUAL = (
-    "ndcg@10",
-    "mrr",
-    "ctr@5",
-    "ctr",
-    "abandonment",
-    "zero_result_rate",
-    "first_click_rank",
-    "time_to_first_click",
-    "purchases",
-)
-"""The metrics of a log in a known format, if none is named."""
-
-GRADES = {"click": 1, "add_to_cart": 2, "purchase": 3}
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
 SHOWN = ("depth", "days", "soundness", "judgments")
+SPECS = (".yml", ".yaml")
+"""Endings of specs; what ends otherwise is a log."""
 
 
 @click.command(short_help="Clean a click log; judgments, CTR and NDCG from it.")
-@click.argument("spec", required=False, type=click.Path())
+@click.argument("log", metavar="SPEC|LOG", required=False, type=click.Path())
 @click.option(
     "--ubi",
     nargs=2,
     metavar="QUERIES EVENTS",
-    help="User Behavior Insights, instead of a spec: two files of JSON lines.",
+    help="User Behavior Insights: two files of JSON lines.",
 )
 @click.option(
     "-m",
@@ -67,7 +58,7 @@ SHOWN = ("depth", "days", "soundness", "judgments")
 @error_options
 def clicks(
     *,
-    spec: str | None,
+    log: str | None,
     ubi: tuple[str, str] | None,
     metrics: tuple[str, ...],
     by: tuple[str, ...],
@@ -77,12 +68,14 @@ def clicks(
     output: str | None,
     out: str | None,
 ) -> None:
-    """Clean the click log of SPEC, tell what was left out, and evaluate it.
+    """Clean a click log, tell what was left out, and evaluate it.
 
-    Online metrics are those of the log itself; the others take what users did as labels of
-    the lists that they saw.
+    A SPEC names its tables and what becomes a label. A LOG is a file or a table with one row an
+    item that was shown: request, item, position, whether it was clicked. Online metrics are
+    those of the log itself; the others take what users did as labels of the lists that they saw.
 
     \b
+    sqlmetrics clicks log.csv
     sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10 -m ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
@@ -90,8 +83,7 @@ def clicks(
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
         raise SpecError(f"-o {form} is of rows: those of --per-query or --show judgments")
-    asked = _asked(spec, ubi, metrics, by)
-    with location.reading(asked) as engine:
+    with _asking(log, ubi, metrics, by, location) as (asked, engine):
         result = _shown(asked, engine, show) if show else _evaluated(asked, engine, per_query)
     if per_query and not show:
         emit_result(result, per_query, form, out)
@@ -103,18 +95,41 @@ def clicks(
         write((repr(result) if is_text else json.dumps(result.to_dicts(), default=str)) + "\n", out)
 
 
-def _asked(
-    spec: str | None, ubi: tuple[str, str] | None, metrics: tuple[str, ...], by: tuple[str, ...]
+@contextmanager
+def _asking(
+    log: str | None,
+    ubi: tuple[str, str] | None,
+    metrics: tuple[str, ...],
+    by: tuple[str, ...],
+    location: Location,
+) -> Iterator[tuple[Spec, Database]]:
+    """The spec that is meant, and its database."""
+    if (log is None) == (ubi is None):
+        raise SpecError("give a spec, a log, or the two files of --ubi")
+    if log is None or Path(log).suffix in SPECS:
+        asked = _spec(log, ubi or ("", ""), metrics, by)
+        with location.reading(asked) as engine:
+            yield asked, engine
+        return
+    from sqlmetrics.clicks.wide_log import wide_log
+
+    with location.reading(needed=not Path(log).suffix) as engine:
+        asked, said = wide_log(log, engine, metrics, by)
+        click.echo(said, err=True)
+        yield asked, engine
+
+
+def _spec(
+    file: str | None, ubi: tuple[str, str], metrics: tuple[str, ...], by: tuple[str, ...]
 ) -> Spec:
-    """The spec that is meant."""
+    """That of a file, or of User Behavior Insights."""
+    from sqlmetrics.clicks.wide_log import GRADES, USUAL
     from sqlmetrics.spec.spec import Spec
 
-    if (spec is None) == (ubi is None):
-        raise SpecError("give a spec, or the two files of --ubi")
     changed: dict[str, Any] = {"metrics": metrics} if metrics else {}
     changed |= {"by": by} if by else {}
-    if ubi is None:
-        asked = Spec.read(spec or "")
+    if file is not None:
+        asked = Spec.read(file)
         return asked.having(**({"online": ()} if metrics else {}), **changed)
     log = {
         "format": "ubi",

@@ -20,6 +20,7 @@ from sqlmetrics.clicks.rankings import rankings
 from sqlmetrics.clicks.result import ClickResult, long
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.clicks.values import Unread
+from sqlmetrics.clicks.wide_log import wide_log
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.engines.temporary import check_keeps, table, view
 from sqlmetrics.errors import InputError, SpecError
@@ -33,9 +34,11 @@ from sqlmetrics.sql.stage import Stage, print_template, with_stages
 
 
 def evaluate_clicks(
-    spec: Spec,
+    log: Any,
     connection: Any = None,
     *,
+    metrics: str | Sequence[str] = (),
+    by: Sequence[str] = (),
     check: bool = True,
     per_query: bool = True,
     progress: Progress | None = None,
@@ -43,31 +46,48 @@ def evaluate_clicks(
     """Clean a click log, and compute its online metrics and those of its labels.
 
     Args:
-        spec: What is asked; it has `clicks`.
+        log: A spec with `clicks`; or a wide log, one row an item that was shown, whose columns
+            are taken for their roles by their names: a file, a table's name, a DataFrame.
         connection: Where its relations are; see `evaluate`.
+        metrics: For a wide log: those of lists and online ones; default: the usual ones.
+        by: For a wide log: columns whose values are segments.
         check: Whether to look for mistakes in what is left of the log.
         per_query: Whether to fetch the table of one row a request.
         progress: Is told after each step how many of how many are done, and 0.
 
     Raises:
         SpecError: If the spec has no clicks, or the log has not what a metric needs.
-        InputError: If the log cannot be read.
+        InputError: If the log cannot be read, or a column that it needs has another name.
+
+    >>> log = {"request_id": [1, 1], "sku": ["a", "b"], "position": [1, 2], "clicked": [0, 1]}
+    >>> evaluate_clicks(pa.table(log), metrics=["mrr", "ctr@1"]).offline["mrr"]
+    0.5
     """
+    if not isinstance(log, Spec):
+        with database(connection) as engine:
+            spec, said = wide_log(log, engine, metrics, by)
+            result = evaluate_clicks(
+                spec, engine, check=check, per_query=per_query, progress=progress
+            )
+            return replace(result, notes=(said,))
+    if metrics or by:
+        raise SpecError("a spec says its metrics and segments: leave out metrics and by")
+    spec = log
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     asked = [online(text) for text in spec.online]
-    with database(connection) as engine, cleaned_log(spec.clicks, engine, progress) as log:
-        log.tables.check(asked)
-        counts, findings = log.counts(), log.findings()
-        log.tell(COUNTED)
-        rows = long(log.online(asked, spec).to_pylist(), asked, spec) if asked else []
-        log.tell(ADDED_UP)
+    with database(connection) as engine, cleaned_log(spec.clicks, engine, progress) as clean:
+        clean.tables.check(asked)
+        counts, findings = clean.counts(), clean.findings()
+        clean.tell(COUNTED)
+        rows = long(clean.online(asked, spec).to_pylist(), asked, spec) if asked else []
+        clean.tell(ADDED_UP)
         offline = None
         if spec.metrics:
-            with log.views():
+            with clean.views():
                 tables = opened(spec, engine)
                 offline = run(spec, tables, engine, check=check, per_query=per_query)
-        log.tell(EVALUATED)
+        clean.tell(EVALUATED)
     done = tuple(steps(counts))
     return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows))
 

@@ -44,6 +44,7 @@ class ClickResult:
         findings: What is odd about the log, and how often.
         offline: The metrics of the lists that were shown, with answers as labels; None if no
             such metric was asked for.
+        notes: What was taken for what, where nobody said it.
     """
 
     spec: Spec
@@ -52,6 +53,7 @@ class ClickResult:
     findings: Mapping[str, int]
     offline: Result | None
     _online: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...] = ()
 
     def online(self) -> pa.Table:
         """One row an online metric, day, system and segment: the fact table's columns.
@@ -88,6 +90,7 @@ class ClickResult:
             odd,
             _table(self._online) if self._online else "",
             repr(self.offline) if self.offline else "",
+            "\n".join(self.notes),
         ]
         return "\n\n".join(part for part in parts if part)
 

@@ -1,0 +1,93 @@
+"""A wide click log as people have it, in one command and without a spec."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from command import sqlmetrics
+
+import sqlmetrics as sm
+
+LOG = """search_id,Search Term,SKU,Rank,clicked,bought,variant,ts
+1,shoe,a,1,0,0,A,2026-01-01 10:00:00
+1,shoe,b,2,1,1,A,2026-01-01 10:00:00
+2,shoe,b,1,1,0,B,2026-01-01 11:00:00
+2,shoe,a,2,0,0,B,2026-01-01 11:00:00
+3,lamp,x,1,0,0,A,2026-01-02 11:00:00
+"""
+COLUMNS = {
+    "request": "search_id",
+    "query": "Search Term",
+    "item": "SKU",
+    "position": "Rank",
+    "clicked": "clicked",
+    "actions": {"purchase": "bought"},
+    "system": "variant",
+    "time": "ts",
+}
+METRICS = ["ndcg@10", "ctr@5", "purchases"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "log.csv").write_text(LOG)
+    return tmp_path
+
+
+@pytest.fixture(params=["file", "frame", "duckdb", "sqlite"])
+def place(request: pytest.FixtureRequest, folder: Path) -> tuple[Any, Any]:
+    """The log, and the connection where it is."""
+    file = str(folder / "log.csv")
+    table = duckdb.sql(f"from read_csv('{file}')")
+    if request.param == "frame":
+        return table.to_arrow_table(), None
+    if request.param == "duckdb":
+        connection = duckdb.connect()
+        connection.execute(f"create table shop_log as from read_csv('{file}')")
+        return "shop_log", connection
+    if request.param == "sqlite":
+        with sqlite3.connect(folder / "shop.db") as opened:
+            names = ", ".join(f'"{name}"' for name in table.columns)
+            opened.execute(f"create table shop_log ({names})")
+            marks = ", ".join("?" * len(table.columns))
+            rows = [(*row[:-1], str(row[-1])) for row in table.fetchall()]
+            opened.executemany(f"insert into shop_log values ({marks})", rows)
+        return "shop_log", f"sqlite:///{folder / 'shop.db'}"
+    return file, None
+
+
+def test_its_columns_are_known_by_their_names(place: tuple[Any, Any], folder: Path) -> None:
+    log, connection = place
+    found = sm.evaluate_clicks(log, connection, metrics=METRICS, by=["query_text"])
+    clicks = {
+        "log": {"file": str(folder / "log.csv"), "columns": COLUMNS},
+        "labels": {"grades": {"click": 1, "purchase": 3}},
+    }
+    spec = sm.Spec(clicks=clicks, metrics=METRICS, by=["query_text"])
+    wanted = sm.evaluate_clicks(spec)
+    values = [row | {"spec": ""} for row in found.facts().to_pylist()]
+    assert values == [row | {"spec": ""} for row in wanted.facts().to_pylist()]
+    (note,) = found.notes
+    assert note.startswith("log: taken search_id as request")
+    assert "bought as purchase" in note
+    assert note in repr(found)
+    with pytest.raises(sm.SpecError, match="leave out metrics"):
+        sm.evaluate_clicks(spec, metrics="mrr")
+
+
+def test_on_the_command_line(folder: Path) -> None:
+    out = sqlmetrics("clicks", "log.csv", folder=folder)
+    assert "taken search_id as request" in out.stderr
+    head = next(line for line in out.stdout.splitlines() if line.startswith("system"))
+    assert head.split()[1:6] == ["ctr@5", "ctr", "abandonment", "first_click_rank", "purchases"]
+    shares = sqlmetrics("clicks", "log.csv", "--show", "soundness", folder=folder).stdout
+    assert "no sample ratio mismatch" in shares
+    (folder / "other.csv").write_text("search_id,item,seen\n1,a,1\n")
+    error = sqlmetrics("clicks", "other.csv", folder=folder, expect=2).stderr
+    assert "no column is known as position or clicked; it has search_id, item, seen" in error
+    missing = sqlmetrics("clicks", "lgo.csv", folder=folder, expect=2).stderr
+    assert "did you mean 'log.csv'" in missing
