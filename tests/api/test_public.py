@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_a_notebook_shows_a_table_and_escapes_names() -> None:
     html = sm.evaluate(RANKINGS, LABELS, ["mrr"], system="model")._repr_html_()
     assert "&lt;i&gt;new&lt;/i&gt;" in html
     assert "<i>" not in html
-    assert '<td style="text-align: right">0.7500</td>' in html
+    assert re.search(r'text-align: right; background: [^"]* 75.0%, [^"]*"><b>0.7500</b>', html)
 
 
 def test_the_script_can_be_run_again() -> None:
