@@ -49,7 +49,7 @@ class Relation:
     @property
     def is_sql(self) -> bool:
         """Whether its text can name other tables."""
-        return self.template in ("table", "query")
+        return self.template in ("table", "query", "runs")
 
 
 def unmentioned(name: str, relations: Iterable[Relation], *, instead: str = "") -> str:

@@ -10,9 +10,9 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import LabelColumns, RankingColumns
+from sqlmetrics.spec.source import LabelColumns, Labels, RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import source_text, typed
+from sqlmetrics.sql.relation import Relation, shown, source_text, typed
 
 ITEMS = "docid docno documentid doc document passageid pid corpusid chunkid"
 NAMES: Mapping[str, str] = {
@@ -40,31 +40,48 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
     """
     for table in ("rankings", "labels"):
         source = getattr(spec, table)
-        relation = getattr(tables, table)
-        if source is None or (relation.columns and not relation.lists):  # a format's own names
+        if source is None:
             continue
-        try:
-            there = engine.columns(source_text(tables.shown(typed(relation))))
-        except InputError:  # which the checks tell
-            continue
-        found = dict(_found(source.columns, there))
-        if relation.lists or there.get(found.get("item", ""), "").endswith("[]"):  # in an order
-            found = {role: name for role, name in found.items() if role in ("query", "item")}
-        if not found:
-            continue
-        unranked = {"score": None} if "rank" in found else {}
-        columns = source.columns.model_copy(update=found | unranked)
-        spec = spec.having(**{table: source.model_copy(update={"columns": columns})})
-        if not relation.lists:
-            relation = listed(relation, columns, there)
-        said = ", ".join(f"{name} is taken as the {role}" for role, name in found.items())
-        note = f"{table}: {said}; name others by {next(iter(found))}= or --{next(iter(found))}"
-        tables = replace(tables, notes=(*tables.notes, note))
-        is_first = table == "rankings"
-        tables = (
-            replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
-        )
+        source, relation, note = guessed(table, source, getattr(tables, table), engine)
+        if note:
+            spec = spec.having(**{table: source})
+            tables = replace(tables, notes=(*tables.notes, note))
+            is_first = table == "rankings"
+            tables = (
+                replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
+            )
     return spec, tables
+
+
+def guessed(
+    table: str, source: Rankings | Labels, relation: Relation, engine: Database
+) -> tuple[Rankings | Labels, Relation, str]:
+    """The same of one table: where it is, how it is read, and the note; empty if none was guessed.
+
+    Args:
+        table: `rankings` or `labels`.
+        source: Where it is, and its columns as they were asked for.
+        relation: How it is read.
+        engine: Where it is.
+    """
+    if relation.columns and not relation.lists:  # a format's own names
+        return source, relation, ""
+    try:
+        there = engine.columns(source_text(shown(typed(relation), engine.translation)))
+    except InputError:  # which the checks tell
+        return source, relation, ""
+    found = dict(_found(source.columns, there))
+    if relation.lists or there.get(found.get("item", ""), "").endswith("[]"):  # in an order
+        found = {role: name for role, name in found.items() if role in ("query", "item")}
+    if not found:
+        return source, relation, ""
+    unranked = {"score": None} if "rank" in found else {}
+    columns = source.columns.model_copy(update=found | unranked)
+    if not relation.lists:
+        relation = listed(relation, columns, there)
+    said = ", ".join(f"{name} is taken as the {role}" for role, name in found.items())
+    note = f"{table}: {said}; name others by {next(iter(found))}= or --{next(iter(found))}"
+    return source.model_copy(update={"columns": columns}), relation, note
 
 
 def _found(
