@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.inputs.lists import listed
+from sqlmetrics.evaluation.inputs.lists import holds_hits, listed
+from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import LabelColumns, Labels, RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
-
-ITEMS = "docid docno documentid doc document passageid pid corpusid chunkid"
-NAMES: Mapping[str, str] = {
-    "query": "qid query queryid userid user uid topic topicid sessionid requestid",
-    "item": f"{ITEMS} item iid productid product sku asin articleid movieid songid",
-    "score": "similarity sim prediction pred predictedscore relevancescore logit",
-    "rank": "rank position pos",
-    "grade": "relevance rel label rating judgment judgement relevancelabel score",
-}
-"""Role -> names that others use, without case, blanks and marks."""
-
-USUAL = {"query": "query_id", "item": "item_id", "score": "score", "grade": "grade"}
 
 
 def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
@@ -85,25 +73,28 @@ def guessed(
 
 
 def _found(
-    columns: RankingColumns | LabelColumns, there: Iterable[str]
+    columns: RankingColumns | LabelColumns, there: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Role -> the one column that goes by one of its other names."""
-    plain = {re.sub(r"[^a-z0-9]", "", name.casefold()): name for name in there}
+    own = {plain(name): name for name in there}
     folded = {name.casefold() for name in there}
     taken = {str(name).casefold() for name in columns.model_dump().values() if name}
     for role, usual in USUAL.items():
         if getattr(columns, role, None) != usual or usual in folded:
             continue
         for named in (role, "rank") if role == "score" else (role,):
-            fits = _of(named, plain, taken)
+            fits = _of(named, own, taken)
             if len(fits) == 1:
                 taken.add(fits[0].casefold())  # no column has two roles
                 yield named, fits[0]
             if fits:
                 break
+        if role == "item" and not fits:
+            hits = [name for name, kind in there.items() if holds_hits(kind)]
+            yield from (("item", name) for name in hits if len(hits) == 1)
 
 
-def _of(role: str, plain: Mapping[str, str], taken: set[str]) -> list[str]:
-    names = [plain[name] for name in NAMES[role].split() if name in plain]
+def _of(role: str, own: Mapping[str, str], taken: set[str]) -> list[str]:
+    names = [own[name] for name in NAMES[role].split() if name in own]
     free = [name for name in names if name.casefold() not in taken]
     return free[:1] if role == "grade" else free

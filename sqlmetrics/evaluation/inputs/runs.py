@@ -12,7 +12,8 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.ids import of_fractions
 from sqlmetrics.evaluation.checks.scores import problems
-from sqlmetrics.evaluation.inputs.guess import USUAL, guessed
+from sqlmetrics.evaluation.inputs.guess import guessed
+from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import readable
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.relation import Relation, shown, source_text

@@ -12,7 +12,7 @@ from typing import Any
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.inputs.formats import FORMATS
-from sqlmetrics.evaluation.inputs.guess import NAMES
+from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, source_text, typed
@@ -80,4 +80,4 @@ def _columns(relation: Relation, engine: Database) -> set[str]:
 
 
 def _plain(names: Any) -> set[str]:
-    return {re.sub(r"[^a-z0-9]", "", name.casefold()) for name in names}
+    return set(map(plain, names))
