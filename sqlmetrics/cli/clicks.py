@@ -76,7 +76,7 @@ def clicks(
 
     \b
     sqlmetrics clicks log.csv
-    sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10 -m ctr@5
+    sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10,ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
     has_rows = show == "judgments" or (per_query and not show)

@@ -141,7 +141,7 @@ def evaluate(
 
     \b
     sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10,recall@100,mrr
-    sqlmetrics evaluate runs/*.trec qrels.txt -m map,ndcg_cut_10 --preset trec_eval
+    sqlmetrics evaluate run*.trec qrels.txt -m map,ndcg_cut_10 --preset trec_eval
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.evaluation.evaluate import evaluate as run
 

@@ -50,7 +50,7 @@ def sample(
     parts are in proportion to; each gets two queries at least.
 
     \b
-    sqlmetrics sample search.yml --size 300 --by country --traffic --out sample.csv
+    sqlmetrics sample search.yml --size 300 --by country --out sample.csv
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation.draw import draw
     from sqlmetrics.spec.spec import Spec

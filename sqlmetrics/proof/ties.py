@@ -24,8 +24,8 @@ from sqlmetrics.sql.stage import print_template, with_stages
 RULES = ("worst", "average", "best")
 
 LEGEND = """\
-worst, best: the lower, the higher grades of equal scores first; average: the mean
-over all orders (- where it is not known); spread: best - worst"""
+worst, best: the lower, the higher grades of equal scores first; average: the
+mean over all orders (- where it is not known); spread: best - worst"""
 
 
 @dataclass(frozen=True, repr=False)

@@ -125,8 +125,8 @@ def _by_country(roll_up: pa.Table, paths: dict[str, Path]) -> str:
     ]
     table = aligned(["country", "system", "ndcg@10", "queries"], rows, numbers_from=2)
     return (
-        f"The same by country, over all days, from {paths['summary']} as a BI tool would:\n"
-        f"sum(numerator) / sum(denominator)\n\n{table}\n"
+        f"The same by country, over all days, as a BI tool computes it from\n"
+        f"{paths['summary']}: sum(numerator) / sum(denominator)\n\n{table}\n"
     )
 
 

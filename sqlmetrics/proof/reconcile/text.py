@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from sqlmetrics.evaluation.report.table import aligned, many
+from sqlmetrics.evaluation.report.table import aligned, many, terminal_width
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 
 WIDTH = 88
@@ -100,4 +100,4 @@ def _odds(expected: float | None) -> str:
 
 
 def _wrapped(line: str) -> str:
-    return "\n".join(wrap(line, WIDTH, subsequent_indent="    "))
+    return "\n".join(wrap(line, min(WIDTH, terminal_width() or WIDTH), subsequent_indent="    "))
