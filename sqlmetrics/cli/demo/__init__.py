@@ -137,7 +137,8 @@ Try next:
   sqlmetrics show {paths["spec"]}
   sqlmetrics build {paths["spec"]} --db demo.duckdb
   sqlmetrics compile {paths["spec"]}
-  sqlmetrics evaluate {paths["rankings"]} {paths["labels"]} \\
+  sqlmetrics evaluate {paths["rankings"]} \\
+      {paths["labels"]} \\
       --system system --date ds -m "ndcg(gain=linear)@10, recall(rel=2)@20, ap"
   sqlmetrics clicks {paths["spec"].with_name("clicks.yml")} --show days
   sqlmetrics list metrics"""
