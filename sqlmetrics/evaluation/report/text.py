@@ -72,8 +72,13 @@ def page(cells: Cells, notes: Sequence[str] = ()) -> str:
     head = "".join(f"<th>{markup.escape(name)}</th>" for name in cells.names)
     body = "".join(f"<tr>{''.join(_row(cells, i))}</tr>" for i in range(len(cells.rows)))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return table + page_notes(notes)
+
+
+def page_notes(notes: Sequence[str]) -> str:
+    """Lines below a table, as HTML."""
     below = "<br>".join(markup.escape(line) for line in notes)
-    return table + (f"<small>{below}</small>" if below else "")
+    return f"<small>{below}</small>" if below else ""
 
 
 def _row(cells: Cells, row: int) -> Iterator[str]:
