@@ -8,10 +8,12 @@ from __future__ import annotations
 import io
 import random
 import re
-from contextlib import redirect_stdout
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -23,7 +25,7 @@ from rich.cells import cell_len
 from test_cli import sqlmetrics
 
 import sqlmetrics as sm
-from sqlmetrics.cli import cli
+from sqlmetrics.cli import cli, main
 from sqlmetrics.cli.demo.clicks import SPEC as CLICKS
 from sqlmetrics.cli.output import emit_result
 
@@ -240,6 +242,29 @@ def test_the_layout_of_the_fewest_lines_that_fits(monkeypatch: pytest.MonkeyPatc
     told = str(sm.evaluate(runs, {"q": {"b": 1}}, many))
     assert widths(told) <= 60
     assert told.count("system 07") == 2, "two tables below one another"
+
+
+def test_what_takes_long_has_a_bar_on_a_terminal_alone(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands on stderr and is wiped away; --quiet has none, and stdout is the same."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sqlmetrics.cli.common.WAIT", 0.0)
+
+    def both(*more: str) -> tuple[str, str]:
+        line = ["sqlmetrics", "estimate", "spec.yml", "sample.csv", "-m", "dcg@10", *more]
+        out, err = io.StringIO(), Terminal()
+        with patch.object(sys, "argv", line), redirect_stdout(out), redirect_stderr(err):
+            main()
+        return out.getvalue(), err.getvalue()
+
+    monkeypatch.chdir(world)
+    plain = sqlmetrics("estimate", "spec.yml", "sample.csv", "-m", "dcg@10", folder=world)
+    assert "estimating" not in plain.stderr
+    told, bar = both()
+    assert told == plain.stdout
+    assert "estimating" in bar
+    assert both("--quiet") == (plain.stdout, "")
 
 
 @by_turns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,10 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
 from sqlmetrics.cli.show import show_spec
 from sqlmetrics.errors import SpecError
+
+if TYPE_CHECKING:
+    from sqlmetrics.proof.ties import TieAudit
+    from sqlmetrics.spec.spec import Spec
 
 COLUMNS = {
     "query": "the query's column  [default: query_id]",
@@ -171,13 +175,17 @@ def evaluate(
             progress=told,
             **given,
         )
-        if tie_audit:
-            from sqlmetrics.proof import ties
+        audit = _audited(result.spec, engine) if tie_audit else None
+    if audit is None:
+        emit_result(result, per_query, form, out)
+    else:
+        emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
 
-            audit = ties.tie_audit(result.spec, engine)
-            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
-            return
-    emit_result(result, per_query, form, out)
+
+def _audited(spec: Spec, engine: Any) -> TieAudit:
+    from sqlmetrics.proof.ties import tie_audit
+
+    return tie_audit(spec, engine)
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, say, several
+from sqlmetrics.cli.common import error_options, progress_bar, say, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 from sqlmetrics.evaluation.report.table import many, metric_value
@@ -57,7 +57,7 @@ def sample(
 
     format_of(None, out, ("csv",))
     asked = Spec.read(spec)
-    with location.reading(asked) as engine:
+    with location.reading(asked) as engine, progress_bar("drawing a sample"):
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
@@ -117,7 +117,7 @@ def estimate(
     form = format_of(output, out, FORMATS)
     asked, drawn = Spec.read(spec), Sample.read(sample)
     asked = asked.having(metrics=metrics) if metrics else asked
-    with location.reading(asked) as engine:
+    with location.reading(asked) as engine, progress_bar("estimating"):
         asked = _with_labels(asked, labels, engine)
         found = checkup.estimate(
             asked,
