@@ -86,12 +86,14 @@ class _Grid:
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
+        widths = self._widths(columns, width) if width else {}
         for i in columns:
             table.add_column(
                 Text(self.names[i]),
                 justify="right" if i >= self.first else "left",
                 no_wrap=width is None or i >= self.first,
                 overflow="fold",
+                width=widths.get(i),
             )
         for number, row in enumerate(self.rows):
             table.add_row(*(Text(row[i], self.styles.get((number, i), "")) for i in columns))
@@ -105,6 +107,22 @@ class _Grid:
             legacy_windows=False,
         ).print(table)
         return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+    def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
+        """How wide each column is: the widest texts are broken first, words last."""
+        from rich.cells import cell_len
+
+        cells = {i: [self.names[i], *(row[i] for row in self.rows)] for i in columns}
+        widths = {i: max(map(cell_len, texts)) for i, texts in cells.items()}
+        texts = [i for i in columns if i < self.first]
+        words = {i: max(map(cell_len, " ".join(cells[i]).split()), default=1) for i in texts}
+        for least in (words, dict.fromkeys(texts, NARROW), dict.fromkeys(texts, 1)):
+            while sum(widths.values()) + GAP * (len(widths) - 1) > width:
+                widest = max(texts, key=lambda i: widths[i] - least[i], default=None)
+                if widest is None or widths[widest] <= least[widest]:
+                    break
+                widths[widest] -= 1
+        return widths
 
 
 def terminal_width() -> int | None:
