@@ -64,6 +64,9 @@ def test_files_are_systems_by_their_names(folder: Path) -> None:
         assert ("taken as the labels" in done.stderr) == (given[0] == "qrels.txt")
     told = sqlmetrics("evaluate", *runs[:1] * 2, "qrels.txt", "-m", "mrr", folder=folder, expect=2)
     assert "'bm25.v2.trec' is given twice" in told.stderr
+    nobody = ["qrels.txt", "-m", "mrr", "--baseline", "zzz"]
+    told = sqlmetrics("evaluate", *runs, *nobody, folder=folder, expect=2)
+    assert "no row has the baseline: unknown system 'zzz'; known: bm25, dense" in told.stderr
     tagged = ["--system", "system", "-m", "mrr"]
     told = sqlmetrics("evaluate", *runs, "qrels.txt", *tagged, folder=folder, expect=2)
     assert "items that stand more than once" in told.stderr  # the name in all files is tag
