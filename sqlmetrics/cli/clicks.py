@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar, several
+from sqlmetrics.cli.common import error_options, progress_bar, say, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options, write
 from sqlmetrics.errors import SpecError
@@ -115,7 +115,7 @@ def _asking(
 
     with location.reading(needed=not Path(log).suffix) as engine:
         asked, said = wide_log(log, engine, metrics, by)
-        click.echo(said, err=True)
+        say(said)
         yield asked, engine
 
 

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_cli import sqlmetrics
+from command import sqlmetrics
 
 import sqlmetrics as sm
 

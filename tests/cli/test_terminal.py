@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from command import sqlmetrics
 from marked import by_turns
 from rich.cells import cell_len
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli, main
