@@ -162,7 +162,7 @@ def evaluate(
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
     with (
         location.reading() as engine,
-        progress_bar("buckets of queries") as told,
+        progress_bar("evaluating") as told,
     ):
         result = run(
             rankings if len(rankings) > 1 else rankings[0],

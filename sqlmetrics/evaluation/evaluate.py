@@ -13,7 +13,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import Execution, Progress
-from sqlmetrics.evaluation.inputs.guess import guess
+from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.open import opened, zones_of
 from sqlmetrics.evaluation.inputs.runs import Together, runs_in, together
 from sqlmetrics.evaluation.inputs.sources import source_of
@@ -239,10 +239,11 @@ def question(
             conventions=conventions,
             baseline=baseline,
         )
-        tables = opened(spec, engine)
+        spec, notes = guess_files(spec, engine)
+        tables = replace(opened(spec, engine), notes=notes)
         if runs:
             relation = runs.read(tables.rankings, engine)
-            tables = replace(tables, rankings=relation, notes=runs.notes)
+            tables = replace(tables, rankings=relation, notes=(*runs.notes, *notes))
         return spec, tables
 
     rankings, labels, note = in_order(rankings, labels)

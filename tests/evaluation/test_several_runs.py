@@ -58,7 +58,12 @@ def wanted() -> dict[tuple[str, str], float]:
 def test_files_are_systems_by_their_names(folder: Path) -> None:
     line = ["-m", ",".join(METRICS), "--baseline", "bm25", "-o", "json"]
     runs = ["bm25.v2.trec", "dense.v2.trec"]
-    for given in ([*runs, "qrels.txt"], [*runs, "--labels", "qrels.txt"], ["qrels.txt", *runs]):
+    for given in (
+        [*runs, "qrels.txt"],
+        [*runs, "--labels", "qrels.txt"],
+        ["qrels.txt", *runs],
+        ["bm*.trec", "[!b]*.trec", "qrels.txt"],
+    ):
         done = sqlmetrics("evaluate", *given, *line, folder=folder)
         assert values(json.loads(done.stdout)) == wanted()
         assert ("taken as the labels" in done.stderr) == (given[0] == "qrels.txt")
@@ -93,6 +98,10 @@ def test_a_dict_of_tables_is_systems(form: str, folder: Path) -> None:
     """Each form beside one of TREC, on DuckDB, and alone where files are copied elsewhere."""
     mixed = {"bm25": FORMS[form]("bm25"), "dense": "dense.v2.trec"}
     assert values(sm.evaluate(mixed, QRELS, METRICS, baseline="bm25")) == wanted()
+    if form == "other names":  # seen before a file is copied into another database
+        FORMS[form]("bm25").to_csv("bm25.csv", index=False)
+        found = sm.evaluate(["bm25.csv", "dense.v2.trec"], QRELS, ["mrr"], connection="sqlite://")
+        assert values(found).items() <= wanted().items()
     if form in ("trec", "arrow"):
         own = {name: FORMS[form](name) for name in RUNS}
         found = sm.evaluate(own, QRELS, METRICS, baseline="bm25", connection="sqlite://")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.lists import holds_hits, listed
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
+from sqlmetrics.evaluation.inputs.open import readable
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import LabelColumns, Labels, RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
+
+Table = TypeVar("Table", Rankings, Labels)
 
 
 def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
@@ -41,9 +47,20 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
     return spec, tables
 
 
+def guess_files(spec: Spec, engine: Database) -> tuple[Spec, tuple[str, ...]]:
+    """The same of files that another database gets a copy of; the spec, and what was taken."""
+    notes = []
+    for table in ("rankings", "labels"):
+        if (source := getattr(spec, table)) is not None:
+            source, note = guessed_file(table, source, engine)
+            spec = spec.having(**{table: source}) if note else spec
+            notes += [note] if note else []
+    return spec, tuple(notes)
+
+
 def guessed(
-    table: str, source: Rankings | Labels, relation: Relation, engine: Database
-) -> tuple[Rankings | Labels, Relation, str]:
+    table: str, source: Table, relation: Relation, engine: Database
+) -> tuple[Table, Relation, str]:
     """The same of one table: where it is, how it is read, and the note; empty if none was guessed.
 
     Args:
@@ -70,6 +87,22 @@ def guessed(
     said = ", ".join(f"{name} is taken as the {role}" for role, name in found.items())
     note = f"{table}: {said}; name others by {next(iter(found))}= or --{next(iter(found))}"
     return source.model_copy(update={"columns": columns}), relation, note
+
+
+def guessed_file(table: str, source: Table, engine: Database) -> tuple[Table, str]:
+    """The same of a file that another database than DuckDB gets a copy of: before it is made.
+
+    Args:
+        table: `rankings` or `labels`.
+        source: Where it is, and its columns as they were asked for.
+        engine: The database.
+    """
+    note = ""
+    if engine.translation.changes and source.file is not None:
+        with suppress(InputError), DuckDB() as reader:
+            relation = readable(source, table, reader, exact=True)
+            source, _, note = guessed(table, source, relation, reader)
+    return source, note
 
 
 def _found(

@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import DatedSource, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
@@ -76,14 +76,14 @@ def _relation(source: Source, role: str, engine: Database) -> Relation:
     return listed(relation, source.columns, _types(relation, engine))
 
 
-def readable(source: Rankings, role: str, engine: Database, *, exact: bool) -> Relation:
-    """One table of rankings, readable by the engine; unless exact its scores are doubles.
+def readable(source: Rankings | Labels, role: str, engine: Database, *, exact: bool) -> Relation:
+    """One table, readable by the engine; unless exact the scores of rankings are doubles.
 
     Raises:
         InputError: If scores differ that are loaded as one number.
     """
     relation = _relation(source, role, engine)
-    if not exact and _is_loaded(source, engine):
+    if isinstance(source, Rankings) and not exact and _is_loaded(source, engine):
         _check_scores(source)
     return relation
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +14,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.ids import of_fractions
 from sqlmetrics.evaluation.checks.scores import problems
-from sqlmetrics.evaluation.inputs.guess import guessed
+from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import readable
 from sqlmetrics.spec.source import Rankings
@@ -41,7 +43,8 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
     dict_keys(['bm25', 'dense'])
     """
     if isinstance(given, list | tuple) and given and all(map(_is_path, given)):
-        return dict(zip(_names([str(one) for one in given]), given, strict=True))
+        paths = [path for one in given for path in _globbed(one)]
+        return dict(zip(_names(list(map(str, paths))), paths, strict=True))
     if isinstance(given, Mapping) and given and not ids <= given.keys():
         return {str(name): one for name, one in given.items()} if _are_tables(given) else {}
     return {}
@@ -49,6 +52,13 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
 
 def _is_path(value: object) -> bool:
     return isinstance(value, str | PurePath)
+
+
+def _globbed(path: str | PurePath) -> Sequence[str | PurePath]:
+    """The files of a glob that no shell has made into files."""
+    text = str(path)
+    found = sorted(glob.glob(text)) if glob.has_magic(text) and not Path(text).exists() else []
+    return found if found and all(map(os.path.isfile, found)) else [path]
 
 
 def _are_tables(given: Mapping[Any, Any]) -> bool:
@@ -146,13 +156,15 @@ def together(sources: Mapping[str, Rankings], engine: Database, *, exact: bool) 
     Raises:
         InputError: If a run lacks a column, or they are not ordered alike.
     """
-    notes, runs = [], []
+    notes: list[str] = []
+    runs: list[_Run] = []
     for name, given in sources.items():
-        relation = readable(given, "rankings", engine, exact=exact)
-        source, relation, note = guessed("rankings", given, relation, engine)
-        notes += [note] if note else []
+        named, said = guessed_file("rankings", given, engine)
+        relation = readable(named, "rankings", engine, exact=exact)
+        source, relation, note = guessed("rankings", named, relation, engine)
+        notes += filter(None, [said, note])
         there = engine.columns(source_text(shown(relation, engine.translation)))
-        runs.append(_Run(name, source, relation, there))  # type: ignore[arg-type]
+        runs.append(_Run(name, source, relation, there))
     first = runs[0].roles
     for run in runs:
         _check(run, first, runs[0].name)
