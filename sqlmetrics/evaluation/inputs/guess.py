@@ -17,6 +17,7 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import LabelColumns, Labels, RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
+from sqlmetrics.sql.template import identifier
 
 Table = TypeVar("Table", Rankings, Labels)
 
@@ -37,9 +38,10 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
         if source is None:
             continue
         source, relation, note = guessed(table, source, getattr(tables, table), engine)
-        if note:
+        relation, more = with_whole_ids(table, source, relation, engine)
+        if note or more:
             spec = spec.having(**{table: source})
-            tables = replace(tables, notes=(*tables.notes, note))
+            tables = replace(tables, notes=(*tables.notes, *filter(None, (note, more))))
             is_first = table == "rankings"
             tables = (
                 replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
@@ -105,6 +107,44 @@ def guessed_file(table: str, source: Table, engine: Database) -> tuple[Table, st
     return source, note
 
 
+def with_whole_ids(
+    table: str, source: Rankings | Labels, relation: Relation, engine: Database
+) -> tuple[Relation, str]:
+    """The table with ids like 12.0 as 12, as pandas keeps them beside a NaN; and the note.
+
+    Only in DuckDB, and only where every id of a column is whole; others are refused later.
+
+    Args:
+        table: `rankings` or `labels`.
+        source: Its columns.
+        relation: Where it is.
+        engine: Where that is.
+    """
+    if engine.translation.changes or relation.texts or relation.columns or relation.lists:
+        return relation, ""
+    text = source_text(relation)
+    try:
+        kinds = {name.casefold(): kind for name, kind in engine.columns(text).items()}
+    except InputError:  # which the checks tell
+        return relation, ""
+    ids = [
+        name
+        for name in (source.columns.query, source.columns.item)
+        if kinds.get(name.casefold()) in ("DOUBLE", "FLOAT")
+    ]
+    if not ids:
+        return relation, ""
+    broken = " or ".join(
+        f"{name} <> floor({name}) or abs({name}) >= 9007199254740992"
+        for name in map(identifier, ids)
+    )
+    if engine.rows(f"select 1 as one\nfrom {text}\nwhere {broken}\nlimit 1"):
+        return relation, ""
+    said = " and ".join(ids)
+    note = f"{table}: {said} has fractions of 0 alone, and is read as whole numbers"
+    return replace(relation, whole=tuple(ids)), note
+
+
 def _found(
     columns: RankingColumns | LabelColumns, there: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
@@ -123,7 +163,7 @@ def _found(
             if fits:
                 break
         if role == "item" and not fits:
-            hits = [name for name, kind in there.items() if holds_hits(kind)]
+            hits = [name for name, kind in there.items() if holds_hits(kind) or kind.endswith("[]")]
             yield from (("item", name) for name in hits if len(hits) == 1)
 
 
