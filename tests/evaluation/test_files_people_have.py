@@ -111,6 +111,11 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         {},
         r"score is no number in 3 rows[\s\S]*--decimal ,",
     ),
+    "perhaps thousands": (
+        "query_id;item_id;score\nq;a;1,000\nq;b;2,500\n",
+        {},
+        r"score is no number in 2 rows[\s\S]*--decimal ,",
+    ),
     "thousands": (separated(";", ",") + "r;e;1.000\n", {"decimal": ","}, '"1.000"'),
     "two values too many": (separated(",", ","), {}, "split at ',' it has rows with more or fewer"),
     "no separator": ("query_id item_id score\nq a 1\n", {}, "unknown column 'query_id'"),

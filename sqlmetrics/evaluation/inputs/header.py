@@ -75,11 +75,12 @@ def _with_commas(header: Header, lines: Iterable[str]) -> Iterator[str]:
     rows = [_split(line, header.separator) for line in lines if line.strip()]
     for place, name in enumerate(header.names):
         values = [row[place].strip() for row in rows if len(row) > place and row[place].strip()]
-        if all(map(_COMMA.fullmatch, values)) and any("," in value for value in values):
+        if all(map(_COMMA.fullmatch, values)) and any(map(_NO_THOUSAND.search, values)):
             yield name.strip()
 
 
 _COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+_NO_THOUSAND = re.compile(r",(\d{1,2}|\d{4,})$")
 
 
 def _tried(usual: str, separator: str | None) -> list[str]:
