@@ -25,6 +25,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown, source_text
 from sqlmetrics.sql.stage import Stage, with_stages
@@ -105,12 +106,23 @@ def compare(
     if test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
     asks = Asked(
-        tuple(systems), baseline, test, level, margin, _several(by), cluster, replicates, seed
+        systems=tuple(systems),
+        baseline=baseline,
+        test=test,
+        level=level,
+        margin=margin,
+        by=_several(by),
+        cluster=cluster,
+        replicates=replicates,
+        seed=seed,
+        metrics=_several(metrics),
+        days=days_between(start, end),
     )
-    days = days_between(start, end)
-    with database(connection) as engine:
-        with _tables(rankings, labels, metrics, asks, days, engine, asked) as (spec, tables):
-            return _compared(planned(spec, tables), asks, engine, check=check)
+    with (
+        database(connection) as engine,
+        _tables(rankings, labels, asks, asked, engine) as (spec, tables),
+    ):
+        return _compared(planned(spec, tables), asks, engine, check=check)
 
 
 @dataclass(frozen=True)
@@ -126,6 +138,8 @@ class Asked:
     cluster: str | None
     replicates: int
     seed: int
+    metrics: tuple[str, ...]
+    days: Days | None
 
     @property
     def carried(self) -> tuple[str, ...]:
@@ -140,20 +154,15 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _tables(
-    rankings: Any,
-    labels: Any,
-    metrics: str | Sequence[str],
-    asks: Asked,
-    days: Any,
-    engine: Database,
-    asked: Mapping[str, Any],
+    rankings: Any, labels: Any, asks: Asked, asked: Mapping[str, Any], engine: Database
 ) -> Iterator[tuple[Spec, Tables]]:
     """What is asked of an evaluation, and where its tables are."""
+    days = asks.days
     if isinstance(rankings, Spec):
         if asked or labels is not None:
-            named = ", ".join(asked) or "labels"
-            raise SpecError(f"the spec says it all but the comparison: leave out {named}")
-        own = {"metrics": _several(metrics)} if metrics else {}
+            told = ", ".join(asked) or "labels"
+            raise SpecError(f"the spec says it all but the comparison: leave out {told}")
+        own = {"metrics": asks.metrics} if asks.metrics else {}
         spec = on_days(rankings.having(by=asks.carried, **own), days)
         with ready(spec, engine):
             tables = opened(spec, engine)
@@ -163,10 +172,10 @@ def _tables(
         return
     named = {"by": asks.carried, **asked}
     if isinstance(rankings, Mapping) and all(not _is_column(one) for one in rankings.values()):
-        spec, tables = side_by_side(engine, rankings, labels, metrics, named)
+        spec, tables = side_by_side(engine, rankings, labels, asks.metrics, named)
         spec = spec.having(baseline=asks.baseline or next(iter(rankings)))
     else:
-        spec, tables = question(engine, rankings, labels, metrics, **named)
+        spec, tables = question(engine, rankings, labels, asks.metrics, **named)
         spec = _with_systems(spec, tables, engine)
     if days is not None and days_of(spec, days) and spec.rankings.columns.date:
         tables = tables.on(days.ends)
@@ -299,8 +308,8 @@ def _tested(run: _Run, pairing: Pairing, asks: Asked, found: findings.Sums) -> f
     if asks.test == "wilcoxon":
         if pairing.cluster:
             raise SpecError(
-                f"wilcoxon takes each query for itself, and they are clustered by {pairing.cluster}: "
-                "take the test t, randomization or bootstrap, or one day alone"
+                "wilcoxon takes each query for itself, and they are clustered by "
+                f"{pairing.cluster}: take the test t, randomization or bootstrap, or one day alone"
             )
         rows = run.rows(*ranks.ranks_query(pairing))
         return replace(found, ranks={findings.key(row): row for row in rows})

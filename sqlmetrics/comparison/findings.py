@@ -94,7 +94,7 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
 
 def rows(pairing: Pairing, asks: Asked, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of a comparison, in the order in which they are read; and notes."""
-    found = [_row(pairing, asks, sums, *place) for place in _places(pairing, sums)]
+    found = [_row(pairing, asks, sums, place) for place in _places(pairing, sums)]
     overall = [row for row in found if row["segment_name"] == ALL]
     slices = [row for row in found if row["segment_name"] != ALL]
     for some, adjust in ((overall, holm), (slices, benjamini_hochberg)):
@@ -115,7 +115,11 @@ def rows(pairing: Pairing, asks: Asked, sums: Sums) -> tuple[list[dict[str, Any]
     return found, _notes(pairing, overall)
 
 
-def _places(pairing: Pairing, sums: Sums) -> list[tuple[str, str, str, Measure]]:
+Place = tuple[str, str, str, Measure]
+"""System, segment, its value and metric."""
+
+
+def _places(pairing: Pairing, sums: Sums) -> list[Place]:
     segments = {own[1:3] for own in sums.moments} - {(ALL, ALL)}
     order = [(ALL, ALL), *sorted(segments)]
     return [
@@ -126,9 +130,8 @@ def _places(pairing: Pairing, sums: Sums) -> list[tuple[str, str, str, Measure]]
     ]
 
 
-def _row(
-    pairing: Pairing, asks: Asked, sums: Sums, system: str, name: str, value: str, measure: Measure
-) -> dict[str, Any]:
+def _row(pairing: Pairing, asks: Asked, sums: Sums, place: Place) -> dict[str, Any]:
+    system, name, value, measure = place
     own: Key = (system, name, value, measure.name, measure.k or 0)
     metric: Metric = measure.metric
     there = sums.moments.get(own)

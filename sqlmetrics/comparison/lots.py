@@ -16,7 +16,7 @@ from math import exp, factorial
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.stages import chosen
 from sqlmetrics.sql.stage import Column, Stage
-from sqlmetrics.sql.template import double, literal
+from sqlmetrics.sql.template import LINE, double, literal
 
 PRIME = 67_108_859
 
@@ -47,7 +47,9 @@ def key(seed: int, name: str) -> int:
 
 def remainder(expression: str) -> str:
     """What is left of a whole number above a multiple of the prime."""
-    return f"{expression} - {PRIME}e0 * floor({expression} / {PRIME}e0)"
+    multiple = f"- {PRIME}e0 * floor({expression} / {PRIME}e0)"
+    between = "\n    " if len(expression) + len(multiple) > LINE - 8 else " "
+    return expression + between + multiple
 
 
 def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:

@@ -182,14 +182,14 @@ def _differences(pairing: Pairing) -> Stage:
         Column(is_above(f"-{one}difference"), "n_losses"),
     ]
     about, on = "one row a query, system and metric: what is summed", ("system", *METRIC)
-    return joined("differences", about, columns, "metric_pairs", "centres", on)
+    return joined("differences", about, columns, "metric_pairs", to="centres", on=on)
 
 
 def _cluster_sums(pairing: Pairing) -> Stage:
     about = "one row a cluster, system, segment and metric"
     keys = ["system", "cluster"], [*METRIC, "centre"]
     sums = [Column(f"sum({name})", name) for name in SUMMED]
-    return segmented("cluster_sums", about, keys, sums, "differences", pairing.segments)
+    return segmented("cluster_sums", about, keys, sums, "differences", segments=pairing.segments)
 
 
 _MOMENTS = {
@@ -218,10 +218,13 @@ def _moments(pairing: Pairing, source: str) -> Stage:
     if source == "cluster_sums":
         return summed("moments", about, KEYS, sums, source)
     keys = ["system"], [*METRIC]
-    return segmented("moments", about, keys, sums, source, pairing.segments)
+    return segmented("moments", about, keys, sums, source, segments=pairing.segments)
 
 
 def read(row: Mapping[str, Any]) -> Moments:
     """The moments of a row of the query."""
     whole = {"n", "n_clusters", "wins", "losses"}
-    return Moments(**{n: (int if n in whole else float)(row[f"sum_{n}"]) for n in _MOMENTS})
+    found: dict[str, Any] = {
+        name: (int if name in whole else float)(row[f"sum_{name}"]) for name in _MOMENTS
+    }
+    return Moments(**found)

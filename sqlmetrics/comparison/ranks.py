@@ -42,7 +42,7 @@ def _sizes(pairing: Pairing) -> Stage:
     about = "one row a system, segment, metric and size of a difference"
     sums = [Column("count(*)", "n_alike"), Column("sum(n_wins)", "n_wins")]
     keys = ["system"], [*METRIC, "size"]
-    return segmented("sizes", about, keys, sums, "signs", pairing.segments)
+    return segmented("sizes", about, keys, sums, "signs", segments=pairing.segments)
 
 
 def _places() -> Stage:

@@ -98,7 +98,7 @@ def replicates_query(
     names = [f"{one.column}_{what}" for one in pairing.measures for what in ("sum", "weight")]
     about, weight = _WEIGHTS[test]
     groups = [*dict.fromkeys([*pairing.carried, "lot"])]
-    lot = f"product - {lots.PRIME}e0 * floor(product / {lots.PRIME}e0)"
+    lot = lots.remainder("product")
     own = ("system", *SEGMENT, "replicate", *names)
     stages = [
         *pairing.stages(),
@@ -125,7 +125,7 @@ def _with_lots(pairing: Pairing, groups: Sequence[str]) -> Stage:
         counted = f"case when {difference} is null then 0e0 else {weight} end"
         columns.append(Column(counted, f"{one.column}_weight"))
     about = "one row a query and system, with the lot of its cluster"
-    return joined("with_lots", about, columns, "pairs", "lots", (pairing.unit[-1],))
+    return joined("with_lots", about, columns, "pairs", to="lots", on=(pairing.unit[-1],))
 
 
 def _lot_sums(pairing: Pairing) -> Stage:
@@ -134,7 +134,7 @@ def _lot_sums(pairing: Pairing) -> Stage:
         sums.append(Column(f"coalesce(sum({one.column}_sum), 0e0)", f"{one.column}_sum"))
         sums.append(Column(f"sum({one.column}_weight)", f"{one.column}_weight"))
     about, keys = "one row a lot, system and segment", (["system", "lot"], list[str]())
-    return segmented("lot_sums", about, keys, sums, "with_lots", pairing.segments)
+    return segmented("lot_sums", about, keys, sums, "with_lots", segments=pairing.segments)
 
 
 def _summed(keys: Sequence[str], names: Sequence[str]) -> Stage:

@@ -28,6 +28,7 @@ def segmented(
     keys: tuple[list[str], list[str]],
     sums: Sequence[Column],
     source: str,
+    *,
     segments: list[Segment],
 ) -> Stage:
     """The same for every segment; the segments stand between the two parts of the keys."""
@@ -37,7 +38,7 @@ def segmented(
 
 
 def joined(
-    name: str, about: str, columns: Sequence[object], source: str, to: str, on: tuple[str, ...]
+    name: str, about: str, columns: Sequence[object], source: str, *, to: str, on: tuple[str, ...]
 ) -> Stage:
     """Columns of the rows of two stages that agree in some."""
     view = {"about": about, "columns": columns, "from": source, "to": to}

@@ -37,7 +37,7 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
     names = ["metric", "baseline", "value", "difference", level, "p", "verdict"]
     cells = [
         [
-            printable(row["metric"], 22),
+            printable(row["metric"]),
             _number(row["baseline_value"]),
             _number(row["value"]),
             _signed(row["difference"]),
@@ -47,12 +47,12 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
         ]
         for row in rows
     ]
-    yield aligned(names, cells, numbers_from=1)
+    yield from _fitted(names, cells)
     yield ""
     names = ["metric", "relative", "queries", "wins", "ties", "losses", "effect", "could show"]
     cells = [
         [
-            printable(row["metric"], 22),
+            printable(row["metric"]),
             _percent(row["relative"]),
             *(f"{row[name]:,}" for name in ("n", "wins", "ties", "losses")),
             "-" if row["effect_size"] is None else f"{row['effect_size']:+.2f}",
@@ -60,10 +60,23 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
         ]
         for row in rows
     ]
-    yield aligned(names, cells, numbers_from=1)
+    yield from _fitted(names, cells)
     yield ""
     for row in rows:
         yield from wrap(row["sentence"], WIDTH, subsequent_indent="    ")
+
+
+def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
+    """The lines of a table; where they would be too long, a metric stands above its numbers."""
+    table = aligned(names, cells, numbers_from=1).splitlines()
+    if max(map(len, table)) <= WIDTH:
+        yield from table
+        return
+    bare = [["", *numbers] for _, *numbers in cells]
+    head, *rows = aligned(["", *names[1:]], bare, numbers_from=1).splitlines()
+    yield head
+    for (metric, *_), row in zip(cells, rows, strict=True):
+        yield from (metric, row)
 
 
 def footer(comparison: Comparison) -> list[str]:

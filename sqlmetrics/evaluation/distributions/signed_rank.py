@@ -30,7 +30,8 @@ def tail(n: int, rank_sum: float, ties: float = 0) -> float:
     if n <= EXACT and not ties:
         counts = _counts(n)
         lower = min(rank_sum, n * (n + 1) / 2 - rank_sum)
-        return min(1.0, 2 * sum(counts[: math.floor(lower) + 1]) / 2**n)
+        extreme: int = sum(counts[: math.floor(lower) + 1])
+        return min(1.0, 2 * extreme / 2.0**n)
     variance = (n * (n + 1) * (2 * n + 1) - ties / 2) / 24
     return normal.tail((rank_sum - n * (n + 1) / 4) / math.sqrt(variance))
 
