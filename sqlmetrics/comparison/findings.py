@@ -151,6 +151,8 @@ def _row(pairing: Pairing, asks: Asked, sums: Sums, place: Place) -> dict[str, A
     }
     if there is not None:
         row |= _numbers(there, asks) | _tested(own, there, asks, sums)
+        if row["direction"] < 0:
+            row |= {"wins": row["losses"], "losses": row["wins"]}
     if name == ALL:
         for column, one in (("n_system_only", system), ("n_baseline_only", pairing.baseline)):
             counted = sums.counts.get(one, {}).get(measure.column) or 0

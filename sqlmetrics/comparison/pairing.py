@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.stages import chosen, summed
+from sqlmetrics.comparison.stages import chosen, chosen_if, summed
 from sqlmetrics.plan.global_metrics import Segment
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
-from sqlmetrics.sql.template import double, literal
+from sqlmetrics.sql.template import LINE, double, literal
 
 TIED = 1e-9
 """Values of a query that are no farther apart are a tie: the last digits differ by engine."""
@@ -78,7 +78,7 @@ class Pairing:
         for measure in self.measures:
             flags = self.plan.needs.population(self.plan.spec.bound(measure))
             only = " and ".join(f"{flag} = 1" for flag in flags)
-            own = f"case when {only} then {measure.column} end" if only else measure.column
+            own = chosen_if(only, measure.column) if only else measure.column
             columns.append(Column(own, measure.column))
         named = ", ".join(map(literal, (self.baseline, *self.systems)))
         about = "one row a query and system: its values, NULL where a mean leaves it out"
@@ -92,7 +92,8 @@ class Pairing:
             mine, other = f"challenger.{one.column}", f"baseline.{one.column}"
             columns.append(mine)
             columns.append(Column(other, f"{one.column}_baseline"))
-            columns.append(Column(f"{mine} - {other}", f"{one.column}_difference"))
+            between = " " if len(mine + other) < LINE // 2 else "\n    "
+            columns.append(Column(f"{mine}{between}- {other}", f"{one.column}_difference"))
         view = {
             "columns": columns,
             "same_query": equal("baseline", "challenger", self.plan.shape.query_keys),

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmetrics.comparison import lots
 from sqlmetrics.comparison.pairing import SEGMENT, Pairing
-from sqlmetrics.comparison.stages import chosen, joined, segmented, summed
+from sqlmetrics.comparison.stages import chosen, chosen_if, joined, segmented, summed
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.stage import Column, Stage
 
@@ -122,7 +122,7 @@ def _with_lots(pairing: Pairing, groups: Sequence[str]) -> Stage:
     for one in pairing.measures:
         difference = f"pairs.{one.column}_difference"
         columns.append(Column(f"{difference}{weighted}", f"{one.column}_sum"))
-        counted = f"case when {difference} is null then 0e0 else {weight} end"
+        counted = chosen_if(f"{difference} is null", "0e0", weight)
         columns.append(Column(counted, f"{one.column}_weight"))
     about = "one row a query and system, with the lot of its cluster"
     return joined("with_lots", about, columns, "pairs", to="lots", on=(pairing.unit[-1],))

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import dedent
 
 from sqlmetrics.plan.global_metrics import Segment
 from sqlmetrics.sql.stage import Column, Stage, equal
+from sqlmetrics.sql.template import case
+
+
+def chosen_if(condition: str, then: str, otherwise: str = "") -> str:
+    """A `case` as a column, on several lines where it is long; NULL if nothing stands else."""
+    return dedent(case(condition, then, otherwise)).strip()
 
 
 def chosen(name: str, about: str, columns: Sequence[object], source: str, where: str = "") -> Stage:
