@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from math import exp, factorial
 
 from sqlmetrics.comparison.pairing import Pairing
-from sqlmetrics.comparison.stages import chosen
+from sqlmetrics.comparison.stages import columns_stage
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import LINE, double, literal
 
@@ -63,15 +63,19 @@ def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
     unit, at = pairing.unit[-1], pairing.plan.shape.at.translation
     yield Stage("clusters", "comparison/clusters", {"keys": [unit]})
     hashed = at.expression(at.dialect.hashed, f"{literal(f'{seed}|')} || {unit}")
-    yield chosen("hashed", "the MD5 of a cluster's id", [unit, Column(hashed, "hash")], "clusters")
+    yield columns_stage(
+        "cluster_hashes", "the MD5 of a cluster's id", [unit, Column(hashed, "hash")], "clusters"
+    )
     number = "cast(row_number() over (order by hash asc) as double)"
-    yield chosen("numbered", "clusters by number", [unit, Column(number, "number")], "hashed")
+    yield columns_stage(
+        "cluster_numbers", "clusters by number", [unit, Column(number, "number")], "cluster_hashes"
+    )
     number = "number"
     if n_clusters > EXACT:
         number = f"number - {BUCKETS}e0 * floor(number / {BUCKETS}e0)"
     added = [unit, Column(f"{number} + {key(seed, 'lot')}e0", "root")]
-    yield chosen("roots", "the number whose cube is the lot", added, "numbered")
-    yield from _cubes("lots", "roots", unit, {"lot": "root"})
+    yield columns_stage("lot_roots", "the number whose cube is the lot", added, "cluster_numbers")
+    yield from _cubes("lots", "lot_roots", unit, {"lot": "root"})
 
 
 def replicates(seed: int, count: int) -> Iterator[Stage]:
@@ -90,7 +94,7 @@ def replicates(seed: int, count: int) -> Iterator[Stage]:
         for name in ("factor", "shift")
     ]
     about = "the numbers whose cubes are a replicate's factor and shift"
-    yield chosen("replicate_roots", about, ["replicate", *roots], "replicate_numbers")
+    yield columns_stage("replicate_roots", about, ["replicate", *roots], "replicate_numbers")
     named = {name: f"{name}_root" for name in ("factor", "shift")}
     yield from _cubes("replicates", "replicate_roots", "replicate", named)
 
@@ -103,10 +107,11 @@ def _cubes(name: str, source: str, kept: str, roots: dict[str, str]) -> Iterator
     cubes: list[object] = [kept]
     for cube, root in roots.items():
         cubes.append(Column(remainder(f"({root}_squared * {root})"), cube))
+    squared = source.replace("_roots", "_squares")
     about = f"the squares modulo {PRIME:,}"
-    yield chosen(f"{source}_squared", about, squares, source)
+    yield columns_stage(squared, about, squares, source)
     view = {"about": "their cubes; distinct rows are computed once", "columns": cubes}
-    yield Stage(name, "comparison/once", view | {"from": f"{source}_squared"})
+    yield Stage(name, "comparison/distinct", view | {"from": squared})
 
 
 def poisson(lot: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.comparison.pairing import METRIC, SEGMENT, Pairing, is_above
-from sqlmetrics.comparison.stages import joined, segmented, summed
+from sqlmetrics.comparison.stages import join_stage, segments_stage, sums_stage
 from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.sql.stage import Column, Stage
 
@@ -159,7 +159,7 @@ def _stages(pairing: Pairing) -> Iterator[Stage]:
 def _centres() -> Stage:
     about = "squares are summed about a number near the mean, so that no digits are lost"
     columns = [Column("avg(difference)", "centre")]
-    return summed("centres", about, ["system", *METRIC], columns, "metric_pairs")
+    return sums_stage("centres", about, ["system", *METRIC], columns, "metric_pairs")
 
 
 SUMMED = ("n_queries", "weight", "x", "y", "d", "n_wins", "n_losses")
@@ -182,14 +182,16 @@ def _differences(pairing: Pairing) -> Stage:
         Column(is_above(f"-{one}difference"), "n_losses"),
     ]
     about, on = "one row a query, system and metric: what is summed", ("system", *METRIC)
-    return joined("differences", about, columns, "metric_pairs", to="centres", on=on)
+    return join_stage("differences", about, columns, "metric_pairs", to="centres", on=on)
 
 
 def _cluster_sums(pairing: Pairing) -> Stage:
     about = "one row a cluster, system, segment and metric"
     keys = ["system", "cluster"], [*METRIC, "centre"]
     sums = [Column(f"sum({name})", name) for name in SUMMED]
-    return segmented("cluster_sums", about, keys, sums, "differences", segments=pairing.segments)
+    return segments_stage(
+        "cluster_sums", about, keys, sums, "differences", segments=pairing.segments
+    )
 
 
 _MOMENTS = {
@@ -216,9 +218,9 @@ def _moments(pairing: Pairing, source: str) -> Stage:
     sums = [Column(f"{text}", f"sum_{name}") for name, text in _MOMENTS.items()]
     about = "one row a system, segment and metric: counts and sums of its pairs"
     if source == "cluster_sums":
-        return summed("moments", about, KEYS, sums, source)
+        return sums_stage("moments", about, KEYS, sums, source)
     keys = ["system"], [*METRIC]
-    return segmented("moments", about, keys, sums, source, segments=pairing.segments)
+    return segments_stage("moments", about, keys, sums, source, segments=pairing.segments)
 
 
 def read(row: Mapping[str, Any]) -> Moments:

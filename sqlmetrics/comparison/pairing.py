@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.stages import chosen, chosen_if, summed
+from sqlmetrics.comparison.stages import chosen_if, columns_stage, sums_stage
 from sqlmetrics.plan.global_metrics import Segment
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import segment
@@ -82,7 +82,7 @@ class Pairing:
             columns.append(Column(own, measure.column))
         named = ", ".join(map(literal, (self.baseline, *self.systems)))
         about = "one row a query and system: its values, NULL where a mean leaves it out"
-        return chosen("query_values", about, columns, "per_query", f"system in ({named})")
+        return columns_stage("query_values", about, columns, "per_query", f"system in ({named})")
 
     def stages(self) -> Iterator[Stage]:
         """From `per_query` to `pairs`."""
@@ -123,7 +123,7 @@ class Pairing:
         """One row a system: how many queries have a value of each metric."""
         columns = [Column(f"count({one.column})", one.column) for one in self.measures]
         about = "one row a system: how many of its queries have a value"
-        return summed("counts", about, ["system"], columns, "query_values")
+        return sums_stage("counts", about, ["system"], columns, "query_values")
 
 
 def is_above(expression: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlmetrics.comparison.moments import KEYS
 from sqlmetrics.comparison.pairing import METRIC, TIED, Pairing, is_above
-from sqlmetrics.comparison.stages import chosen, segmented, summed
+from sqlmetrics.comparison.stages import columns_stage, segments_stage, sums_stage
 from sqlmetrics.evaluation.distributions import signed_rank
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.sql.stage import Column, Stage, Window
@@ -35,21 +35,21 @@ def _signs(pairing: Pairing) -> Stage:
         Column(is_above("difference"), "n_wins"),
     ]
     about = f"one row a query, system and metric that differ: by how many steps of {TIED:g}"
-    return chosen("signs", about, columns, "metric_pairs", f"abs(difference) > {step}")
+    return columns_stage("signs", about, columns, "metric_pairs", f"abs(difference) > {step}")
 
 
 def _sizes(pairing: Pairing) -> Stage:
     about = "one row a system, segment, metric and size of a difference"
     sums = [Column("count(*)", "n_alike"), Column("sum(n_wins)", "n_wins")]
     keys = ["system"], [*METRIC, "size"]
-    return segmented("sizes", about, keys, sums, "signs", segments=pairing.segments)
+    return segments_stage("sizes", about, keys, sums, "signs", segments=pairing.segments)
 
 
 def _places() -> Stage:
     over = Window(KEYS, ["size asc"], "unbounded preceding")
     columns = [*KEYS, "n_alike", "n_wins", Column(f"sum(n_alike) over {over}", "last_rank")]
     about = "the rank of the last difference of a size, the smallest first"
-    return chosen("places", about, columns, "sizes")
+    return columns_stage("places", about, columns, "sizes")
 
 
 def _rank_sums() -> Stage:
@@ -60,7 +60,7 @@ def _rank_sums() -> Stage:
         Column(f"sum({cubes})", "ties"),
     ]
     about = "one row a system, segment and metric; equal sizes share the mean of their ranks"
-    return summed("rank_sums", about, KEYS, columns, "places")
+    return sums_stage("rank_sums", about, KEYS, columns, "places")
 
 
 def p_value(row: Mapping[str, Any] | None) -> float:

@@ -8,7 +8,13 @@ from typing import Any
 
 from sqlmetrics.comparison import lots
 from sqlmetrics.comparison.pairing import SEGMENT, Pairing
-from sqlmetrics.comparison.stages import chosen, chosen_if, joined, segmented, summed
+from sqlmetrics.comparison.stages import (
+    chosen_if,
+    columns_stage,
+    join_stage,
+    segments_stage,
+    sums_stage,
+)
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.stage import Column, Stage
 
@@ -107,8 +113,12 @@ def replicates_query(
         _lot_sums(pairing),
         *lots.replicates(seed, count),
         Stage("products", "comparison/products", {}),
-        chosen("drawn", "the lot in the replicate", [*own, Column(lot, "lot")], "products"),
-        chosen("weighed", about, [*own, Column(weight("lot"), "times")], "drawn"),
+        columns_stage(
+            "replicate_lots", "the lot in the replicate", [*own, Column(lot, "lot")], "products"
+        ),
+        columns_stage(
+            "replicate_weights", about, [*own, Column(weight("lot"), "times")], "replicate_lots"
+        ),
         _summed(keys, names),
     ]
     return stages, "select *\nfrom replicate_sums"
@@ -125,7 +135,7 @@ def _with_lots(pairing: Pairing, groups: Sequence[str]) -> Stage:
         counted = chosen_if(f"{difference} is null", "0e0", weight)
         columns.append(Column(counted, f"{one.column}_weight"))
     about = "one row a query and system, with the lot of its cluster"
-    return joined("with_lots", about, columns, "pairs", to="lots", on=(pairing.unit[-1],))
+    return join_stage("pair_lots", about, columns, "pairs", to="lots", on=(pairing.unit[-1],))
 
 
 def _lot_sums(pairing: Pairing) -> Stage:
@@ -134,13 +144,13 @@ def _lot_sums(pairing: Pairing) -> Stage:
         sums.append(Column(f"coalesce(sum({one.column}_sum), 0e0)", f"{one.column}_sum"))
         sums.append(Column(f"sum({one.column}_weight)", f"{one.column}_weight"))
     about, keys = "one row a lot, system and segment", (["system", "lot"], list[str]())
-    return segmented("lot_sums", about, keys, sums, "with_lots", segments=pairing.segments)
+    return segments_stage("lot_sums", about, keys, sums, "pair_lots", segments=pairing.segments)
 
 
 def _summed(keys: Sequence[str], names: Sequence[str]) -> Stage:
     about = "one row a replicate, system and segment"
     columns = [Column(f"sum(times * {name})", name) for name in names]
-    return summed("replicate_sums", about, keys, columns, "weighed")
+    return sums_stage("replicate_sums", about, keys, columns, "replicate_weights")
 
 
 def read(rows: Iterator[Mapping[str, Any]], pairing: Pairing) -> dict[tuple[Any, ...], Replicates]:

@@ -15,13 +15,15 @@ def chosen_if(condition: str, then: str, otherwise: str = "") -> str:
     return dedent(case(condition, then, otherwise)).strip()
 
 
-def chosen(name: str, about: str, columns: Sequence[object], source: str, where: str = "") -> Stage:
+def columns_stage(
+    name: str, about: str, columns: Sequence[object], source: str, where: str = ""
+) -> Stage:
     """Columns of the rows of another stage."""
     view = {"about": about, "columns": columns, "from": source, "where": where}
-    return Stage(name, "chosen", view)
+    return Stage(name, "columns", view)
 
 
-def summed(
+def sums_stage(
     name: str, about: str, keys: Sequence[str], columns: Sequence[Column], source: str
 ) -> Stage:
     """Sums over the rows of another stage, one row for its keys."""
@@ -29,7 +31,7 @@ def summed(
     return Stage(name, "sums", {**view, "joins": {}, "where": ""})
 
 
-def segmented(
+def segments_stage(
     name: str,
     about: str,
     keys: tuple[list[str], list[str]],
@@ -44,9 +46,9 @@ def segmented(
     return Stage(name, "segments", {**view, "from": source, "segments": segments})
 
 
-def joined(
+def join_stage(
     name: str, about: str, columns: Sequence[object], source: str, *, to: str, on: tuple[str, ...]
 ) -> Stage:
     """Columns of the rows of two stages that agree in some."""
     view = {"about": about, "columns": columns, "from": source, "to": to}
-    return Stage(name, "comparison/joined", {**view, "on": equal(to, source, on)})
+    return Stage(name, "comparison/join", {**view, "on": equal(to, source, on)})

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from command import sqlmetrics
 from conftest import peer
 from engines.starting import Servers
 from marked import engines
-from test_cli import sqlmetrics
 
 import sqlmetrics as sm
 from sqlmetrics.comparison import lots
