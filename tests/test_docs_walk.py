@@ -274,7 +274,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "evaluate": (
         f"evaluate rankings.parquet labels.parquet -m ndcg@10 -m mrr {RANKED} --by country "
         "--preset trec_eval -c missing=drop --queries queries.parquet --weight traffic "
-        "--where 'score > -1' --per-query -o json",
+        "--where 'score > -1' --per-query -o json --confidence 0.9",
         f"evaluate rankings.parquet labels.parquet -m overlap@2 --baseline prod {RANKED} "
         "--skip-input-checks --plan window --memory 1GB --profile p.json --out x.csv",
         f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",

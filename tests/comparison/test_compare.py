@@ -505,3 +505,26 @@ def test_tables_side_by_side_and_a_spec_give_the_same(tmp_path: Path) -> None:
     twice = ["old.parquet", "old.parquet", "labels.parquet", "-m", "cg@1"]
     done = sqlmetrics("compare", *twice, folder=tmp_path, expect=2)
     assert "two systems are called old" in done.stderr
+
+
+# -- intervals of a single mean ---------------------------------------------------------
+
+
+def test_evaluate_gives_student_s_interval_of_a_mean_where_there_is_one() -> None:
+    rankings, labels = tables({"new": NEW, "one": [0.5]})
+    asked: dict[str, Any] = {"system": "system", "missing": "drop"}
+    metrics = ["cg@1", "num_ret", "recall(average=micro)@1"]
+    found = sm.evaluate(rankings, labels, metrics, confidence=0.9, **asked)
+    rows = {(row["system"], row["metric"]): row for row in found.to_dicts()}
+    row = rows["new", "cg"]
+    reach = 1.6848751217112248 * np.std(NEW, ddof=1) / np.sqrt(N)
+    assert row["ci_low"] == near(np.mean(NEW) - reach)
+    assert row["ci_high"] == near(np.mean(NEW) + reach)
+    others = [one["ci_low"] for key, one in rows.items() if key != ("new", "cg")]
+    assert others == [None] * 5
+    assert f"{row['value']:.4f} ±{reach:.4f}" in str(found)
+    assert "±: the 90 % interval" in str(found)
+    plain = sm.evaluate(rankings, labels, metrics, **asked)
+    assert "ci_low" not in plain.summary().column_names
+    with pytest.raises(sm.SpecError, match="confidence is above 0 and below 1"):
+        sm.evaluate(rankings, labels, metrics, confidence=95)

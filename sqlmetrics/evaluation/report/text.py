@@ -169,9 +169,7 @@ def _wide(result: Result) -> Cells:
     rows = []
     for label, by_metric in found.items():
         mine = [by_metric.get((m.name, m.k or 0), {}) for m in result.measures]
-        values = [
-            _number(m, row.get("value")) for m, row in zip(result.measures, mine, strict=True)
-        ]
+        values = [_mean(m, row) for m, row in zip(result.measures, mine, strict=True)]
         counts = [_span([row.get(count) for row in mine]) for count in COUNTS]
         rows.append([*label, *values, *counts])
     return [*names, *COUNTS.values()], rows, len(keys)
@@ -189,10 +187,7 @@ def _across(result: Result) -> Cells:
     rows = []
     for labels, mine in found.items():
         values = [mine.get(system, {}) for system in systems]
-        numbers = [
-            _number(measures[one["metric"], one["k"]], one["value"]) if one else "-"
-            for one in values
-        ]
+        numbers = [_mean(measures[one["metric"], one["k"]], one) if one else "-" for one in values]
         counts = [_span([one.get(count) for one in values]) for count in COUNTS]
         rows.append([*labels, *numbers, *counts])
     names = [*keys, "metric", *map(printable, systems), *COUNTS.values()]
@@ -207,9 +202,17 @@ def _long(result: Result) -> Cells:
         measure = measures[row["metric"], row["k"]]
         labels = [shown(row) for shown in keys.values()]
         counts = [_span([row[count]]) for count in COUNTS]
-        rows.append([*labels, str(measure), _number(measure, row["value"]), *counts])
+        rows.append([*labels, str(measure), _mean(measure, row), *counts])
     names = [*keys, "metric", "value", *COUNTS.values()]
     return names, rows, len(keys) + 1
+
+
+def _mean(measure: Measure, row: dict[str, Any]) -> str:
+    """A value, and half of its interval if it has one."""
+    text = _number(measure, row.get("value"))
+    if row.get("ci_low") is None:
+        return text
+    return f"{text} ±{metric_value((row['ci_high'] - row['ci_low']) / 2)}"
 
 
 def _number(measure: Measure, value: float | None) -> str:
