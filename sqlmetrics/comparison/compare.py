@@ -122,6 +122,8 @@ def compare(
         database(connection) as engine,
         _tables(rankings, labels, asks, asked, engine) as (spec, tables),
     ):
+        if not isinstance(rankings, Spec) and _are_runs(rankings):
+            asks = asks.of_runs(tuple(rankings))
         return _compared(planned(spec, tables), asks, engine, check=check)
 
 
@@ -140,6 +142,11 @@ class Asked:
     seed: int
     metrics: tuple[str, ...]
     days: Days | None
+
+    def of_runs(self, names: tuple[str, ...]) -> Asked:
+        """The same of tables side by side, whose first one is the baseline."""
+        systems = self.systems or names
+        return replace(self, systems=systems, baseline=self.baseline or systems[0])
 
     @property
     def carried(self) -> tuple[str, ...]:
@@ -171,9 +178,8 @@ def _tables(
             yield spec, tables
         return
     named = {"by": asks.carried, **asked}
-    if isinstance(rankings, Mapping) and all(not _is_column(one) for one in rankings.values()):
+    if _are_runs(rankings):
         spec, tables = side_by_side(engine, rankings, labels, asks.metrics, named)
-        spec = spec.having(baseline=asks.baseline or next(iter(rankings)))
     else:
         spec, tables = question(engine, rankings, labels, asks.metrics, **named)
         spec = _with_systems(spec, tables, engine)
@@ -192,9 +198,11 @@ def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
     return spec.having(rankings=source.model_copy(update={"columns": columns}))
 
 
-def _is_column(value: Any) -> bool:
-    """Whether a value of a mapping is a column or list of items, not a table."""
-    return isinstance(value, list | tuple)
+def _are_runs(rankings: Any) -> bool:
+    """Whether they are system -> table, and not one table by its columns or lists."""
+    if not isinstance(rankings, Mapping):
+        return False
+    return not any(isinstance(one, list | tuple) for one in rankings.values())
 
 
 @dataclass
@@ -267,7 +275,7 @@ def _pairing(
     """What is compared with what, and what should be said of that."""
     for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
         if name not in there:
-            raise SpecError(unknown("system", name, there))
+            raise InputError(f"no list of this system: {unknown('system', name, there)}")
     chosen = asks.systems or there
     given = asks.baseline or (asks.systems[0] if asks.systems else plan.spec.baseline)
     if given is not None and given not in there:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlmetrics.engines.database import Database
@@ -34,11 +35,12 @@ def side_by_side(
     if len(runs) < 2:
         raise SpecError(f"compare needs two systems, given {', '.join(runs) or 'none'}")
     own = {name: value for name, value in asked.items() if name != "system"}
-    texts, roles = [], []
+    texts, roles, notes = [], [], list[str]()
     for name, given in runs.items():
         spec, tables = question(engine, given, labels, metrics, **own)
         text, order = _select(name, spec, tables, own, engine)
         texts.append(text)
+        notes += [f"{name}: {note}" for note in tables.notes]
         roles.append(order)
     if len({*roles}) > 1:
         raise SpecError(
@@ -47,15 +49,16 @@ def side_by_side(
     union = engine.translation.text("\nunion all\n".join(texts))
     named = {name: value for name, value in own.items() if name not in ("where", "score", "rank")}
     asks = named | {roles[0]: roles[0], "system": SYSTEM}
-    return question(engine, union.strip(), labels, metrics, **asks)
+    spec, tables = question(engine, union.strip(), labels, metrics, **asks)
+    return spec, replace(tables, notes=(*notes, *tables.notes))
 
 
 def _select(
     name: str, spec: Spec, tables: Tables, asked: Mapping[str, Any], engine: Database
 ) -> tuple[str, str]:
     """The rows of a system by the names that were asked for, and what orders them."""
-    there = spec.rankings.columns
-    order = "rank" if there.rank else "score"
+    there = spec.rankings.columns.model_dump() | dict(tables.rankings.columns)
+    order = "rank" if there.get("rank") else "score"
     roles = {
         "query": asked.get("query", "query_id"),
         "item": asked.get("item", "item_id"),
@@ -65,7 +68,7 @@ def _select(
     }
     columns = [f"{literal(name)} as {SYSTEM}"]
     for role, as_named in roles.items():
-        column = getattr(there, role)
+        column = there.get(role)
         if column is None or as_named is None:
             continue
         own = identifier(column)

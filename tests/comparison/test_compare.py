@@ -394,7 +394,8 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
     refused("name the column of systems", one.drop_columns("system"), labels, "cg@1")
     refused("compare needs two systems, given a", {"a": one}, labels, "cg@1")
     refused("unknown metric 'ndgc'; did you mean 'ndcg'", rankings, labels, "ndgc@3")
-    refused("unknown system 'nw'; did you mean 'new'", rankings, labels, "cg@1", baseline="nw")
+    nw = {"baseline": "nw", "error": sm.InputError}
+    refused("unknown system 'nw'; did you mean 'new'", rankings, labels, "cg@1", **nw)
     refused("unknown test 'tt'", rankings, labels, "cg@1", test="tt")
     refused("level is above 0 and below 1", rankings, labels, "cg@1", level=95)
     refused("margin is 0 or more", rankings, labels, "cg@1", margin=-1)
