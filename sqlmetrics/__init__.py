@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sqlmetrics.catalog.measure import parse
     from sqlmetrics.clicks.evaluate import evaluate_clicks
     from sqlmetrics.clicks.simulation.simulate import simulate
+    from sqlmetrics.comparison.compare import compare
+    from sqlmetrics.comparison.comparison import Comparison
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "EngineError",
     "InputError",
     "Result",
@@ -39,6 +42,7 @@ __all__ = [
     "TieAudit",
     "check",
     "clicks",
+    "compare",
     "compile",
     "connect",
     "evaluate",
@@ -54,6 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Comparison": "comparison.comparison",
     "EngineError": "errors",
     "InputError": "errors",
     "Result": "evaluation.report.result",
@@ -61,6 +66,7 @@ _HOMES = {
     "SpecError": "errors",
     "SqlmetricsError": "errors",
     "TieAudit": "proof.ties",
+    "compare": "comparison.compare",
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
     "explain": "proof.explain.explain",

@@ -21,7 +21,7 @@ from sqlmetrics.sql import transpile
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
-PEERS = ("ir_measures", "pytrec_eval", "ranx", "rbo", "sklearn")
+PEERS = ("ir_measures", "pytrec_eval", "ranx", "rbo", "scipy", "sklearn", "statsmodels")
 ALONE = ("rbo", "recbole", "recommenders")
 """Tools whose own requirements fit nothing else."""
 

@@ -221,6 +221,35 @@ class World:
             for day, system in own
         }
 
+    def paired(self) -> dict[str, tuple[int, float, float]]:
+        """Metric -> queries and days that both systems have a value of, and their two means."""
+        told: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for day in self.days:
+            lists = self._lists(day)
+            if len(lists) < 2:
+                continue
+            searched = {query for queries in lists.values() for query in queries}
+            for query in searched & self.labelled:
+                grades = {
+                    row["item_id"]: float(row["grade"])
+                    for row in self.labels
+                    if row["query_id"] == query
+                }
+                for metric, formula in METRICS.items():
+                    new, old = (
+                        formula(
+                            [grades.get(row["item_id"]) for row in lists[system].get(query, ())],
+                            list(grades.values()),
+                        )
+                        for system in ("new", "old's")
+                    )
+                    if new is not None and old is not None:
+                        told[metric].append((new, old))
+        return {
+            metric: (len(pairs), *(fsum(part) / len(pairs) for part in zip(*pairs, strict=True)))
+            for metric, pairs in told.items()
+        }
+
     def _lists(self, day: date) -> dict[str, dict[str, list[Row]]]:
         """System -> query -> its list, best first; a system counts on a day that has rows of it."""
         lists: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))

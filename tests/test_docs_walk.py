@@ -274,7 +274,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "evaluate": (
         f"evaluate rankings.parquet labels.parquet -m ndcg@10 -m mrr {RANKED} --by country "
         "--preset trec_eval -c missing=drop --queries queries.parquet --weight traffic "
-        "--where 'score > -1' --per-query -o json",
+        "--where 'score > -1' --per-query -o json --confidence 0.9",
         f"evaluate rankings.parquet labels.parquet -m overlap@2 --baseline prod {RANKED} "
         "--skip-input-checks --plan window --memory 1GB --profile p.json --out x.csv",
         f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",
@@ -347,6 +347,23 @@ CELLS: dict[str, tuple[str, ...]] = {
         "check search.yml PLACE --date 2026-01-01 --junit c.xml --github -o json",
         "check search.yml --target dev --profiles profiles.yml",
         "check search.yml --connection dev --profiles profiles.yml",
+    ),
+    "compare": (
+        f"compare rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
+        "--by country --test bootstrap --replicates 200 --seed 2 --level 0.9 --margin 0.01 "
+        "--preset trec_eval -c missing=drop --where 'score > -1' --skip-input-checks -o latex",
+        f"compare rankings.parquet --labels labels.parquet -m ndcg@10 {RANKED} --weight traffic "
+        "--queries queries.parquet --cluster device --start 2026-01-01 --end 2026-01-02 --sql",
+        "compare a=runs.csv b=runs.csv words.csv -m mrr --query qid --item doc --score value "
+        "--grade level --label-column item=item --separator ; --decimal , --grades low=0 "
+        "--grades mid=1 --grades high=2 --out c.html",
+        "compare rankings.parquet labels.parquet -m mrr --rank rank 2",
+        "compare \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
+        f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin",
+        "compare rankings.parquet labels.parquet -m ils@2 --items items.parquet --date ds",
+        "compare search.yml --systems prod,cand --test randomization PLACE",
+        f"compare rankings labels -m mrr {RANKED} PLACE",
+        "compare search.yml --connection dev --profiles profiles.yml",
     ),
     "show": (
         "show search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
@@ -444,7 +461,7 @@ def test_each_option_of_a_verb_runs(verb: str, folder: Path) -> None:
 
 # -- other databases ------------------------------------------------------------------
 
-OPENING = ("evaluate", "show", "debug", "validate", "verify", "run", "check")
+OPENING = ("evaluate", "compare", "show", "debug", "validate", "verify", "run", "check")
 """Verbs with a cell that names the place."""
 
 

@@ -23,6 +23,7 @@ FLOORS = (
     {"evaluation"},
     {"annotation", "clicks", "proof"},
     {"jobs"},
+    {"comparison"},
     {"api"},
     {"cli"},
 )

@@ -200,6 +200,7 @@ class Walk:
         self._checked()
         self._changed()
         self._evaluated()
+        self._compared()
         self._never_met()
         self._refused()
 
@@ -354,6 +355,20 @@ class Walk:
         without, every = self.made.unlabelled
         told = f"{without:,} of {every:,} lists are of queries without a label" if without else ""
         assert told in done.stderr
+
+    def _compared(self) -> None:
+        """The two systems, query by query; systems that share no day cannot be compared."""
+        wanted = self.made.paired()
+        asked = ("--baseline", "old's", "-o", "json")
+        done = self._call("compare", *asked, expect=0 if wanted else 2)
+        if not wanted:
+            assert "no query has a value of old's" in done.stderr
+            return
+        there = {row["metric"]: row for row in json.loads(done.stdout)}
+        for metric, (n, new, old) in wanted.items():
+            row = there[metric]
+            assert row["n"] == n == row["wins"] + row["ties"] + row["losses"]
+            assert (row["value"], row["baseline_value"]) == pytest.approx((new, old))
 
     def _never_met(self) -> None:
         """Lists of one item, which has no label where it is; by the conventions of Spark."""

@@ -14,6 +14,7 @@ from sqlmetrics.cli import (
     build,
     check,
     clicks,
+    compare,
     debug,
     doctor,
     evaluate,
@@ -34,6 +35,7 @@ from sqlmetrics.errors import SqlmetricsError
 COMMANDS = {
     "Look at numbers": (
         evaluate.evaluate,
+        compare.compare,
         show.show,
         clicks.clicks,
         reconcile.reconcile,

@@ -108,6 +108,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 @table_options
 @place_options
 @click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
+@click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
 @click.option("--tie-audit", is_flag=True, help="How much equal scores matter, instead.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @click.option(

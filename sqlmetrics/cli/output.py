@@ -32,6 +32,7 @@ SUFFIXES = {
     ".xlsx": "xlsx",
     ".feather": "feather",
     ".html": "html",
+    ".tex": "latex",
 }
 """Endings of names that say a format; any other says none."""
 

@@ -54,6 +54,7 @@ def evaluate(
     decimal: str | None = None,
     check: bool = True,
     per_query: bool = True,
+    confidence: float | None = None,
     plan: str | None = None,
     memory: str | None = None,
     checkpoint: str | Path | None = None,
@@ -109,6 +110,8 @@ def evaluate(
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the
             database but the summary.
+        confidence: The coverage of `ci_low` and `ci_high`, which the summary has then: Student's
+            interval of each mean over queries, like 0.95. NULL for what is no such mean.
         plan: The physical plan: `window`, or on DuckDB `lists`, `counts` or `ranks`; the
             fastest if none is named. The numbers are the same.
         memory: How much memory DuckDB may take, like `4GB`. What does not fit is done in
@@ -163,7 +166,15 @@ def evaluate(
             **conventions,
         )
         how = Execution(plan, memory, checkpoint, profile, progress)
-        return run(spec, tables, engine, check=check, per_query=per_query, how=how)
+        return run(
+            spec,
+            tables,
+            engine,
+            check=check,
+            per_query=per_query,
+            how=how,
+            confidence=confidence,
+        )
 
 
 def question(

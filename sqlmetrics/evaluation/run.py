@@ -9,6 +9,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.buckets import buckets
 from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.execution import USUALLY, Execution
+from sqlmetrics.evaluation.intervals import check_confidence, note, with_intervals
 from sqlmetrics.evaluation.report.notes import notes
 from sqlmetrics.evaluation.report.result import Result, in_order, with_dates, with_hashes
 from sqlmetrics.evaluation.report.warnings import caveats
@@ -30,16 +31,27 @@ def run(
     check: bool = True,
     per_query: bool = True,
     how: Execution = USUALLY,
+    confidence: float | None = None,
 ) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
+    check_confidence(confidence)
+    the_plan = planned(spec, tables)
     with how.limited(engine), engine.reading():
-        return _evaluated(spec, tables, engine, check=check, per_query=per_query, how=how)
+        return _evaluated(
+            the_plan, engine, check=check, per_query=per_query, how=how, confidence=confidence
+        )
 
 
 def _evaluated(
-    spec: Spec, tables: Tables, engine: Database, *, check: bool, per_query: bool, how: Execution
+    the_plan: Plan,
+    engine: Database,
+    *,
+    check: bool,
+    per_query: bool,
+    how: Execution,
+    confidence: float | None,
 ) -> Result:
-    the_plan = planned(spec, tables)
+    spec, tables = the_plan.spec, the_plan.shape.at
     with executing(the_plan, engine, check=check, per_query=per_query, how=how) as script:
         summary = engine.table(script.summary)
         rows = engine.table(script.per_query) if per_query else None
@@ -51,6 +63,9 @@ def _evaluated(
         ]
         told = [*tables.notes, *notes(the_plan, script, engine, numbers, check=check)]
     told += caveats(spec, the_plan.measures, found)
+    if confidence is not None:
+        summary = with_intervals(summary, the_plan, confidence)
+        told.append(note(the_plan, confidence))
     hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
     return Result(
         spec=spec,

@@ -212,8 +212,7 @@ class _Table:
         best = set(self._best())
         texts, marked, shares = [], set(), {}
         for number, (labels, mine, measures) in enumerate(lines):
-            values = [row["value"] if row else None for row in mine]
-            shown = list(map(_number, measures, values))
+            shown = [_mean(measure, row or {}) for measure, row in zip(measures, mine, strict=True)]
             counts = [_span([row[count] for row in mine if row]) for count in self.counts]
             texts.append([*labels, *shown, *counts])
             for i, (row, measure) in enumerate(zip(mine, measures, strict=True), left):
@@ -244,6 +243,14 @@ def _segment(row: Row) -> str:
     if row["segment_name"] == "all":
         return "all"
     return f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
+
+
+def _mean(measure: Measure, row: Row) -> str:
+    """A value, and half of its interval if it has one."""
+    text = _number(measure, row.get("value"))
+    if row.get("ci_low") is None:
+        return text
+    return f"{text} ±{metric_value((row['ci_high'] - row['ci_low']) / 2)}"
 
 
 def _number(measure: Measure, value: float | None) -> str:

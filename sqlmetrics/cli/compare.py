@@ -1,0 +1,173 @@
+"""`sqlmetrics compare`: is one system better than another, by how much, and is it real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sqlmetrics.cli import completion
+from sqlmetrics.cli.common import error_options, several
+from sqlmetrics.cli.evaluate import convention_value, grade_number, pairs, table_options
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.output import emit, format_of, output_options
+from sqlmetrics.errors import SpecError
+
+if TYPE_CHECKING:
+    from sqlmetrics.comparison.comparison import Comparison
+
+FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
+TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
+YAML = (".yml", ".yaml")
+
+
+@click.command(short_help="Compare systems with a baseline: how much, and is it real.")
+@click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
+@click.option("--labels", metavar="TABLE", help="The labels; all that stands before are systems.")
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    callback=several,
+    shell_complete=completion.metrics,
+    help="Like ndcg@10; several behind commas. Of a spec, by default its own.",
+)
+@click.option(
+    "--systems", multiple=True, callback=several, metavar="A,B", help="Only these systems."
+)
+@click.option(
+    "--baseline",
+    metavar="SYSTEM",
+    help="What the others are compared with.  [default: the first]",
+)
+@click.option("--test", type=click.Choice(TESTS), default="t", show_default=True)
+@click.option("--level", default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--margin", default=0.0, help="The largest difference that does not matter.")
+@click.option("--by", multiple=True, metavar="COLUMN", help="Compare each segment too.")
+@click.option(
+    "--cluster",
+    metavar="COLUMN",
+    help="What is drawn together, like a user.  [default: query_id, if there are days]",
+)
+@click.option("--replicates", default=1000, show_default=True, help="Of a resampling test.")
+@click.option("--seed", default=1, show_default=True, help="Another one draws other replicates.")
+@click.option("--start", metavar="DATE", help="The first day.")
+@click.option("--end", metavar="DATE", help="The day after the last one.")
+@click.option("--sql", is_flag=True, help="Print the SQL that ran, instead.")
+@click.option(
+    "--preset",
+    metavar="NAME",
+    shell_complete=completion.presets,
+    help="A named set of conventions: list presets.",
+)
+@click.option(
+    "-c",
+    "--convention",
+    "conventions",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    shell_complete=completion.conventions,
+    help="Overrides the preset: list options.",
+)
+@click.option("--queries", metavar="TABLE", help="What is known of queries: segments, weights.")
+@click.option("--items", metavar="TABLE", help="What is known of items: category, popularity.")
+@table_options
+@place_options
+@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@output_options(FORMATS)
+@error_options
+def compare(
+    *,
+    tables: tuple[str, ...],
+    labels: str | None,
+    metrics: tuple[str, ...],
+    conventions: tuple[str, ...],
+    grades: tuple[str, ...],
+    label_columns: tuple[str, ...],
+    location: Location,
+    sql: bool,
+    skip_input_checks: bool,
+    output: str | None,
+    out: str | None,
+    **named: Any,
+) -> None:
+    """Say whether systems are better than a baseline, by how much, and if that is real.
+
+    The systems are those of a table's column system, or a file or table each, or of a spec.
+    Each query is compared with the same query of the baseline.
+
+    \b
+    sqlmetrics compare runs.parquet labels.parquet -m ndcg@10,recall@100 --baseline prod
+    sqlmetrics compare old.run new.run qrels.txt -m ndcg@10
+    sqlmetrics compare search.yml --systems prod,cand --margin 0.005
+    """  # noqa: D301  # click wants the \b itself
+    from sqlmetrics.comparison.compare import compare as compared
+
+    form = format_of(output, out, FORMATS)
+    given = {key: value for key, value in named.items() if value not in (None, ())}
+    asked = {
+        "label_columns": pairs(label_columns, "--label-column"),
+        "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+        **{name: convention_value(text) for name, text in pairs(conventions, "-c").items()},
+    }
+    given |= {name: value for name, value in asked.items() if value}
+    rankings, labels = _sources(tables, labels)
+    spec = _spec(rankings) if labels is None else None
+    if spec is None and not metrics:
+        raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
+    with location.reading(spec) as engine:
+        found = compared(
+            spec or rankings,
+            labels,
+            metrics,
+            connection=engine,
+            check=not skip_input_checks,
+            **given,
+        )
+    if sql:
+        click.echo(found.sql, nl=False)
+        return
+    emit(found.to_arrow(), _texts(found), form, out)
+
+
+def _texts(found: Comparison) -> dict[str, Any]:
+    from sqlmetrics.comparison import text
+
+    made = {"table": text.text, "markdown": text.markdown, "html": text.html, "latex": text.latex}
+    return {name: lambda write=write: write(found) for name, write in made.items()}
+
+
+def _sources(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
+    """The rankings, of several tables by their names; and the labels, None with a spec."""
+    if labels is None and len(tables) == 1:
+        if not tables[0].endswith(YAML):
+            raise click.UsageError("give LABELS behind the rankings, or a spec (.yml) alone")
+        return tables[0], None
+    runs = tables if labels is not None else tables[:-1]
+    labels = labels if labels is not None else tables[-1]
+    return (runs[0] if len(runs) == 1 else _named(runs)), labels
+
+
+def _named(runs: tuple[str, ...]) -> dict[str, str]:
+    """System -> its table: the name before =, or that of the file without its endings.
+
+    Raises:
+        SpecError: If two systems would have one name.
+    """
+    named: dict[str, str] = {}
+    for run in runs:
+        name, equal, place = run.partition("=")
+        if not (equal and name.isidentifier()):
+            name, place = Path(run).name.split(".")[0], run
+        if name in named:
+            raise SpecError(f"two systems are called {name}: name them, like a={place} b={place}")
+        named[name] = place
+    return named
+
+
+def _spec(file: str) -> Any:
+    from sqlmetrics.spec.spec import Spec
+
+    return Spec.read(file)

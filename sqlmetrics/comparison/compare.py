@@ -1,0 +1,329 @@
+"""`compare`: what its arguments ask; the sums in the warehouse, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.clicks.evaluate import ready
+from sqlmetrics.comparison import findings, moments, ranks, resampling
+from sqlmetrics.comparison.comparison import Comparison, check_level
+from sqlmetrics.comparison.pairing import Pairing
+from sqlmetrics.comparison.systems import SYSTEM, side_by_side
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.evaluate import question
+from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.run import executing
+from sqlmetrics.jobs.days import days_between, days_of, on_days
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.script import Script
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import shown, source_text
+from sqlmetrics.sql.stage import Stage, with_stages
+
+
+def compare(
+    rankings: Any,
+    labels: Any = None,
+    metrics: str | Sequence[str] = (),
+    *,
+    systems: Sequence[str] = (),
+    baseline: str | None = None,
+    test: str = "t",
+    level: float = 0.95,
+    margin: float = 0.0,
+    by: str | Sequence[str] = (),
+    cluster: str | None = None,
+    replicates: int = 1000,
+    seed: int = 1,
+    start: str | date | None = None,
+    end: str | date | None = None,
+    connection: Any = None,
+    check: bool = True,
+    **asked: Any,
+) -> Comparison:
+    """Say of systems whether they are better than a baseline, by how much, and if that is real.
+
+    Every query of a system stands beside the same query of the baseline, by its id and day. Sums
+    are made in the database, and no query leaves it.
+
+    Args:
+        rankings: A table with a column of systems, as `evaluate` takes it; or system -> its
+            table; or a `Spec`, which says all that stands in it.
+        labels: As `evaluate` takes them; None with a spec.
+        metrics: As `evaluate` takes them; of a spec its own, unless some are given.
+        systems: Those that are compared; default: all.
+        baseline: What they are compared with; default: that of the spec, else the first of
+            `systems`, of several tables the first, else the first by name.
+        test: `t` (paired), `randomization` (the systems change places in a query by lot),
+            `bootstrap` (queries are drawn with replacement, by Poisson weights), or `wilcoxon`,
+            which tests if the differences lie evenly around 0, and not if their mean is 0.
+        level: The coverage of the intervals; a difference is real to a verdict if the adjusted
+            p-value is below 1 - level.
+        margin: The largest difference that does not matter, in the metrics' unit.
+        by: Segments, each of whose values is compared too.
+        cluster: What is drawn together: `query_id`, or a column of the rankings or of `queries`,
+            like a user. Default: `query_id` if there are days, on which queries come again.
+        replicates: How many, of a randomisation or bootstrap.
+        seed: Another one draws other replicates; the same ones on every database.
+        start: The first day.
+        end: The day after the last one.
+        connection: Where the tables are; see `evaluate`.
+        check: Whether to look for bad input first.
+        **asked: The other arguments of `evaluate`. `system` is `"system"` by default.
+
+    Returns:
+        The comparison; it prints as tables and sentences.
+
+    Raises:
+        SpecError: If there are not two systems, or an argument is wrong.
+        InputError: If no query has both systems, or the data would give wrong numbers.
+        EngineError: If the database fails.
+
+    >>> import pyarrow as pa
+    >>> runs = {"old": ("a", "b"), "new": ("b", "a")}
+    >>> tables = {
+    ...     name: pa.table({"query_id": [1, 1], "item_id": [*items], "score": [2.0, 1.0]})
+    ...     for name, items in runs.items()
+    ... }
+    >>> truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
+    >>> row = compare(tables, truth, "mrr")["mrr"]
+    >>> row["baseline_value"], row["value"], row["verdict"]
+    (0.5, 1.0, 'unclear')
+    """
+    check_level(level, margin)
+    if test not in findings.TESTS:
+        raise SpecError(unknown("test", test, findings.TESTS))
+    if test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
+        resampling.check_count(replicates)
+    asks = Asked(
+        systems=tuple(systems),
+        baseline=baseline,
+        test=test,
+        level=level,
+        margin=margin,
+        by=_several(by),
+        cluster=cluster,
+        replicates=replicates,
+        seed=seed,
+        metrics=_several(metrics),
+        days=days_between(start, end),
+    )
+    with (
+        database(connection) as engine,
+        _tables(rankings, labels, asks, asked, engine) as (spec, tables),
+    ):
+        if not isinstance(rankings, Spec) and _are_runs(rankings):
+            asks = asks.of_runs(tuple(rankings))
+        return _compared(planned(spec, tables), asks, engine, check=check)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a comparison; see `compare`."""
+
+    systems: tuple[str, ...]
+    baseline: str | None
+    test: str
+    level: float
+    margin: float
+    by: tuple[str, ...]
+    cluster: str | None
+    replicates: int
+    seed: int
+    metrics: tuple[str, ...]
+    days: Days | None
+
+    def of_runs(self, names: tuple[str, ...]) -> Asked:
+        """The same of tables side by side, whose first one is the baseline."""
+        systems = self.systems or names
+        return replace(self, systems=systems, baseline=self.baseline or systems[0])
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The columns that queries must have."""
+        own = self.cluster if self.cluster not in (None, "query_id") else None
+        return tuple(dict.fromkeys([*self.by, *([own] if own else [])]))
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@contextmanager
+def _tables(
+    rankings: Any, labels: Any, asks: Asked, asked: Mapping[str, Any], engine: Database
+) -> Iterator[tuple[Spec, Tables]]:
+    """What is asked of an evaluation, and where its tables are."""
+    days = asks.days
+    if isinstance(rankings, Spec):
+        if asked or labels is not None:
+            told = ", ".join(asked) or "labels"
+            raise SpecError(f"the spec says it all but the comparison: leave out {told}")
+        own = {"metrics": asks.metrics} if asks.metrics else {}
+        spec = on_days(rankings.having(by=asks.carried, **own), days)
+        with ready(spec, engine):
+            tables = opened(spec, engine)
+            if days is not None and days_of(spec, days) and spec.rankings.columns.date:
+                tables = tables.on(days.ends)
+            yield spec, tables
+        return
+    named = {"by": asks.carried, **asked}
+    if _are_runs(rankings):
+        spec, tables = side_by_side(engine, rankings, labels, asks.metrics, named)
+    else:
+        spec, tables = question(engine, rankings, labels, asks.metrics, **named)
+        spec = _with_systems(spec, tables, engine)
+    if days is not None and days_of(spec, days) and spec.rankings.columns.date:
+        tables = tables.on(days.ends)
+    yield spec, tables
+
+
+def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
+    """The spec with the column `system`, if its rankings have it and none was named."""
+    source = spec.rankings
+    there = engine.columns(source_text(shown(tables.rankings, engine.translation)))
+    if source.columns.system or SYSTEM not in map(str.casefold, there):
+        return spec
+    columns = source.columns.model_copy(update={"system": SYSTEM})
+    return spec.having(rankings=source.model_copy(update={"columns": columns}))
+
+
+def _are_runs(rankings: Any) -> bool:
+    """Whether they are system -> table, and not one table by its columns or lists."""
+    if not isinstance(rankings, Mapping):
+        return False
+    return not any(isinstance(one, list | tuple) for one in rankings.values())
+
+
+@dataclass
+class _Run:
+    """The statements of a comparison, on what an evaluation keeps."""
+
+    script: Script
+    engine: Database
+    selects: list[str] = field(default_factory=list)
+
+    def rows(self, stages: Sequence[Stage], last: str) -> list[dict[str, Any]]:
+        """The rows of a query over `per_query`."""
+        text = with_stages([*self.script.stages, *stages], last)
+        self.selects.append(text)
+        found: list[dict[str, Any]] = self.engine.table(text).to_pylist()
+        return found
+
+    def text(self) -> str:
+        """All of them, in the order in which they ran."""
+        made = replace(self.script, summary="", per_query="", drop="").statements
+        every = (*made, *self.selects, self.script.drop)
+        own = self.engine.translation.text
+        return "\n\n".join(f"{own(one).rstrip()};" for one in every if one) + "\n"
+
+
+def _compared(plan: Plan, asks: Asked, engine: Database, *, check: bool) -> Comparison:
+    if "system" not in plan.shape.keys:
+        raise SpecError(
+            f"there is one system, {plan.spec.title}, and compare needs two: name the column of "
+            "systems (rankings.columns.system, --system), or give several tables"
+        )
+    measures, notes = findings.comparable(plan)
+    with (
+        executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
+        engine.reading(),
+    ):
+        run = _Run(script, engine)
+        there = [row["system"] for row in run.rows([], "select distinct system\nfrom per_query")]
+        pairing, told = _pairing(plan, measures, asks, sorted(there))
+        sums = run.rows(*moments.moments_query(pairing))
+        if not sums:
+            counts = run.rows([pairing.query_values(), pairing.counts()], "select *\nfrom counts")
+            raise InputError(_no_pair(pairing, counts))
+        counts = run.rows([pairing.query_values(), pairing.counts()], "select *\nfrom counts")
+        found = findings.Sums(
+            {findings.key(row): moments.read(row) for row in sums},
+            {str(row["system"]): row for row in counts},
+            {},
+            {},
+        )
+        found = _tested(run, pairing, asks, found)
+        sql = run.text()
+    rows, more = findings.rows(pairing, asks, found)
+    return Comparison(
+        rows=tuple(rows),
+        baseline=pairing.baseline,
+        level=asks.level,
+        margin=asks.margin,
+        test=findings.TESTS[asks.test],
+        interval=findings.interval_name(asks.test),
+        cluster=pairing.cluster,
+        notes=(*plan.shape.at.notes, *notes, *told, *more),
+        sql=sql,
+    )
+
+
+def _pairing(
+    plan: Plan, measures: Sequence[Measure], asks: Asked, there: Sequence[str]
+) -> tuple[Pairing, list[str]]:
+    """What is compared with what, and what should be said of that."""
+    for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
+        if name not in there:
+            raise InputError(f"no list of this system: {unknown('system', name, there)}")
+    chosen = asks.systems or there
+    given = asks.baseline or (asks.systems[0] if asks.systems else plan.spec.baseline)
+    if given is not None and given not in there:
+        raise SpecError(unknown("system", given, there))
+    baseline = given or there[0]
+    others = tuple(dict.fromkeys(one for one in chosen if one != baseline))
+    if not others:
+        raise SpecError(
+            f"there is one system, {baseline}, and compare needs two: name the column of systems "
+            "(system, --system), or give several tables"
+        )
+    told = (
+        []
+        if given
+        else [f"the baseline is {baseline}, the first by name; --baseline names another"]
+    )
+    cluster = asks.cluster or ("query_id" if "metric_date" in plan.shape.keys else None)
+    if cluster == "query_id" and "metric_date" not in plan.shape.keys:
+        cluster = None
+    if cluster and not asks.cluster:
+        told.append("a query comes again on other days: its days are one cluster")
+    return Pairing(plan, tuple(measures), others, baseline, asks.by, cluster), told
+
+
+def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
+    first = pairing.measures[0]
+    n = {str(row["system"]): int(row[first.column]) for row in counts}
+    told = ", ".join(f"{name} {n.get(name, 0):,}" for name in (pairing.baseline, *pairing.systems))
+    keys = " and ".join(pairing.plan.shape.query_keys)
+    return (
+        f"no query has a value of {pairing.baseline} and of another system by {keys}: of {first} "
+        f"there are {told}; do their ids look alike? Requests of a click log have one system each"
+    )
+
+
+def _tested(run: _Run, pairing: Pairing, asks: Asked, found: findings.Sums) -> findings.Sums:
+    """With what the test needs beside the moments."""
+    if asks.test == "wilcoxon":
+        if pairing.cluster:
+            raise SpecError(
+                "wilcoxon takes each query for itself, and they are clustered by "
+                f"{pairing.cluster}: take the test t, randomization or bootstrap, or one day alone"
+            )
+        rows = run.rows(*ranks.ranks_query(pairing))
+        return replace(found, ranks={findings.key(row): row for row in rows})
+    if asks.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
+        most = max(one.n_clusters for one in found.moments.values())
+        query = resampling.replicates_query(pairing, asks.test, asks.seed, asks.replicates, most)
+        rows = run.rows(*query)
+        return replace(found, replicates=resampling.read(iter(rows), pairing))
+    return found

@@ -1,0 +1,124 @@
+"""The result of a comparison: its rows, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlmetrics.errors import SpecError, unknown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KINDS = {
+    **dict.fromkeys(("metric", "system", "baseline", "segment_name", "segment_value"), "string"),
+    **dict.fromkeys(
+        ("value", "baseline_value", "difference", "relative", "ci_low", "ci_high"), "double"
+    ),
+    **dict.fromkeys(("p_value", "p_adjusted"), "double"),
+    "test": "string",
+    **dict.fromkeys(("n", "wins", "ties", "losses"), "int64"),
+    **dict.fromkeys(("effect_size", "smallest_detectable"), "double"),
+    **dict.fromkeys(("n_system_only", "n_baseline_only"), "int64"),
+    "verdict": "string",
+    "sentence": "string",
+}
+"""Column -> its type."""
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Systems against a baseline; it prints as tables and sentences, also in a notebook.
+
+    Iterate over it for its rows; `comparison["ndcg@10"]` is the row of a metric where one
+    system was compared, without segments.
+
+    Attributes:
+        rows: One a system, segment and metric, in this order; see `to_arrow` for their keys.
+        baseline: What the systems are compared with.
+        level: The coverage of the intervals; p-values are held against 1 - level.
+        margin: The largest difference that does not matter.
+        test: The name of the test.
+        interval: How the intervals were made.
+        cluster: The column whose values are drawn together; None where each row is a query.
+        notes: What a reader should know.
+        sql: The statements that ran.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    baseline: str
+    level: float
+    margin: float
+    test: str
+    interval: str
+    cluster: str | None
+    notes: tuple[str, ...]
+    sql: str
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, metric: str) -> dict[str, Any]:
+        """The row of a metric, as it is spelled in the rows.
+
+        Raises:
+            KeyError: If there is none, or several systems or segments were compared.
+        """
+        found = [row for row in self.rows if row["metric"] == metric]
+        if not found:
+            raise KeyError(unknown("metric", metric, {row["metric"] for row in self.rows}))
+        if len(found) > 1:
+            raise KeyError(
+                f"{metric} has {len(found)} rows, of several systems or segments: see rows"
+            )
+        return found[0]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as a list of dicts."""
+        return [{name: row[name] for name in KINDS} for row in self.rows]
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table.
+
+        `difference` is `value` less `baseline_value`, means over the `n` queries that both have;
+        `relative` is it over the baseline's, NULL where that is 0. `ci_low` and `ci_high` bound the
+        difference. `p_value` is the test's own, `p_adjusted` that by Holm over metrics and systems,
+        or by Benjamini and Hochberg over segments; both are NULL with less than two queries.
+        `smallest_detectable` is the difference that such data show with probability 0.8.
+        """
+        import pyarrow as pa
+
+        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in KINDS.items()])
+        return pa.Table.from_pylist(self.to_dicts(), schema)
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The rows as a polars DataFrame."""
+        import polars as pl
+
+        return pl.from_arrow(self.to_arrow())
+
+    def __repr__(self) -> str:
+        from sqlmetrics.comparison import text
+
+        return text.text(self)
+
+    def _repr_html_(self) -> str:
+        from sqlmetrics.comparison import text
+
+        return text.html(self)
+
+
+def check_level(level: float, margin: float) -> None:
+    """Raise SpecError for a level or margin out of range."""
+    if not 0 < level < 1:
+        raise SpecError(f"level is above 0 and below 1, like 0.95, given {level:g}")
+    if not 0 <= margin < float("inf"):
+        raise SpecError(f"margin is 0 or more, in the unit of the metrics, given {margin:g}")

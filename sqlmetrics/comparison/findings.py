@@ -1,0 +1,224 @@
+"""From sums to rows: differences, intervals, p-values, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import Metric
+from sqlmetrics.comparison import ranks, resampling
+from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
+from sqlmetrics.comparison.moments import KEYS, Moments
+from sqlmetrics.comparison.pairing import Pairing
+from sqlmetrics.comparison.resampling import Replicates
+from sqlmetrics.comparison.verdict import sentence, verdict
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.summary import ALL
+
+if TYPE_CHECKING:
+    from sqlmetrics.comparison.compare import Asked
+
+TESTS = {
+    "t": "paired t",
+    "randomization": "randomization",
+    "bootstrap": "bootstrap",
+    "wilcoxon": "Wilcoxon signed-rank",
+}
+"""Name -> what stands in the rows."""
+
+SIGN_FLIP = "exact sign flip"
+"""Where all clusters differ by the same: 2 of the 2^n ways to change places are as extreme."""
+
+Key = tuple[Any, ...]
+"""System, segment, its value, metric and cutoff."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What came out of the warehouse.
+
+    Attributes:
+        moments: Of each key.
+        counts: System -> how many queries have a value, by the metric's column.
+        ranks: Of each key, for Wilcoxon's test.
+        replicates: Of each key, for randomisation and bootstrap.
+    """
+
+    moments: Mapping[Key, Moments]
+    counts: Mapping[str, Mapping[str, Any]]
+    ranks: Mapping[Key, Mapping[str, Any]]
+    replicates: Mapping[Key, Replicates]
+
+
+def key(row: Mapping[str, Any]) -> Key:
+    """The key of a row of the warehouse."""
+    return (*(row[name] for name in KEYS[:-1]), int(row["k"]))
+
+
+def interval_name(test: str) -> str:
+    """How intervals are made, beside a test."""
+    return "percentiles of the bootstrap" if test == resampling.BOOTSTRAP else "Student's t"
+
+
+def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
+    """The metrics that have a value for a query, and a note of the others.
+
+    Raises:
+        SpecError: If none has.
+    """
+    finals = {final.measure: final for final in plan.needs.finals}
+    why = {}
+    for one in plan.measures:
+        if one.metric.pooled:
+            why[one] = "a number of all lists together"
+        elif one.metric.count:
+            why[one] = "a count"
+        elif finals[one].denominator:
+            why[one] = "a ratio of sums"
+    left = [one for one in plan.measures if one not in why]
+    notes = [
+        f"{one} is not compared: it is {reason}, no mean over queries"
+        for one, reason in why.items()
+    ]
+    if not left:
+        raise SpecError(
+            ["nothing to compare", *notes] if notes else "say what to compare: metrics like ndcg@10"
+        )
+    return left, notes
+
+
+def rows(pairing: Pairing, asks: Asked, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a comparison, in the order in which they are read; and notes."""
+    found = [_row(pairing, asks, sums, place) for place in _places(pairing, sums)]
+    overall = [row for row in found if row["segment_name"] == ALL]
+    slices = [row for row in found if row["segment_name"] != ALL]
+    for some, adjust in ((overall, holm), (slices, benjamini_hochberg)):
+        tested = [row for row in some if row["p_value"] is not None]
+        for row, p in zip(tested, adjust([row["p_value"] for row in tested]), strict=True):
+            row["p_adjusted"] = p
+    for row in found:
+        bounds = None if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
+        row["verdict"] = verdict(
+            row["difference"],
+            bounds,
+            row["p_adjusted"],
+            level=asks.level,
+            margin=asks.margin,
+            direction=row["direction"],
+        )
+        row["sentence"] = sentence(row, row["name"], asks.margin)
+    return found, _notes(pairing, overall)
+
+
+Place = tuple[str, str, str, Measure]
+"""System, segment, its value and metric."""
+
+
+def _places(pairing: Pairing, sums: Sums) -> list[Place]:
+    segments = {own[1:3] for own in sums.moments} - {(ALL, ALL)}
+    order = [(ALL, ALL), *sorted(segments)]
+    return [
+        (system, *segment, measure)
+        for segment in order
+        for system in pairing.systems
+        for measure in pairing.measures
+    ]
+
+
+def _row(pairing: Pairing, asks: Asked, sums: Sums, place: Place) -> dict[str, Any]:
+    system, name, value, measure = place
+    own: Key = (system, name, value, measure.name, measure.k or 0)
+    metric: Metric = measure.metric
+    there = sums.moments.get(own)
+    row: dict[str, Any] = {
+        "metric": str(measure),
+        "name": metric.name,
+        "direction": SIGNS[metric.better],
+        "system": system,
+        "baseline": pairing.baseline,
+        "segment_name": name,
+        "segment_value": value,
+        "test": TESTS[asks.test],
+        **dict.fromkeys(_NUMBERS),
+        **dict.fromkeys(("n", "wins", "ties", "losses"), 0),
+        "n_system_only": None,
+        "n_baseline_only": None,
+    }
+    if there is not None:
+        row |= _numbers(there, asks) | _tested(own, there, asks, sums)
+        if row["direction"] < 0:
+            row |= {"wins": row["losses"], "losses": row["wins"]}
+    if name == ALL:
+        for column, one in (("n_system_only", system), ("n_baseline_only", pairing.baseline)):
+            counted = sums.counts.get(one, {}).get(measure.column) or 0
+            row[column] = int(counted) - row["n"]
+    return row
+
+
+_NUMBERS = (
+    *("value", "baseline_value", "difference", "relative", "ci_low", "ci_high", "p_value"),
+    *("p_adjusted", "effect_size", "smallest_detectable"),
+)
+
+
+def _numbers(found: Moments, asks: Asked) -> dict[str, Any]:
+    low, high = found.interval(asks.level) or (None, None)
+    before = found.baseline_value
+    return {
+        "value": found.value,
+        "baseline_value": before,
+        "difference": found.difference,
+        "relative": found.difference / abs(before) if before else None,
+        "ci_low": low,
+        "ci_high": high,
+        "effect_size": found.effect_size,
+        "smallest_detectable": found.smallest_detectable(asks.level),
+        "n": found.n,
+        "wins": found.wins,
+        "ties": found.ties,
+        "losses": found.losses,
+    }
+
+
+def _tested(own: Key, found: Moments, asks: Asked, sums: Sums) -> dict[str, Any]:
+    """The p-value, and what else the test says."""
+    if found.n_clusters < 2:
+        return {}
+    if asks.test == "wilcoxon":
+        return {"p_value": ranks.p_value(sums.ranks.get(own))}
+    if asks.test == resampling.RANDOMIZATION:
+        total = found.difference * found.weight
+        return {"p_value": sums.replicates[own].randomization(total)}
+    if not found.standard_error:  # all differ by the same
+        differs = found.wins or found.losses
+        p = 2.0 ** (1 - found.n_clusters) if differs else 1.0
+        return {"p_value": p} | ({"test": SIGN_FLIP} if differs else {})
+    if asks.test == resampling.BOOTSTRAP:
+        drawn = sums.replicates[own]
+        low, high = drawn.interval(asks.level)
+        return {"p_value": drawn.bootstrap(found.difference), "ci_low": low, "ci_high": high}
+    return {"p_value": found.t_test()}
+
+
+def _notes(pairing: Pairing, overall: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which queries only one of two systems has."""
+    told = []
+    for system in pairing.systems:
+        mine = [row for row in overall if row["system"] == system]
+        for column, one, other in (
+            ("n_system_only", system, pairing.baseline),
+            ("n_baseline_only", pairing.baseline, system),
+        ):
+            counts = {row["metric"]: row[column] for row in mine if row[column]}
+            if counts:
+                metric, most = max(counts.items(), key=lambda pair: pair[1])
+                told.append(
+                    f"left out: {many(most, 'query', 'queries')} of {one} that {other} has no "
+                    f"value for (of {metric})"
+                )
+    return told

@@ -1,0 +1,214 @@
+"""A comparison as people read it: text, markdown, HTML, LaTeX."""
+
+from __future__ import annotations
+
+import html as markup
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.text import piped
+
+if TYPE_CHECKING:
+    from sqlmetrics.comparison.comparison import Comparison
+
+WIDTH = 80
+Row = dict[str, Any]
+
+
+def text(comparison: Comparison) -> str:
+    """Tables that fit 80 columns, a block a system and segment; then what they mean."""
+    blocks = []
+    for (system, name, value), rows in groupby(comparison.rows, _block):
+        of = "" if name == "all" else f", {printable(name)}={printable(value)}"
+        title = f"{printable(system)} against {printable(comparison.baseline)}{of}"
+        blocks.append("\n".join([title, "", *_tables(comparison, list(rows))]))
+    return "\n\n".join([*blocks, "\n".join(footer(comparison))])
+
+
+def _block(row: Row) -> tuple[str, str, str]:
+    return row["system"], row["segment_name"], row["segment_value"]
+
+
+def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
+    level = f"{100 * comparison.level:g} % interval"
+    names = ["metric", "baseline", "value", "difference", level, "p", "verdict"]
+    cells = [
+        [
+            printable(row["metric"]),
+            _number(row["baseline_value"]),
+            _number(row["value"]),
+            _signed(row["difference"]),
+            _interval(row),
+            p_text(row["p_adjusted"]),
+            row["verdict"],
+        ]
+        for row in rows
+    ]
+    yield from _fitted(names, cells)
+    yield ""
+    names = ["metric", "relative", "queries", "wins", "ties", "losses", "effect", "could show"]
+    cells = [
+        [
+            printable(row["metric"]),
+            _percent(row["relative"]),
+            *(f"{row[name]:,}" for name in ("n", "wins", "ties", "losses")),
+            "-" if row["effect_size"] is None else f"{row['effect_size']:+.2f}",
+            _number(row["smallest_detectable"]),
+        ]
+        for row in rows
+    ]
+    yield from _fitted(names, cells)
+    yield ""
+    for row in rows:
+        yield from wrap(row["sentence"], WIDTH, subsequent_indent="    ")
+
+
+def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
+    """The lines of a table; where they would be too long, a metric stands above its numbers."""
+    table = aligned(names, cells, numbers_from=1).splitlines()
+    if max(map(len, table)) <= WIDTH:
+        yield from table
+        return
+    bare = [["", *numbers] for _, *numbers in cells]
+    head, *rows = aligned(["", *names[1:]], bare, numbers_from=1).splitlines()
+    yield head
+    for (metric, *_), row in zip(cells, rows, strict=True):
+        yield from (metric, row)
+
+
+def footer(comparison: Comparison) -> list[str]:
+    """What a reader must know to trust the numbers."""
+    by_segment = any(row["segment_name"] != "all" for row in comparison.rows)
+    p = f"p: {comparison.test}, by Holm over metrics and systems"
+    p += ", by Benjamini and Hochberg over segments" if by_segment else ""
+    told = [
+        p,
+        f"interval: {comparison.interval}, of the difference of the means",
+        "could show: the smallest difference that such data show with probability 0.8",
+        *(f"note: {note}" for note in comparison.notes),
+    ]
+    return [line for one in told for line in wrap(one, WIDTH, subsequent_indent="    ")]
+
+
+def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
+    """Headings, rows, and how many columns stand before the numbers."""
+    rows = comparison.rows
+    keys: dict[str, Callable[[Row], str]] = {"metric": lambda row: printable(row["metric"])}
+    if len({row["system"] for row in rows}) > 1:
+        keys["system"] = lambda row: printable(row["system"])
+    if any(row["segment_name"] != "all" for row in rows):
+        keys["segment"] = lambda row: (
+            "all"
+            if row["segment_name"] == "all"
+            else f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
+        )
+    numbers: dict[str, Callable[[Row], str]] = {
+        printable(comparison.baseline): lambda row: _number(row["baseline_value"]),
+        _title(comparison): lambda row: _number(row["value"]),
+        "difference": lambda row: _signed(row["difference"]),
+        f"{100 * comparison.level:g} % interval": _interval,
+        f"p ({comparison.test})": lambda row: p_text(row["p_adjusted"]),
+        "queries": lambda row: f"{row['n']:,}",
+        "wins / ties / losses": lambda row: (
+            f"{row['wins']:,} / {row['ties']:,} / {row['losses']:,}"
+        ),
+        "verdict": lambda row: str(row["verdict"]),
+    }
+    shown = [*keys.values(), *numbers.values()]
+    return [*keys, *numbers], [[one(row) for one in shown] for row in rows], len(keys)
+
+
+def _title(comparison: Comparison) -> str:
+    systems = {row["system"] for row in comparison.rows}
+    return printable(systems.pop()) if len(systems) == 1 else "value"
+
+
+def markdown(comparison: Comparison) -> str:
+    """A GitHub table."""
+    return "\n".join([piped(*cells(comparison)), "", *footer(comparison)])
+
+
+def html(comparison: Comparison) -> str:
+    """A table for a notebook; everything from the data is escaped."""
+    names, rows, left = cells(comparison)
+    head = "".join(f"<th>{markup.escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(_html_cells(row, left))}</tr>" for row in rows)
+    notes = "<br>".join(map(markup.escape, footer(comparison)))
+    return (
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{notes}</small>"
+    )
+
+
+def _html_cells(row: Sequence[str], left: int) -> Iterator[str]:
+    for place, cell in enumerate(row):
+        align = ' style="text-align: right"' if place >= left else ""
+        yield f"<td{align}>{markup.escape(cell)}</td>"
+
+
+def latex(comparison: Comparison) -> str:
+    """A `tabular` for a paper, by booktabs."""
+    names, rows, left = cells(comparison)
+    columns = "l" * left + "r" * (len(names) - left)
+    lines = [" & ".join(map(_latex, row)) + r" \\" for row in (names, *rows)]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(f"% {line}" for line in footer(comparison)),
+        ]
+    )
+
+
+_LATEX = {
+    **{mark: rf"\{mark}" for mark in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+
+
+def _latex(cell: str) -> str:
+    return "".join(_LATEX.get(mark, mark) for mark in cell)
+
+
+def p_text(p_value: float | None) -> str:
+    """A p-value for a cell.
+
+    >>> p_text(0.0312), p_text(1e-9), p_text(None)
+    ('0.0312', '<0.0001', '-')
+    """
+    if p_value is None:
+        return "-"
+    return "<0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
+def _signed(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+.4f}" if abs(value) < 1000 else f"{value:+,.1f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:+.1f} %"
+
+
+def _interval(row: Row) -> str:
+    if row["ci_low"] is None:
+        return "-"
+    return f"{_signed(row['ci_low'])} to {_signed(row['ci_high'])}"

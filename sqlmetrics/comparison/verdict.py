@@ -1,0 +1,105 @@
+"""What a difference comes to: a verdict against a margin, and a sentence in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+Verdict = Literal["better", "worse", "equivalent", "unclear"]
+
+_MEANS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("ndcg", "dcg", "cg", "rbp", "err", "ap", "bpref", "rprec"),
+        ("the relevant sit higher", "the relevant sit lower"),
+    ),
+    **dict.fromkeys(
+        ("recall",), ("more of the relevant are found", "fewer of the relevant are found")
+    ),
+    **dict.fromkeys(
+        ("precision",),
+        ("more of what is shown is relevant", "less of what is shown is relevant"),
+    ),
+    **dict.fromkeys(
+        ("hit",), ("more queries get a relevant item", "fewer queries get a relevant item")
+    ),
+    **dict.fromkeys(
+        ("mrr", "first_rank"),
+        ("the first relevant item comes earlier", "the first relevant item comes later"),
+    ),
+    "mean_rank": (
+        "the relevant that are found sit higher",
+        "the relevant that are found sit lower",
+    ),
+    "pnr": ("more pairs are in the right order", "fewer pairs are in the right order"),
+}
+"""Metric -> what it means where it is better, and where it is worse."""
+
+
+def verdict(
+    difference: float | None,
+    interval: tuple[float, float] | None,
+    p_value: float | None,
+    *,
+    level: float,
+    margin: float,
+    direction: int,
+) -> Verdict:
+    """What a difference comes to.
+
+    * `equivalent`: the whole interval lies within the margin, whatever the p-value says: the
+      difference is too small to matter. Without a margin: no query differs.
+    * `better`, `worse`: the p-value, adjusted, is below 1 - level, and the difference has that
+      sign by the direction of the metric.
+    * `unclear`: anything else. The data are too few for either, or the metric has no direction.
+
+    Args:
+        difference: System less baseline; None if there is none.
+        interval: Of the difference; None if there is none.
+        p_value: Adjusted for all that is compared; None if there is none.
+        level: The interval's coverage, like 0.95.
+        margin: The largest difference that does not matter, 0 or more.
+        direction: 1 if higher is better, -1 if lower is, 0 if neither.
+    """
+    if difference is None or interval is None or p_value is None:
+        return "unclear"
+    if -margin <= interval[0] and interval[1] <= margin:
+        return "equivalent"
+    gain = difference * direction
+    if p_value >= 1 - level or gain == 0:
+        return "unclear"
+    return "better" if gain > 0 else "worse"
+
+
+def sentence(row: Mapping[str, object], name: str, margin: float) -> str:
+    """A row of a comparison in words.
+
+    Args:
+        row: The row.
+        name: The metric's own name, like `ndcg`.
+        margin: The largest difference that does not matter.
+    """
+    metric, before, after = row["metric"], row["baseline_value"], row["value"]
+    if before is None or after is None:
+        return f"{metric}: no query has a value of both"
+    moved = f"{metric} from {before:.4g} to {after:.4g}"
+    found = row["verdict"]
+    if found == "equivalent":
+        within = f"the interval lies within {margin:g}" if margin else "no query differs"
+        return f"{moved}: equivalent, {within}"
+    if found == "unclear":
+        return f"{moved}: {_why_unclear(row)}"
+    better, worse = _MEANS.get(name, ("", ""))
+    means = better if found == "better" else worse
+    return f"{moved}: {found}" + (f", {means}" if means else "")
+
+
+def _why_unclear(row: Mapping[str, object]) -> str:
+    n, smallest = row["n"], row["smallest_detectable"]
+    queries = f"{n:,} queries" if n != 1 else "1 query"
+    if row["p_value"] is None:
+        return f"not enough data ({queries})"
+    if row["direction"] == 0:
+        return "neither more nor less of it is better"
+    if smallest is None:
+        return f"not enough data ({queries})"
+    return f"not enough data; {queries} could have shown {smallest:.2g}"

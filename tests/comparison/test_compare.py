@@ -1,0 +1,531 @@
+"""Comparisons: sums in the warehouse, tests, intervals and verdicts, beside numpy and scipy."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from math import cos, sin
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import sqlmetrics
+from conftest import peer
+from engines.starting import Servers
+from marked import engines
+
+import sqlmetrics as sm
+from sqlmetrics.comparison import lots
+from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
+from sqlmetrics.comparison.moments import Moments
+from sqlmetrics.comparison.verdict import verdict
+from sqlmetrics.engines.database import TranslatedDatabase
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.evaluation.distributions import signed_rank
+
+N = 40
+NEW = [round(0.5 + 0.4 * sin(i * 1.7), 6) for i in range(1, N + 1)]
+OLD = [round(0.45 + 0.4 * sin(i * 1.7 + 0.5 * cos(i * 2.3)), 6) for i in range(1, N + 1)]
+"""Values of 40 queries; what scipy 1.17 makes of them stands in the tests."""
+
+Values = Sequence[float | None]
+
+
+def tables(systems: Mapping[str, Values], **facts: Sequence[Any]) -> tuple[pa.Table, pa.Table]:
+    """Rankings and labels whose cg@1 are these values: each list is one item of that grade.
+
+    A query that a system has no value of has no list of it; it has one item of grade 0 in all
+    lists, so that it counts. Facts are columns of the rankings, one value a query.
+    """
+    rankings, labels = [], []
+    for system, values in systems.items():
+        for number, value in enumerate(values):
+            own = {name: column[number] for name, column in facts.items()}
+            query = own.pop("query_id", f"q{number}")
+            item = f"{system}{number}"
+            if value is not None:
+                labels.append({"query_id": query, "item_id": item, "grade": value})
+                rankings.append(
+                    {"system": system, "query_id": query, "item_id": item, "score": 1.0, **own}
+                )
+    return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
+
+
+def compared(systems: Mapping[str, Values], **asked: Any) -> sm.Comparison:
+    facts = asked.pop("facts", {})
+    rankings, labels = tables(systems, **facts)
+    asked.setdefault("baseline", "old")
+    return sm.compare(rankings, labels, asked.pop("metrics", "cg@1"), **asked)
+
+
+def near(value: float) -> Any:
+    return pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+# -- the tests, beside scipy ------------------------------------------------------------
+
+
+def test_the_paired_t_test_is_scipy_s() -> None:
+    row = compared({"new": NEW, "old": OLD})["cg@1"]
+    assert row["p_value"] == near(0.0003183490370627056)
+    assert (row["ci_low"], row["ci_high"]) == (
+        near(0.029558439997968294),
+        near(0.09161556000203168),
+    )
+    assert row["effect_size"] == near(0.6244783075946352)
+    assert row["difference"] == near(sum(NEW) / N - sum(OLD) / N)
+    assert row["relative"] == near(sum(NEW) / sum(OLD) - 1)
+    assert (row["n"], row["wins"], row["ties"], row["losses"]) == (
+        N,
+        sum(a > b for a, b in zip(NEW, OLD, strict=True)),
+        0,
+        sum(a < b for a, b in zip(NEW, OLD, strict=True)),
+    )
+    narrow = compared({"new": NEW, "old": OLD}, level=0.9)["cg@1"]
+    assert (narrow["ci_low"], narrow["ci_high"]) == (
+        near(0.03474061472577476),
+        near(0.0864333852742252),
+    )
+
+
+def test_wilcoxon_is_scipy_s_exact_and_with_ties() -> None:
+    exact = compared({"new": NEW, "old": OLD}, test="wilcoxon")["cg@1"]
+    assert exact["p_value"] == near(0.0004266080886736745)
+    assert signed_rank.tail(60, 1200.0) == near(0.03590012321587814)
+    rounded = {"new": [round(x, 1) for x in NEW], "old": [round(y, 1) for y in OLD]}
+    tied = compared(rounded, test="wilcoxon")["cg@1"]
+    assert tied["p_value"] == near(0.0013268642950357197)
+    assert (tied["wins"], tied["ties"], tied["losses"]) == (21, 15, 4)
+
+
+def test_the_tests_agree_with_scipy_and_statsmodels_on_random_values() -> None:
+    stats, multiple = peer("scipy.stats"), peer("statsmodels.stats.multitest")
+    chance = np.random.default_rng(7)
+    for n in (3, 30, 200):
+        new, old = chance.gamma(1, size=(2, n))
+        systems = {"new": list(new), "old": list(old)}
+        assert compared(systems)["cg@1"]["p_value"] == near(stats.ttest_rel(new, old).pvalue)
+        own = compared(systems, test="wilcoxon")["cg@1"]["p_value"]
+        method = "exact" if n <= 50 else "asymptotic"
+        assert own == near(stats.wilcoxon(new, old, method=method).pvalue)
+    p_values = list(chance.random(40) ** 3)
+    for own, name in ((holm, "holm"), (benjamini_hochberg, "fdr_bh")):
+        theirs = multiple.multipletests(p_values, method=name)[1]
+        assert own(p_values) == [near(one) for one in theirs]
+
+
+def test_p_values_are_adjusted_over_metrics_and_systems_and_over_slices() -> None:
+    systems = {"new": NEW, "old": OLD, "third": [x + 0.001 * (i % 3) for i, x in enumerate(OLD)]}
+    slices = ["DE" if i % 4 else "FR" for i in range(N)]
+    found = compared(
+        systems,
+        metrics=["cg@1", "dcg@1"],
+        by="country",
+        facts={"country": slices},
+    )
+    whole = [row for row in found if row["segment_name"] == "all"]
+    parts = [row for row in found if row["segment_name"] == "country"]
+    assert (len(whole), len(parts)) == (4, 8)
+    for rows, adjust in ((whole, holm), (parts, benjamini_hochberg)):
+        assert [row["p_adjusted"] for row in rows] == adjust([row["p_value"] for row in rows])
+
+
+# -- clusters and weights ---------------------------------------------------------------
+
+
+def by_hand(d: Any, cluster: Any, weight: Any = None) -> tuple[float, float, int]:
+    """The mean, its standard error by the delta method, and the number of clusters."""
+    weight = np.ones(len(d)) if weight is None else weight
+    names = np.unique(cluster)
+    top = np.array([(d * weight)[cluster == one].sum() for one in names])
+    bottom = np.array([weight[cluster == one].sum() for one in names])
+    mean = top.sum() / bottom.sum()
+    n = len(names)
+    squares = ((top - mean * bottom) ** 2).sum() * n / (n - 1)
+    return float(mean), float(np.sqrt(squares) / bottom.sum()), n
+
+
+def test_days_of_a_query_are_one_cluster() -> None:
+    queries = [f"q{i // 4}" for i in range(N)]
+    days = [f"2026-01-0{i % 4 + 1}" for i in range(N)]
+    rankings, labels = tables({"new": NEW, "old": OLD}, query_id=queries, ds=days)
+    labels = labels.append_column("ds", pa.array([*days, *days]))
+    found = sm.compare(rankings, labels, "cg@1", date="ds", baseline="old")
+    d = np.array(NEW) - np.array(OLD)
+    mean, error, n = by_hand(d, np.arange(N) // 4)
+    row = found["cg@1"]
+    assert (found.cluster, row["n"], n) == ("query_id", N, 10)
+    assert row["difference"] == near(mean)
+    assert (row["ci_high"] - row["ci_low"]) / 2 == near(error * 2.2621571627409915)
+    assert "its days are one cluster" in str(found)
+    part = sm.compare(rankings, labels, "cg@1", date="ds", baseline="old", start="2026-01-02")
+    assert part["cg@1"]["n"] == 30
+
+
+def test_any_column_makes_clusters_and_weights_count() -> None:
+    users = [f"u{i // 3}" for i in range(N)]
+    weights = [float(1 + i % 5) for i in range(N)]
+    found = compared(
+        {"new": NEW, "old": OLD},
+        facts={"user_id": users, "traffic": weights},
+        cluster="user_id",
+        weight="traffic",
+    )["cg@1"]
+    d = np.array(NEW) - np.array(OLD)
+    mean, error, n = by_hand(d, np.array(users), np.array(weights))
+    assert found["difference"] == near(mean)
+    assert found["effect_size"] == near(mean / error / np.sqrt(n))
+
+
+# -- resampling -------------------------------------------------------------------------
+
+
+def weights(n: int, count: int, seed: int) -> Any:
+    """Poisson weights and signs of clusters in replicates, by the same arithmetic in numpy."""
+
+    def cubes(numbers: Any, name: str) -> Any:
+        roots = numbers + lots.key(seed, name)
+        return roots * roots % lots.PRIME * roots % lots.PRIME
+
+    number = np.arange(count, dtype=np.int64)
+    own = cubes(np.arange(1, n + 1, dtype=np.int64), "lot")
+    drawn = np.outer(cubes(number, "factor"), own) + cubes(number, "shift")[:, None]
+    return drawn % lots.PRIME
+
+
+def test_lots_are_as_good_as_numpy_s() -> None:
+    """Means and quantiles of the bootstrap, and pairs of clusters, over many seeds."""
+    chance = np.random.default_rng(1)
+    d = chance.gamma(1, size=100) - 0.9
+    limits = (
+        np.cumsum([np.exp(-1) / f for f in (1, 1, 2, 6, 24, 120, 720, 5040, 40320)]) * lots.PRIME
+    )
+    own, theirs = [], []
+    for seed in range(30):
+        times = np.searchsorted(limits, weights(100, 1000, seed), side="right")
+        for drawn, into in ((times, own), (chance.poisson(1, (1000, 100)), theirs)):
+            means = drawn @ d / drawn.sum(1)
+            into.append([means.std(), *np.quantile(means, [0.025, 0.25, 0.75, 0.975])])
+    error = np.std(theirs, 0) / np.sqrt(30)
+    assert np.all(np.abs(np.mean(own, 0) - np.mean(theirs, 0)) < 5 * error)
+    correlated = np.corrcoef(weights(60, 2000, 1).T) - np.eye(60)
+    assert np.abs(correlated).max() < 5 / np.sqrt(2000)
+
+
+@pytest.mark.parametrize("test", ["randomization", "bootstrap"])
+def test_resampling_is_numpy_s_within_its_error(test: str) -> None:
+    new = [value - 0.035 for value in NEW]
+    found = compared({"new": new, "old": OLD}, test=test, replicates=4000)["cg@1"]
+    again = compared({"new": new, "old": OLD}, test=test, replicates=4000)["cg@1"]
+    other = compared({"new": new, "old": OLD}, test=test, replicates=4000, seed=2)["cg@1"]
+    assert found == again
+    assert found["p_value"] != other["p_value"]
+    d = np.array(new) - np.array(OLD)
+    chance = np.random.default_rng(3)
+    if test == "randomization":
+        sums = (chance.choice([-1, 1], (20_000, N)) * d).sum(1)
+        p = (np.abs(sums) >= abs(d.sum())).mean()
+    else:
+        means = d[chance.integers(0, N, (20_000, N))].mean(1)
+        p = (np.abs(means - d.mean()) >= abs(d.mean())).mean()
+        assert found["ci_low"] == pytest.approx(np.quantile(means, 0.025), abs=0.003)
+        assert found["ci_high"] == pytest.approx(np.quantile(means, 0.975), abs=0.003)
+    assert 0.02 < p < 0.2
+    assert abs(found["p_value"] - p) < 4 * np.sqrt(p * (1 - p) / 4000)
+
+
+def test_many_clusters_are_drawn_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = compared({"new": NEW, "old": OLD}, test="bootstrap")
+    monkeypatch.setattr(lots, "EXACT", 10)
+    monkeypatch.setattr(lots, "BUCKETS", 20)
+    grouped = compared({"new": NEW, "old": OLD}, test="bootstrap")
+    assert "20e0 * floor(number / 20e0)" in grouped.sql
+    one, other = whole["cg@1"], grouped["cg@1"]
+    assert one["ci_low"] != other["ci_low"]
+    assert other["ci_low"] == pytest.approx(one["ci_low"], abs=0.015)
+
+
+# -- engines ----------------------------------------------------------------------------
+
+
+OTHERS = ["sqlite", "postgres", "chdb", "spark"]
+
+
+@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite", "postgres"]))
+def test_engines_give_duckdb_s_sums_and_replicates(name: str, servers: Servers) -> None:
+    country = ["DE" if i % 3 else "FR" for i in range(N)]
+    user = [f"ü{i // 2}" for i in range(N)]
+    systems = {"new": NEW, "old": OLD, "it's": [*OLD[:-3], None, 0.5, 0.5]}
+    asks = (
+        {"test": "t"},
+        {"test": "wilcoxon"},
+        {"test": "bootstrap", "by": "country", "cluster": "user_id"},
+        {"test": "randomization", "cluster": "user_id"},
+    )
+    for ask in asks[:2] if name == "spark" else asks:
+        asked: dict[str, Any] = {"facts": {"country": country, "user_id": user}, **ask}
+        with servers.open(name) as engine:
+            database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+            there = compared(systems, connection=database, **asked)
+        for own, duck in zip(there.rows, compared(systems, **asked).rows, strict=True):
+            assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duck.items()} == own
+
+
+# -- coverage ---------------------------------------------------------------------------
+
+
+def moments_of(x: Any, y: Any, weight: Any) -> Moments:
+    """Of sums of clusters."""
+    d, centre = x - y, float((x - y).sum() / weight.sum())
+    off = d - centre * weight
+    return Moments(
+        n=int(weight.sum()),
+        n_clusters=len(d),
+        weight=float(weight.sum()),
+        weight2=float((weight**2).sum()),
+        x=float(x.sum()),
+        y=float(y.sum()),
+        x2=float((x * x).sum()),
+        y2=float((y * y).sum()),
+        xy=float((x * y).sum()),
+        centre=centre,
+        d=float(off.sum()),
+        d2=float((off * off).sum()),
+        dw=float((off * weight).sum()),
+        wins=int((d > 1e-9).sum()),
+        losses=int((d < -1e-9).sum()),
+    )
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_intervals_cover_and_tests_keep_their_level(clustered: bool) -> None:
+    """2,000 replications of 200 queries; of 200 queries that come 1 to 4 times."""
+    chance = np.random.default_rng(20260101)
+    covered = rejected = 0
+    for _ in range(2000):
+        often = chance.integers(1, 5, 200) if clustered else np.ones(200, int)
+        query = np.repeat(np.arange(200), often)
+        base = chance.beta(2, 2, 200)[query]
+        effect = chance.normal(0, 0.1, 200)[query]
+        old = base + chance.normal(0, 0.05, len(query))
+        new = base + effect + chance.normal(0, 0.05, len(query))
+        sums = [np.bincount(query, one, 200) for one in (new, old, np.ones(len(query)))]
+        found = moments_of(*sums)
+        low, high = found.interval(0.95) or (1.0, 1.0)
+        covered += low <= 0 <= high
+        rejected += (found.t_test() or 0.0) < 0.05
+    assert 0.93 <= covered / 2000 <= 0.97
+    assert 0.04 <= rejected / 2000 <= 0.06
+
+
+# -- hard cases -------------------------------------------------------------------------
+
+
+def test_one_query_is_not_enough() -> None:
+    row = compared({"new": [0.7], "old": [0.5]})["cg@1"]
+    assert (row["n"], row["p_value"], row["ci_low"], row["verdict"]) == (1, None, None, "unclear")
+    assert row["sentence"] == "cg@1 from 0.5 to 0.7: not enough data (1 query)"
+
+
+@pytest.mark.parametrize("test", ["t", "wilcoxon", "bootstrap", "randomization"])
+def test_all_ties_are_equivalent(test: str) -> None:
+    found = compared({"new": OLD, "old": OLD}, test=test)
+    row = found["cg@1"]
+    assert (row["p_value"], row["difference"], row["ties"]) == (1.0, 0.0, N)
+    assert (row["verdict"], row["smallest_detectable"]) == ("equivalent", None)
+    assert "no query differs" in str(found)
+
+
+@pytest.mark.parametrize("test", ["t", "bootstrap"])
+def test_a_constant_difference_has_no_variance(test: str) -> None:
+    """0.3 - 0.2 is not 0.2 - 0.1 to a computer; the p-value is that of changing places."""
+    found = compared({"new": [0.2, 0.3, 0.4, 0.5], "old": [0.1, 0.2, 0.3, 0.4]}, test=test)
+    row = found["cg@1"]
+    assert (row["p_value"], row["test"]) == (0.125, "exact sign flip")
+    assert row["ci_low"] == near(0.1)
+    assert row["ci_high"] == near(0.1)
+    assert (row["effect_size"], row["verdict"]) == (None, "unclear")
+    many = compared({"new": [0.5] * 9, "old": [0.4] * 9})["cg@1"]
+    assert (many["p_value"], many["verdict"]) == (2.0**-8, "better")
+
+
+def test_small_differences_of_large_values_lose_no_digit() -> None:
+    """Sums of squares would cancel: the values have 1e6 times the size of the differences."""
+    old = [1000 + (i * 7 % 11) for i in range(N)]
+    d = [1e-4 * (1 + sin(i)) for i in range(N)]
+    row = compared({"new": [a + b for a, b in zip(old, d, strict=True)], "old": old})["cg@1"]
+    assert row["effect_size"] == pytest.approx(np.mean(d) / np.std(d, ddof=1), rel=1e-7)
+
+
+def test_queries_are_matched_by_their_ids_and_others_are_told() -> None:
+    rankings, labels = tables({"new": NEW, "old": OLD})
+    mixed = rankings.take(np.random.default_rng(1).permutation(rankings.num_rows))
+    there = sm.compare(mixed, labels, "cg@1", baseline="old")
+    assert there["cg@1"]["p_value"] == near(0.0003183490370627056)
+    parts = {"new": [*NEW[:-2], None, None], "old": [None, *OLD[1:]]}
+    found = compared(parts, missing="drop")
+    row = found["cg@1"]
+    assert (row["n"], row["n_system_only"], row["n_baseline_only"]) == (N - 3, 1, 2)
+    assert row["value"] == near(np.mean(NEW[1:-2]))
+    assert "left out: 2 queries of old that new has no value for" in " ".join(str(found).split())
+
+
+def test_no_common_query_is_an_error() -> None:
+    parts = {"new": [0.1, 0.2, None], "old": [None, None, 0.3]}
+    with pytest.raises(sm.InputError, match=r"no query has a value of old and of another system"):
+        compared(parts, missing="drop")
+
+
+def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
+    rankings, labels = tables({"new": NEW, "old": OLD})
+    one = rankings.filter(pa.compute.equal(rankings["system"], "new"))
+
+    def refused(
+        match: str, *given: Any, error: type[Exception] = sm.SpecError, **asked: Any
+    ) -> None:
+        with pytest.raises(error, match=match):
+            sm.compare(*given, **asked)
+
+    refused("one system, new, and compare needs two", one, labels, "cg@1")
+    refused("name the column of systems", one.drop_columns("system"), labels, "cg@1")
+    refused("compare needs two systems, given a", {"a": one}, labels, "cg@1")
+    refused("unknown metric 'ndgc'; did you mean 'ndcg'", rankings, labels, "ndgc@3")
+    nw = {"baseline": "nw", "error": sm.InputError}
+    refused("unknown system 'nw'; did you mean 'new'", rankings, labels, "cg@1", **nw)
+    refused("unknown test 'tt'", rankings, labels, "cg@1", test="tt")
+    refused("level is above 0 and below 1", rankings, labels, "cg@1", level=95)
+    refused("margin is 0 or more", rankings, labels, "cg@1", margin=-1)
+    refused("replicates are 100 to", rankings, labels, "cg@1", test="bootstrap", replicates=5)
+    refused("a number of all lists together", rankings, labels, "auc")
+    clusters = {"test": "wilcoxon", "cluster": "score"}
+    refused("wilcoxon takes each query for itself", rankings, labels, "cg@1", **clusters)
+    bad = labels.set_column(2, "grade", pa.array([None, *labels["grade"].to_pylist()[1:]]))
+    refused("grade", rankings, bad, "cg@1", error=sm.InputError)
+
+
+def test_lower_may_be_better_and_some_metrics_have_no_direction() -> None:
+    rows = [("old", 1, 2), ("new", 2, 1)]
+    rankings = pa.Table.from_pylist(
+        [
+            {"system": system, "query_id": q, "item_id": item, "score": float(score)}
+            for q in range(30)
+            for system, a, b in rows
+            for item, score in (("hit", a + q % 2), ("miss", b), ("other", q % 3))
+        ]
+    )
+    labels = pa.Table.from_pylist(
+        [{"query_id": q, "item_id": "hit", "grade": 1} for q in range(30)]
+    )
+    found = sm.compare(rankings, labels, ["first_rank", "mrr"], baseline="old")
+    assert found["first_rank"]["difference"] < 0 < found["mrr"]["difference"]
+    assert {row["verdict"] for row in found} == {"better"}
+    assert found["first_rank"]["wins"] == found["mrr"]["wins"] > 0
+    assert "the first relevant item comes earlier" in found["first_rank"]["sentence"]
+
+
+def test_verdicts() -> None:
+    def told(interval: tuple[float, float], p: float, margin: float = 0, direction: int = 1) -> str:
+        mean = sum(interval) / 2
+        return verdict(mean, interval, p, level=0.95, margin=margin, direction=direction)
+
+    assert told((0.01, 0.03), 0.001) == "better"
+    assert told((0.01, 0.03), 0.001, direction=-1) == "worse"
+    assert told((0.01, 0.03), 0.001, direction=0) == "unclear"
+    assert told((0.01, 0.03), 0.051) == "unclear"  # adjusted for many
+    assert told((-0.01, 0.03), 0.2) == "unclear"
+    assert told((-0.01, 0.03), 0.2, margin=0.03) == "equivalent"
+    assert told((0.01, 0.03), 0.001, margin=0.03) == "equivalent"
+    assert told((0.01, 0.03), 0.001, margin=0.02) == "better"
+    assert verdict(None, None, None, level=0.95, margin=1, direction=1) == "unclear"
+
+
+# -- what is shown, and where from ------------------------------------------------------
+
+
+def test_it_prints_within_80_columns_and_as_rows() -> None:
+    long = {"a system with a rather long name": NEW, "old": OLD, "<b>": OLD}
+    found = compared(long, metrics=["cg@1", "ndcg(gain=linear)@10"], margin=0.2)
+    text = str(found)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "cg@1 from 0.4" in text
+    assert found._repr_html_().count("<table>") == 1
+    assert "&lt;b&gt;" in found._repr_html_()
+    table = found.to_arrow()
+    assert table.num_rows == len(found) == 4
+    contract = (
+        "metric, system, baseline, value, baseline_value, difference, relative, ci_low, ci_high, "
+        "p_value, test, n, wins, ties, losses, smallest_detectable, verdict"
+    )
+    assert {*contract.split(", ")} <= {*table.column_names}
+    assert found.to_pandas()["verdict"].tolist() == found.to_polars()["verdict"].to_list()
+    with pytest.raises(KeyError, match="2 rows"):
+        found["cg@1"]
+    own = found.sql[found.sql.index("-- one row a query and system: its values") :]
+    assert max(map(len, own.splitlines())) <= 88
+
+
+def test_tables_side_by_side_and_a_spec_give_the_same(tmp_path: Path) -> None:
+    rankings, labels = tables({"new": NEW, "old": OLD})
+    wanted = sm.compare(rankings, labels, "cg@1", baseline="old").to_dicts()
+    files: dict[str, Any] = {}
+    for name in ("old", "new"):
+        mine = rankings.filter(pa.compute.equal(rankings["system"], name)).drop_columns("system")
+        if name == "new":  # by another name that is usual
+            mine = mine.rename_columns({"query_id": "qid", "item_id": "item_id", "score": "score"})
+        pq.write_table(mine, tmp_path / f"{name}.parquet")
+        files[name] = mine
+    pq.write_table(rankings, tmp_path / "all.parquet")
+    pq.write_table(labels, tmp_path / "labels.parquet")
+    assert sm.compare(files, labels, "cg@1").to_dicts() == wanted
+    for words in (
+        "all.parquet labels.parquet -m cg@1 --baseline old",
+        "old.parquet new.parquet labels.parquet -m cg@1",
+        "new=new.parquet old=old.parquet --labels labels.parquet -m cg@1 --baseline old",
+    ):
+        done = sqlmetrics("compare", *words.split(), "-o", "json", folder=tmp_path)
+        assert json.loads(done.stdout) == wanted
+    (tmp_path / "spec.yml").write_text(
+        "rankings: {file: all.parquet, columns: {score: score, system: system}}\n"
+        "labels: {file: labels.parquet}\nmetrics: [cg@1, num_q]\nbaseline: old\n"
+    )
+    done = sqlmetrics("compare", "spec.yml", "-o", "json", folder=tmp_path)
+    assert json.loads(done.stdout) == wanted
+    for form, start in (
+        ("latex", r"\begin{tabular}"),
+        ("html", "<table>"),
+        ("markdown", "| metric"),
+    ):
+        done = sqlmetrics("compare", "spec.yml", "-o", form, folder=tmp_path)
+        assert done.stdout.startswith(start)
+    sql = sqlmetrics("compare", "spec.yml", "--sql", folder=tmp_path).stdout
+    assert re.search(r"^moments as \(", sql, re.MULTILINE)
+    twice = ["old.parquet", "old.parquet", "labels.parquet", "-m", "cg@1"]
+    done = sqlmetrics("compare", *twice, folder=tmp_path, expect=2)
+    assert "two systems are called old" in done.stderr
+
+
+# -- intervals of a single mean ---------------------------------------------------------
+
+
+def test_evaluate_gives_student_s_interval_of_a_mean_where_there_is_one() -> None:
+    rankings, labels = tables({"new": NEW, "one": [0.5]})
+    asked: dict[str, Any] = {"system": "system", "missing": "drop"}
+    metrics = ["cg@1", "num_ret", "recall(average=micro)@1"]
+    found = sm.evaluate(rankings, labels, metrics, confidence=0.9, **asked)
+    rows = {(row["system"], row["metric"]): row for row in found.to_dicts()}
+    row = rows["new", "cg"]
+    reach = 1.6848751217112248 * np.std(NEW, ddof=1) / np.sqrt(N)
+    assert row["ci_low"] == near(np.mean(NEW) - reach)
+    assert row["ci_high"] == near(np.mean(NEW) + reach)
+    others = [one["ci_low"] for key, one in rows.items() if key != ("new", "cg")]
+    assert others == [None] * 5
+    assert f"{row['value']:.4f} ±{reach:.4f}" in str(found)
+    assert "±: the 90 % interval" in str(found)
+    plain = sm.evaluate(rankings, labels, metrics, **asked)
+    assert "ci_low" not in plain.summary().column_names
+    with pytest.raises(sm.SpecError, match="confidence is above 0 and below 1"):
+        sm.evaluate(rankings, labels, metrics, confidence=95)
