@@ -99,6 +99,7 @@ VERBS: dict[str, int] = {
     "run spec.yml --db shop.duckdb --start 2026-01-30": 0,
     "check spec.yml --db shop.duckdb": 1,
     "build spec.yml --db shop.duckdb --start 2026-01-30": 1,
+    "compare spec.yml --by country": 0,
     "debug --db shop.duckdb": 0,
     "validate spec.yml": 0,
     "verify spec.yml": 0,
