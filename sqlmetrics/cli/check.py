@@ -15,7 +15,7 @@ from sqlmetrics.engines.files import writing
 from sqlmetrics.errors import SpecError
 
 
-@click.command(short_help="Compare the table of SPEC with its checks.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @click.option("--date", "day", metavar="DATE", help="The day; by default the last one there is.")
 @place_options

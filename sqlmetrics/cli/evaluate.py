@@ -61,7 +61,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(short_help="Evaluate two files or tables: rankings and labels.")
+@click.command()
 @click.argument("rankings", type=click.Path())
 @click.argument("labels", type=click.Path(), required=False)
 @click.option(
@@ -161,6 +161,7 @@ def evaluate(
             check=not skip_input_checks,
             label_columns=pairs(label_columns, "--label-column"),
             grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+            per_query=per_query,
             progress=told,
             **given,
         )
@@ -168,7 +169,9 @@ def evaluate(
             from sqlmetrics.proof import ties
 
             audit = ties.tie_audit(result.spec, engine)
-            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
+            emit(
+                lambda: audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out
+            )
             return
     emit_result(result, per_query, form, out)
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sqlmetrics.engines.session import Session
-from sqlmetrics.engines.types import column, plain
+from sqlmetrics.engines.types import column
+from sqlmetrics.engines.values import plain
 from sqlmetrics.sql.template import finished
 
 

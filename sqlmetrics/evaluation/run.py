@@ -10,7 +10,7 @@ from sqlmetrics.evaluation.buckets import buckets
 from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.execution import USUALLY, Execution
 from sqlmetrics.evaluation.report.notes import notes
-from sqlmetrics.evaluation.report.result import Result, in_order, with_dates, with_hashes
+from sqlmetrics.evaluation.report.result import Result, summary_rows, with_dates
 from sqlmetrics.evaluation.report.warnings import caveats
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.plan import script as sql
@@ -41,9 +41,8 @@ def _evaluated(
 ) -> Result:
     the_plan = planned(spec, tables)
     with executing(the_plan, engine, check=check, per_query=per_query, how=how) as script:
-        summary = engine.table(script.summary)
+        found = engine.records(script.summary)
         rows = engine.table(script.per_query) if per_query else None
-        found = summary.to_pylist()
         numbers = [
             (row["system"], row["metric"], row["k"], row["value"])
             for row in found
@@ -58,7 +57,7 @@ def _evaluated(
         sql=script.text(engine.translation.text),
         notes=tuple(told),
         list_keys=the_plan.shape.keys,
-        _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
+        _rows=summary_rows(found, the_plan.measures, hashes),
         _per_query=None if rows is None else with_dates(rows),
     )
 

@@ -30,7 +30,9 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class Model(BaseModel):
     """Frozen, with unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True
+    )
 
 
 class RankingColumns(Model):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
@@ -18,7 +18,7 @@ from sqlmetrics.catalog.option import Choice, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
-from sqlmetrics.spec.click_log import Clicks, lowered
+from sqlmetrics.spec.deferred import Deferred
 from sqlmetrics.spec.source import (
     Items,
     LabelColumns,
@@ -30,6 +30,16 @@ from sqlmetrics.spec.source import (
     beside,
 )
 from sqlmetrics.spec.threshold import Threshold
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec.click_log import Clicks
+else:
+
+    class Clicks(Deferred):
+        """The model of click logs, which takes as long to build as all others together."""
+
+        home, name = "sqlmetrics.spec.click_log", "Clicks"
+
 
 _DATED = ("rankings", "labels", "queries")
 """The tables that may have days."""
@@ -107,8 +117,12 @@ class Spec(Model):
     """What must hold of the numbers there; `check` looks."""
 
     def __init__(self, **given: Any) -> None:
+        if given.get("clicks") is not None:
+            from sqlmetrics.spec.click_log import lowered
+
+            given = lowered(given)
         try:
-            super().__init__(**(lowered(given) if given.get("clicks") is not None else given))
+            super().__init__(**given)
         except ValidationError as error:
             sentences = dict.fromkeys(_sentence(problem) for problem in _telling(error.errors()))
             raise SpecError(list(sentences)) from None
@@ -444,6 +458,7 @@ def _unknown_key(places: list[Any], key: object) -> str:
     for place in (one for one in places if isinstance(one, str)):  # of a list, what it is of
         model = model.model_fields[place].annotation
         model = next((kind for kind in get_args(model) if kind is not type(None)), model)
+        model = model.model() if issubclass(model, Deferred) else model
     known = [name for name, field in model.model_fields.items() if not field.exclude]
     inside = f" (in {'.'.join(map(str, places))})" if places else ""
     return unknown("key", key, known) + inside

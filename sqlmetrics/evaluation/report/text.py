@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.evaluation.report.table import aligned, metric_value, printable, terminal_width
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sqlmetrics.evaluation.report.result import Result
 
 WIDE = 6
