@@ -18,7 +18,7 @@ from sqlmetrics.catalog.option import Choice, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
-from sqlmetrics.spec.deferred import Deferred
+from sqlmetrics.spec.placeholder import Placeholder
 from sqlmetrics.spec.source import (
     Items,
     LabelColumns,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sqlmetrics.spec.click_log import Clicks
 else:
 
-    class Clicks(Deferred):
+    class Clicks(Placeholder):
         """The model of click logs, which takes as long to build as all others together."""
 
         home, name = "sqlmetrics.spec.click_log", "Clicks"
@@ -458,7 +458,7 @@ def _unknown_key(places: list[Any], key: object) -> str:
     for place in (one for one in places if isinstance(one, str)):  # of a list, what it is of
         model = model.model_fields[place].annotation
         model = next((kind for kind in get_args(model) if kind is not type(None)), model)
-        model = model.model() if issubclass(model, Deferred) else model
+        model = model.model() if issubclass(model, Placeholder) else model
     known = [name for name, field in model.model_fields.items() if not field.exclude]
     inside = f" (in {'.'.join(map(str, places))})" if places else ""
     return unknown("key", key, known) + inside

@@ -9,7 +9,7 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 
-class Deferred:
+class Placeholder:
     """Stands for a model in the annotation of a field; a value is validated by the model itself.
 
     Attributes:
@@ -30,6 +30,7 @@ class Deferred:
     def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
             lambda value: cls.model().model_validate(value),
+            ref=f"{cls.home}.{cls.name}:{id(cls)}",  # a definition of its own in a JSON schema
             serialization=core_schema.plain_serializer_function_ser_schema(BaseModel.model_dump),
         )
 
