@@ -72,9 +72,9 @@ def evaluate(
         by: Columns of the rankings, or of `queries`, to segment by; each is also rolled up
             to `all`.
         connection: The database that holds the tables: a URL such as
-            `postgresql://ann@host/sales`, an output of `profiles.yml`, or a connection of
-            its Python driver, which is left open; default: a new DuckDB in memory. A file must
-                be there. SELECT rights are enough. Files and data in memory become temporary tables
+            `postgresql://ann@host/sales`, an output of `profiles.yml`, an engine of SQLAlchemy,
+            or a connection of it or of the Python driver, which is left open; default: a new
+            DuckDB in memory. A file must be there. SELECT rights are enough. Files and data in memory become temporary tables
                 of it.
         query: The query's column, in both tables unless `label_columns` says otherwise. Where
             `query_id` is not there, and one column has another usual name (`qid`, `user_id`),
