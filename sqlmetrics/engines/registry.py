@@ -157,7 +157,9 @@ def _below_alchemy(connection: Any) -> Engine:
         return cast(Engine, kind(given, give_back=give_back))
     if give_back is None:
         driver = type(given).__module__
-        raise SpecError(f"SQLAlchemy's connection is one of {driver}, unknown here; give its engine")
+        raise SpecError(
+            f"SQLAlchemy's connection is one of {driver}, unknown here; give its engine"
+        )
     give_back()
     where = place_of(url_of(connection))
     if where.in_memory:

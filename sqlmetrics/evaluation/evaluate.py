@@ -64,7 +64,8 @@ def evaluate(
     Args:
         rankings: Rows (query, item, score or rank [, system, date, weight, segments]): a
             path (Parquet, CSV, TREC run, .gz, globs), a table's name or a `select` text
-            (with `connection`), a pandas or polars DataFrame, or anything Arrow.
+            (with `connection`), a pandas or polars DataFrame, anything Arrow, dicts, rows, or
+            arrays of NumPy.
         labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too). None if
             the rankings have the column `grade` themselves, NULL where there is no label.
         metrics: Texts like `ndcg@10`, `recall(rel=2)@50`, `mrr`; see `list metrics`.

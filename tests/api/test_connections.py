@@ -384,7 +384,6 @@ def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -
     assert "reconcile works in DuckDB alone, given sqlite:///out.db" in told
 
 
-
 @pytest.mark.parametrize("name", ["sqlite", *LIVE[2:]])
 def test_an_engine_of_sqlalchemy(name: str, tmp_path: Path, servers: Any) -> None:
     alchemy = peer("sqlalchemy")
@@ -398,7 +397,9 @@ def test_an_engine_of_sqlalchemy(name: str, tmp_path: Path, servers: Any) -> Non
     )
     try:
         with engine.begin() as connection:
-            for number, (table, column) in enumerate({"listed": "score", "graded": "grade"}.items()):
+            for number, (table, column) in enumerate(
+                {"listed": "score", "graded": "grade"}.items()
+            ):
                 columns = f"query_id varchar(9), item_id varchar(9), {column} double precision"
                 connection.exec_driver_sql(f"create table {table} ({columns})")
                 rows = "('q', 'a', 2), " * (not number) + "('q', 'b', 1)"
@@ -447,7 +448,6 @@ def test_sqlalchemy_over_another_driver(folder: Path) -> None:
 
 
 # -- on every engine ----------------------------------------------------------------------
-
 
 
 @pytest.mark.parametrize("name", LIVE)
