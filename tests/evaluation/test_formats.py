@@ -775,7 +775,7 @@ def test_arrays_of_numpy() -> None:
         {"query_id": np.arange(5), "item_id": best},
         {q: best[q] for q in range(5)},
     )
-    # sklearn.metrics.ndcg_score(grades, scores, k=10)
+    # what scikit-learn says of grades and scores
     wanted = pytest.approx(0.4965180590850461, abs=1e-12)
     for run in runs:
         for labels in (grades, {**columns, "grade": grades.ravel()}):
