@@ -1,13 +1,14 @@
 """What a cold start costs: the CPU of whole processes on two small files, in turn.
 
-The ratios are to a DuckDB that is imported, opened and asked for 1. Python's own cache of modules is
-used, as on anybody's second call. `python -m benchmarks.cold --runs 15`.
+The ratios are to a DuckDB that is imported, opened and asked for 1. Python's own cache of modules
+is used, as on anybody's second call. `python -m benchmarks.cold --runs 15`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -50,8 +51,8 @@ def cpu(case: str, folder: Path) -> float:
 
 
 def _children() -> float:
-    times = os.times()
-    return times.children_user + times.children_system
+    times = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return times.ru_utime + times.ru_stime
 
 
 def text(seconds: Mapping[str, Sequence[float]]) -> str:
