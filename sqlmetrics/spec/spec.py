@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
-from sqlmetrics.catalog.online import ONLINE, online
+from sqlmetrics.catalog.online import ONLINE, Online, online
 from sqlmetrics.catalog.option import Choice, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
@@ -253,8 +253,14 @@ class Spec(Model):
         """Whether some metric needs the items table."""
         return any(need.partition(".")[0] == "items" for need in self.needed)
 
-    def definition_hash(self, measure: Measure) -> str:
+    def definition_hash(self, metric: Measure | Online) -> str:
         """A short hash of all that decides a metric's numbers, the data apart."""
+        log = self.clicks.definition if self.clicks else ""
+        decided = f"{metric} {log}" if isinstance(metric, Online) else self._decided(metric, log)
+        return hashlib.sha256(decided.encode()).hexdigest()[:16]
+
+    def _decided(self, measure: Measure, log: str) -> str:
+        """What decides the numbers of a metric of lists, as a text."""
         names = measure.metric.parameters
         settings: dict[str, object] = {n: float(self.parameter(measure, n)) for n in names}
         decided = settings | {
@@ -268,10 +274,9 @@ class Spec(Model):
         zones = {name: getattr(self, name).time_zone for name in _DATED if getattr(self, name)}
         if any(zones.values()):
             decided["time_zone"] = sorted((name, zone or "") for name, zone in zones.items())
-        if self.clicks:
-            decided["clicks"] = self.clicks.definition
-        text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        if log:
+            decided["clicks"] = log
+        return f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
 
     def unfit(self, measure: Measure) -> list[str]:
         """Why a metric, right in itself, does not fit the options; empty if it does."""
