@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import duckdb
@@ -787,6 +788,11 @@ def test_arrays_of_numpy() -> None:
             sm.InputError, match=r"an array must be structured, or have a row a que"
         ):
             evaluate(np.zeros(shape), grades, "mrr")
+
+
+def test_what_becomes_a_dict_is_one() -> None:
+    run = SimpleNamespace(to_dict=lambda: {"q": {"a": 2.0, "b": 1.0}})  # like ranx.Run
+    assert evaluate(run, SimpleNamespace(to_dict=lambda: {"q": {"b": 1}}), "mrr")["mrr"] == 0.5
 
 
 def test_what_is_given_stays_as_it_is() -> None:

@@ -26,8 +26,8 @@ def arrow_of(data: object, role: str, columns: Model) -> object:
     Args:
         data: `{query: [item, ...]}`, for labels also `{query: {item, ...}}`; `{query: {item:
             score or grade}}`; a dict of columns; or rows: dicts, NamedTuples, or tuples
-            (query, item, score or grade); or an array of NumPy, or what becomes one: see
-            `_Table.of_array`.
+            (query, item, score or grade); what becomes a dict, like a run of ranx; or an
+            array of NumPy, or what becomes one: see `_Table.of_array`.
         role: `rankings`, `labels` or `queries`, for messages.
         columns: The columns of that table, which give the names.
 
@@ -40,6 +40,8 @@ def arrow_of(data: object, role: str, columns: Model) -> object:
     try:
         if hasattr(data, "__array__"):
             return table.of_array(data.__array__())
+        if hasattr(data, "to_dict"):
+            data = data.to_dict()
         if isinstance(data, Mapping):
             return table.of_columns(data) if table.names(data) else table.of_queries(data)
         if isinstance(data, list | tuple | Iterator):
