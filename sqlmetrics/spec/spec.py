@@ -14,11 +14,12 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
 from sqlmetrics.catalog.online import ONLINE, Online, online
-from sqlmetrics.catalog.option import Choice, Value
+from sqlmetrics.catalog.option import Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
 from sqlmetrics.spec.placeholder import Placeholder
+from sqlmetrics.spec.settings import Settings
 from sqlmetrics.spec.source import (
     Items,
     LabelColumns,
@@ -202,40 +203,24 @@ class Spec(Model):
 
     def _defaults(self, measure: Measure) -> Mapping[str, Value]:
         """What holds for a metric whose text says nothing."""
-        plain = self.bound(replace(measure, settings=()))
+        plain = self.settings(replace(measure, settings=())).measure
         alone: dict[str, Any] = dict(plain.settings)
         return dict(self.options) | alone
 
-    def value(self, measure: Measure, option: str) -> Value:
-        """An option's value for one measure: its own, else the spec's."""
-        own = self.bound(measure).setting(option)
-        return self.options[option] if own is None else own  # type: ignore[return-value]
+    def settings(self, measure: Measure) -> Settings:
+        """What holds for a metric: each option and parameter, resolved once."""
+        if measure not in self._settings:
+            preset = PRESETS[self.preset].metrics.get(measure.metric.name, {})
+            bound = measure
+            for name, value in preset.items():
+                if name not in self.conventions and measure.setting(name) is None:
+                    bound = bound.having(name, value)
+            self._settings[measure] = Settings(bound, self.options)
+        return self._settings[measure]
 
-    def bound(self, measure: Measure) -> Measure:
-        """The measure with what the preset says of this metric alone, unless it is given."""
-        preset = PRESETS[self.preset].metrics.get(measure.metric.name, {})
-        for name, value in preset.items():
-            if name not in self.conventions and measure.setting(name) is None:
-                measure = measure.having(name, value)
-        return measure
-
-    def choices(self, measure: Measure) -> list[Choice]:
-        """The choices that hold for the options of a metric's formula."""
-        return [OPTIONS[name].choice(self.value(measure, name)) for name in measure.metric.options]
-
-    def weighs(self, measure: Measure) -> bool:
-        """Whether the metric says itself what a query weighs in its mean."""
-        return any("weight" in choice.adds for choice in self.choices(measure))
-
-    def is_mean(self, measure: Measure) -> bool:
-        """Whether a metric's summary is the plain mean of its values of queries."""
-        micro = self.value(measure, "average") == "micro"
-        return not (measure.metric.count or measure.metric.pooled or self.weighs(measure) or micro)
-
-    def parameter(self, measure: Measure, name: str) -> float:
-        """A parameter's value for one measure: its own, else the metric's default."""
-        own = measure.setting(name)
-        return measure.metric.parameters.get(name, 1) if own is None else own  # type: ignore[return-value]
+    @cached_property
+    def _settings(self) -> dict[Measure, Settings]:
+        return {}
 
     @cached_property
     def needed(self) -> Mapping[str, Measure]:
@@ -243,8 +228,8 @@ class Spec(Model):
         found: dict[str, Measure] = {}
         for measure in self.measures:
             needs = list(measure.metric.needs)
-            for name in measure.metric.options:
-                needs += OPTIONS[name].choice(self.value(measure, name)).data
+            for choice in self.settings(measure).choices:
+                needs += choice.data
             found |= {need: measure for need in needs if need not in found}
         return found
 
@@ -261,13 +246,13 @@ class Spec(Model):
 
     def _decided(self, measure: Measure, log: str) -> str:
         """What decides the numbers of a metric of lists, as a text."""
-        names = measure.metric.parameters
-        settings: dict[str, object] = {n: float(self.parameter(measure, n)) for n in names}
-        decided = settings | {
-            name: self.value(measure, name)
+        settings, names = self.settings(measure), measure.metric.parameters
+        numbers: dict[str, object] = {name: float(settings.parameter(name)) for name in names}
+        decided = numbers | {
+            name: settings[name]
             for name, option in OPTIONS.items()
             if (option.scope == "spec" or name in measure.metric.settings)
-            and option.defines(self.value(measure, name))
+            and option.defines(settings[name])
         }
         if "baseline" in measure.metric.needs:
             decided["baseline"] = self.baseline
@@ -281,7 +266,7 @@ class Spec(Model):
     def unfit(self, measure: Measure) -> list[str]:
         """Why a metric, right in itself, does not fit the options; empty if it does."""
         problems = []
-        if self.value(measure, "average") == "micro" and not measure.metric.micro:
+        if self.settings(measure)["average"] == "micro" and not measure.metric.micro:
             problems.append(
                 f"{measure} has no micro average; set average=micro on the metrics that "
                 "have one, like recall(average=micro)@10"
@@ -355,13 +340,14 @@ class Spec(Model):
 
     def _unmet(self, measure: Measure) -> list[str]:
         """What a metric's choices need and do not have."""
-        all_orders = OPTIONS["ties"].choice(self.value(measure, "ties")).all_orders
+        settings = self.settings(measure)
+        all_orders = settings.choice("ties").all_orders
         whole = self.options["depth"] == "none"
         known = {"always": True, "uncut": measure.k is None, "whole": whole, "never": False}
         holds = {
             "a cutoff": measure.k is not None,
             "a cutoff of at most 1,000,000": (measure.k or 0) <= 1_000_000,
-            "gain=binary": self.value(measure, "gain") == "binary",
+            "gain=binary": settings["gain"] == "binary",
             "one order of ties": not all_orders,
             "one order of ties for terms of DCG": not all_orders
             or "gain" not in measure.metric.options,
@@ -374,7 +360,7 @@ class Spec(Model):
                 "set ties to something else than average"
             )
         for name in (name for name in measure.metric.settings if name in OPTIONS):
-            choice = OPTIONS[name].choice(self.value(measure, name))
+            choice = settings.choice(name)
             unmet = [need for need in choice.needs if not holds[need]]
             problems += [f"{measure}: {name}={choice.name} needs {need}" for need in unmet]
         return problems
@@ -387,8 +373,8 @@ class Spec(Model):
     def _uses_rel(self, measure: Measure) -> bool:
         if measure.setting("rel") is None:
             return True
-        over = OPTIONS["average_over"].choice(self.value(measure, "average_over"))
-        return self.value(measure, "gain") == "binary" or bool(over.part)
+        settings = self.settings(measure)
+        return settings["gain"] == "binary" or bool(settings.choice("average_over").part)
 
 
 def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:

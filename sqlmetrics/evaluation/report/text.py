@@ -123,7 +123,7 @@ def footer(result: Result) -> list[str]:
 
 def _several_means(result: Result) -> bool:
     """Whether metrics are averaged over different queries, so that each needs its count."""
-    over = {result.spec.value(measure, "average_over") for measure in result.measures}
+    over = {result.spec.settings(measure)["average_over"] for measure in result.measures}
     return len(over) > 1
 
 
