@@ -39,8 +39,8 @@ def connect(
 
     Args:
         connection: A URL such as `postgresql://ann@host/sales`, the path of a DuckDB file, an
-            output of `profiles.yml`, or a connection of the database's Python driver, which
-            is left open; default: a new DuckDB in memory.
+            output of `profiles.yml`, or a connection of the database's Python driver, or of
+            SQLAlchemy, which is left open, or SQLAlchemy's engine; default: a new DuckDB in memory.
         profiles: Where `profiles.yml` is; default: here, or where dbt keeps its own.
         create: Whether a file that is not there is made.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from marked import by_turns
 
-from benchmarks import agreement, contenders, report
+from benchmarks import agreement, cold, contenders, report
 from benchmarks.contenders import CONTENDERS, METRICS
 from benchmarks.data import SHAPES
 from benchmarks.measure import Run
@@ -104,3 +104,19 @@ def test_a_missing_peer_is_left_out_by_name() -> None:
     assert (present, left_out) == ((CONTENDERS[0],), (absent,))
     text = report.text(1000, "usual", [JOIN], present, left_out)
     assert "Left out: pytrec_eval; pip install no-such-package" in text
+
+
+def test_a_cold_start_is_measured_beside_a_bare_duckdb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    took = {case: number for number, case in enumerate(cold.CASES, start=1)}
+    monkeypatch.setattr(cold, "cpu", lambda case, _: took[case])
+    cold.main(["--runs", "2"])
+    assert "| sqlmetrics evaluate | 5.000 | 2.5 |" in capsys.readouterr().out.splitlines()
+
+
+@by_turns
+def test_a_cold_start_runs(tmp_path: Path) -> None:
+    for file, content in cold.FILES.items():
+        (tmp_path / file).write_text(content)
+    assert cold.cpu("sqlmetrics evaluate", tmp_path) > 0

@@ -174,7 +174,7 @@ def _refuse(spec: Spec, level: float) -> None:
     if not 0 < level < 1:
         raise SpecError(f"level must be above 0 and below 1, like 0.95, given {level}")
     for measure in spec.measures:
-        if not spec.is_mean(measure):
+        if not spec.settings(measure).is_mean:
             raise SpecError(f"{measure} is no mean of per-query values; leave it out")
 
 

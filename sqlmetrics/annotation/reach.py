@@ -60,7 +60,7 @@ def _instead(spec: Spec) -> Iterator[str]:
         if metric.needs or metric.count or metric.pooled or metric.over == "pairs":
             continue
         one = parse(metric.name + "@10" * (metric.cutoff != "none"))
-        is_mean = not spec.unfit(one) and spec.is_mean(one)
+        is_mean = not spec.unfit(one) and spec.settings(one).is_mean
         if is_mean and last_rank(spec, one) != 0 and not needs_all_labels(spec, one):
             yield str(one)
 

@@ -118,7 +118,12 @@ class Online:
     k: int | None = None
 
     def __str__(self) -> str:
-        return at_cutoff(self.metric.name, self.k)
+        return at_cutoff(self.name, self.k)
+
+    @property
+    def name(self) -> str:
+        """Its text without the cutoff."""
+        return self.metric.name
 
     @property
     def column(self) -> str:

@@ -2,76 +2,101 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections import UserDict
+from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sqlmetrics import __version__
-from sqlmetrics.cli import (
-    build,
-    check,
-    clicks,
-    compare,
-    debug,
-    doctor,
-    evaluate,
-    install,
-    learn,
-    reconcile,
-    run,
-    sample,
-    sheet,
-    show,
-    simulate,
-    spec,
-)
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.completion import answered
 from sqlmetrics.errors import SqlmetricsError
 
-COMMANDS = {
-    "Look at numbers": (
-        evaluate.evaluate,
-        compare.compare,
-        show.show,
-        clicks.clicks,
-        reconcile.reconcile,
-        learn.explain,
-        learn.list_names,
-    ),
-    "Every night": (
-        learn.init,
-        spec.validate,
-        run.run,
-        check.check,
-        build.build,
-        spec.compile_spec,
-        install.install,
-    ),
-    "Trust": (debug.debug, doctor.doctor, spec.verify),
-    "Labels from people": (sheet.sheet, sheet.sheet_import, sample.sample, sample.estimate),
-    "Try it": (learn.demo, simulate.simulate),
+COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Look at numbers": {
+        "evaluate": ("evaluate.evaluate", "Evaluate rankings against labels: files or tables."),
+        "compare": (
+            "compare.compare",
+            "Compare systems with a baseline, and say what is real.",
+        ),
+        "show": ("show.show", "Print the numbers of SPEC; write no table."),
+        "clicks": ("clicks.clicks", "Clean a click log; judgments, CTR and NDCG from it."),
+        "reconcile": (
+            "reconcile.reconcile",
+            "Find the conventions behind a number seen elsewhere.",
+        ),
+        "explain": ("learn.explain", "Explain a metric or option: formula, SQL, an example."),
+        "list": ("learn.list_names", "List metrics, presets, options or dialects."),
+    },
+    "Every night": {
+        "init": ("learn.init", "Write an example spec, every key explained."),
+        "validate": ("spec.validate", "Check that SPEC fits its tables; compute nothing."),
+        "run": ("run.run", "Evaluate SPEC, and replace its days in its tables."),
+        "check": ("check.check", "Compare the table of SPEC with its checks."),
+        "build": ("build.build", "Run SPEC, then check what it wrote."),
+        "compile": ("spec.compile_spec", "Print the SQL of SPEC, in any dialect, or as a job."),
+        "install": ("install.install", "Make macros of metrics in a DuckDB file."),
+    },
+    "Trust": {
+        "debug": ("debug.debug", "Test a connection: who answers, and what it may do."),
+        "doctor": ("doctor.doctor", "Examine a database: every metric, on hard data."),
+        "verify": ("spec.verify", "Compare the SQL of SPEC with plain Python."),
+    },
+    "Labels from people": {
+        "sheet": ("sheet.sheet", "Print what to label next, as a sheet."),
+        "sheet-import": ("sheet.sheet_import", "Add the grades of a sheet to a file of labels."),
+        "sample": ("sample.sample", "Draw a stratified sample of queries for labelling."),
+        "estimate": ("sample.estimate", "Estimate metrics over all queries from a sample."),
+    },
+    "Try it": {
+        "demo": ("learn.demo", "Make a search log, and compare two rankers on it."),
+        "simulate": ("simulate.simulate", "Write a click log with a known truth."),
+    },
 }
-"""What stands above some commands in the help, and these in their order."""
+"""What stands above some commands in the help -> these in their order: name -> where the command
+is, below `sqlmetrics.cli`, and its line there. The help needs none of their modules."""
 
 PREFIX = "sqlmetrics_failed_"
 KEPT = 10
 """As many files of SQL that failed are kept in the folder of temporary files."""
 
 
+class Commands(UserDict[str, Any]):
+    """Name -> command; a module is imported when its command is asked for."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        """The command.
+
+        Raises:
+            KeyError: If there is none of that name.
+        """
+        home, about = self.data[name]
+        module, _, function = home.partition(".")
+        command: click.Command = getattr(import_module(f"sqlmetrics.cli.{module}"), function)
+        command.short_help = about
+        return command
+
+
 class Sections(click.Group):
     """A group whose help has its commands by what they are for, each on a line of its own."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = Commands(
+            {n: one for names in COMMANDS.values() for n, one in names.items()}
+        )
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them."""
         for title, commands in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(str(one.name), one.get_short_help_str(limit=66)) for one in commands]
-                )
+                formatter.write_dl([(name, about) for name, (_, about) in commands.items()])
 
 
 @click.group(cls=Sections, context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,15 +106,11 @@ def cli() -> None:
     """Ranking, search and recommendation metrics computed inside the warehouse."""
 
 
-for section in COMMANDS.values():
-    for command in section:
-        cli.add_command(command)
-
-
 def main() -> None:
     """Run the command line; one clear message and an exit code by kind of error."""
     if (code := answered(cli)) is not None:
         sys.exit(code)
+    gc.set_threshold(50_000)  # imports make many objects and hardly any garbage
     told: dict[str, Any] = {}
     try:
         with cli.make_context("sqlmetrics", sys.argv[1:]) as root:

@@ -12,7 +12,7 @@ from sqlmetrics.cli.run import run
 _OF_RUN = ("start", "end", "full_refresh", "backfill", "lookback", "skip_input_checks", "publish")
 
 
-@click.command(short_help="Run SPEC, then check what it wrote.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @click.pass_context
 @error_options

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlmetrics.jobs.checks.verdict import Verdict
 
 
-@click.command(short_help="Compare the table of SPEC with its checks.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @click.option("--date", "day", metavar="DATE", help="The day; by default the last one there is.")
 @place_options

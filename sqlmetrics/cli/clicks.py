@@ -28,7 +28,7 @@ SPECS = (".yml", ".yaml")
 """Endings of specs; what ends otherwise is a log."""
 
 
-@click.command(short_help="Clean a click log; judgments, CTR and NDCG from it.")
+@click.command()
 @click.argument("log", metavar="SPEC|LOG", required=False, type=click.Path())
 @click.option(
     "--ubi",
@@ -89,7 +89,7 @@ def clicks(
         emit_result(result, per_query, form, out)
     elif has_rows:
         texts = {"table": lambda: _csv(result), "markdown": lambda: _markdown(result)}
-        emit(result, texts, form, out)
+        emit(lambda: result, texts, form, out)
     else:
         is_text = form == "table"
         write((repr(result) if is_text else json.dumps(result.to_dicts(), default=str)) + "\n", out)

@@ -22,7 +22,7 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 YAML = (".yml", ".yaml")
 
 
-@click.command(short_help="Compare systems with a baseline: how much, and is it real.")
+@click.command()
 @click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
 @click.option("--labels", metavar="TABLE", help="The labels; all that stands before are systems.")
 @click.option(

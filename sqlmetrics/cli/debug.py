@@ -10,7 +10,7 @@ from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.location import Location, place_options
 
 
-@click.command(short_help="Test a connection: who answers, and what it may do.")
+@click.command()
 @place_options
 @error_options
 def debug(*, location: Location) -> None:

@@ -10,7 +10,7 @@ from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.location import Location, place_options
 
 
-@click.command(short_help="Examine a database: every metric, on hard data.")
+@click.command()
 @place_options
 @click.option(
     "--case",

@@ -65,7 +65,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(short_help="Evaluate rankings against labels: files or tables.")
+@click.command()
 @click.argument("tables", type=click.Path(), nargs=-1, required=True, metavar="RANKINGS... LABELS")
 @click.option(
     "--labels",
@@ -173,6 +173,7 @@ def evaluate(
             check=not skip_input_checks,
             label_columns=pairs(label_columns, "--label-column"),
             grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+            per_query=per_query,
             progress=told,
             **given,
         )
@@ -180,7 +181,7 @@ def evaluate(
     if audit is None:
         emit_result(result, per_query, form, out)
     else:
-        emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
+        emit(lambda: audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
 
 
 def _audited(spec: Spec, engine: Any) -> TieAudit:

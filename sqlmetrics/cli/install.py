@@ -9,7 +9,7 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 
 
-@click.command(short_help="Make macros of metrics in a DuckDB file.")
+@click.command()
 @click.argument("file", required=False)
 @place_options
 @click.option("--print", "printed", is_flag=True, help="Print the SQL instead.")

@@ -10,7 +10,7 @@ from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, progress_bar
 
 
-@click.command("list", short_help="List metrics, presets, options or dialects.")
+@click.command("list")
 @click.argument("what", type=click.Choice(("metrics", "online", "presets", "options", "dialects")))
 @error_options
 def list_names(what: str) -> None:
@@ -22,7 +22,7 @@ def list_names(what: str) -> None:
     click.echo(fitted(names, rows, terminal_width()))
 
 
-@click.command(short_help="Explain a metric or option: formula, SQL, an example.")
+@click.command()
 @click.argument("name", metavar="METRIC|OPTION", shell_complete=completion.explained)
 @click.option(
     "--preset",
@@ -44,7 +44,7 @@ def explain(name: str, preset: str | None) -> None:
     click.echo(explained(name, preset))
 
 
-@click.command(short_help="Write an example spec, every key explained.")
+@click.command()
 @click.argument("file", default="sqlmetrics.yml")
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @click.option("--clicks", is_flag=True, help="A spec of a click log.")
@@ -60,7 +60,7 @@ def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
     click.echo(starter.write(Path(file), force=force, clicks=clicks))
 
 
-@click.command(short_help="Make a search log, and compare two rankers on it.")
+@click.command()
 @click.option("--out", default="sqlmetrics_demo", show_default=True, metavar="FOLDER")
 @click.option("--overwrite", is_flag=True, help="Also files there that no demo made.")
 @error_options

@@ -95,12 +95,15 @@ def write(text: str, out: str | None) -> None:
 
 
 def emit(
-    table: pa.Table, texts: Mapping[str, Callable[[], str]], output: str, out: str | None
+    rows: Callable[[], pa.Table],
+    texts: Mapping[str, Callable[[], str]],
+    output: str,
+    out: str | None,
 ) -> None:
     """Write rows in one of FORMATS.
 
     Args:
-        table: The rows, for programs.
+        rows: Gives them, for programs.
         texts: `table` and `markdown`, for people.
         output: The format, as `format_of` says it.
         out: A file, None for stdout.
@@ -111,14 +114,14 @@ def emit(
         import pyarrow.parquet as pq
 
         with writing(str(out)):
-            pq.write_table(table, out)
+            pq.write_table(rows(), out)
         return
-    rows: dict[str, Callable[[], str]] = {
-        "json": lambda: report.json_lines(table),
-        "jsonl": lambda: report.jsonl(table),
-        "csv": lambda: report.csv(table).rstrip("\n"),
+    programs: dict[str, Callable[[], str]] = {
+        "json": lambda: report.json_lines(rows()),
+        "jsonl": lambda: report.jsonl(rows()),
+        "csv": lambda: report.csv(rows()).rstrip("\n"),
     }
-    write({**rows, **texts}[output]() + "\n", out)
+    write({**programs, **texts}[output]() + "\n", out)
 
 
 def emit_result(result: Result, per_query: bool, output: str, out: str | None) -> None:
@@ -135,4 +138,4 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
         ),
         "markdown": lambda: report.markdown(result, per_query=per_query),
     }
-    emit(result.per_query() if per_query else result.summary(), texts, output, out)
+    emit(result.per_query if per_query else result.summary, texts, output, out)

@@ -15,7 +15,7 @@ from sqlmetrics.cli.location import Location, place_options
 NOTHING_FITS = 1
 
 
-@click.command(short_help="Find the conventions behind a number seen elsewhere.")
+@click.command()
 @click.argument("rankings", type=click.Path())
 @click.argument("labels", type=click.Path())
 @click.option(

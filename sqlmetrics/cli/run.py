@@ -22,7 +22,7 @@ SYSTEMS = 4
 """As many systems are named where a run says how it went."""
 
 
-@click.command(short_help="Evaluate SPEC, and replace its days in its tables.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")

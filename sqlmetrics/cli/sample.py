@@ -21,7 +21,7 @@ UNGRADED = ("error", "drop")
 FORMATS = ("table", "json", "csv")
 
 
-@click.command(short_help="Draw a stratified sample of queries for labelling.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @click.option("--size", type=int, required=True, metavar="N", help="Queries to draw.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segments that make strata.")
@@ -68,7 +68,7 @@ def sample(
     write(drawn.sql if sql else str(drawn), out)
 
 
-@click.command(short_help="Estimate metrics over all queries from a sample.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @click.argument("sample", type=click.Path())
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CONFLICTS = ("error", "keep")
 
 
-@click.command(short_help="Print what to label next, as a sheet.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Items of each list.")
 @click.option("--limit", type=int, metavar="N", help="The N most valuable rows.")
@@ -73,7 +73,7 @@ def sheet(
     write(text, out)
 
 
-@click.command("sheet-import", short_help="Add the grades of a sheet to a file of labels.")
+@click.command("sheet-import")
 @click.argument("sheet", type=click.Path())
 @click.option("--labels", required=True, metavar="FILE", help="The labels, .csv or .parquet.")
 @click.option("--new", is_flag=True, help="Make the file of labels; it must not be there.")

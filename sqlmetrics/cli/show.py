@@ -12,7 +12,7 @@ from sqlmetrics.cli.output import FORMATS, emit_result, format_of, output_option
 from sqlmetrics.errors import SpecError
 
 
-@click.command(short_help="Print the numbers of SPEC; write no table.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @place_options
 @click.option("--start", metavar="DATE", help="The first day.")

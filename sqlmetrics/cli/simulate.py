@@ -31,7 +31,7 @@ def _shares(command: Any) -> Any:
     return command
 
 
-@click.command(short_help="Write a click log with a known truth.")
+@click.command()
 @click.argument("folder")
 @click.option("--requests", type=int, default=10_000, show_default=True, help="Of people.")
 @click.option("--results", type=int, default=10, show_default=True, help="Of a request.")

@@ -12,7 +12,7 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.evaluation.report.table import many
 
 
-@click.command("compile", short_help="Print the SQL of SPEC, in any dialect, or as a job.")
+@click.command("compile")
 @click.argument("spec", type=click.Path())
 @click.option(
     "--dialect",
@@ -65,7 +65,7 @@ def compile_spec(
     click.echo(text, nl=False)
 
 
-@click.command(short_help="Check that SPEC fits its tables; compute nothing.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @place_options
 @error_options
@@ -80,7 +80,7 @@ def validate(spec: str, location: Location) -> None:
     say(f"{spec} fits its tables: {many(count, 'metric')}")
 
 
-@click.command(short_help="Compare the SQL of SPEC with plain Python.")
+@click.command()
 @click.argument("spec", type=click.Path())
 @place_options
 @click.option("--tolerance", default=1e-9, show_default=True, help="Of |a - b| / max(1, |b|).")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,24 +11,13 @@ import pyarrow as pa
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.clicks.cleaning_report import Step, text
-from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.report.result import Result, summary_schema
 from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.spec.spec import Spec
 
 Rows = Sequence[Mapping[str, Any]]
 
-SCHEMA = pa.schema(
-    {
-        "spec": pa.string(),
-        "metric_date": pa.date32(),
-        **dict.fromkeys(("system", "segment_name", "segment_value", "metric"), pa.string()),
-        "k": pa.int64(),
-        **dict.fromkeys(("value", "numerator", "denominator"), pa.float64()),
-        **dict.fromkeys(("n_queries", "n_skipped", "n_missing"), pa.int64()),
-        "sum_sq": pa.float64(),
-        "definition_hash": pa.string(),
-    }
-)
+SCHEMA = summary_schema()
 """The columns of the fact table."""
 
 
@@ -106,7 +94,7 @@ def long(
             "system": row["system"],
             "segment_name": row["segment_name"],
             "segment_value": row["segment_value"],
-            "metric": one.metric.name,
+            "metric": one.name,
             "k": one.k or 0,
             "value": _ratio(row[f"{one.column}_numerator"], row[f"{one.column}_denominator"]),
             "numerator": row[f"{one.column}_numerator"],
@@ -115,17 +103,11 @@ def long(
             "n_skipped": 0,
             "n_missing": 0,
             "sum_sq": None,
-            "definition_hash": definition_hash(spec, str(one)),
+            "definition_hash": spec.definition_hash(one),
         }
         for row in rows
         for one in asked
     ]
-
-
-def definition_hash(spec: Spec, metric: str) -> str:
-    """A short hash of all that decides an online metric's numbers, the data apart."""
-    text = f"{metric} {spec.clicks.definition if spec.clicks else ''}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:

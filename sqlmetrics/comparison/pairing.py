@@ -76,7 +76,7 @@ class Pairing:
             named = self.cluster if self.cluster == "query_id" else segment(self.cluster)
             columns.append(Column(f"cast({named} as varchar)", "cluster"))
         for measure in self.measures:
-            flags = self.plan.needs.population(self.plan.spec.bound(measure))
+            flags = self.plan.needs.population(self.plan.spec.settings(measure).measure)
             only = " and ".join(f"{flag} = 1" for flag in flags)
             own = chosen_if(only, measure.column) if only else measure.column
             columns.append(Column(own, measure.column))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlmetrics.engines.descriptions import Descriptions
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.engine import Engine
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class TranslatedDatabase(Descriptions):
@@ -58,6 +59,10 @@ class TranslatedDatabase(Descriptions):
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         return self._engine.rows(self.translation.text(sql))
+
+    def records(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query as dicts of Python's own values."""
+        return self.table(sql).to_pylist()  # type: ignore[no-any-return]
 
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, ClassVar
 
@@ -11,15 +11,29 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sqlmetrics.engines.session import Session
-from sqlmetrics.engines.types import column, plain
+from sqlmetrics.engines.types import column
+from sqlmetrics.engines.values import plain
 from sqlmetrics.sql.template import finished
 
 
 class DbApi(Session):
-    """A connection of a PEP 249 driver."""
+    """A connection of a PEP 249 driver.
+
+    Args:
+        connection: The driver's.
+        own: Whether to close it in the end.
+        give_back: What to do with it instead, where it is one of a pool.
+    """
 
     BATCH: ClassVar[int] = 1000
     """Rows of one INSERT, where the database has no faster way in."""
+
+    def __init__(
+        self, connection: Any, *, own: bool = False, give_back: Callable[[], object] | None = None
+    ) -> None:
+        super().__init__(connection, own=own)
+        if give_back:
+            self._undo.callback(self._quietly, give_back)
 
     @abstractmethod
     def _kind(self, described: Sequence[Any]) -> str:

@@ -8,19 +8,21 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pyarrow as pa
 
 from sqlmetrics.engines.descriptions import Descriptions
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.setup import Setup
-from sqlmetrics.engines.types import arrow_data, differ_in_case, plain, settled, unreadable
 from sqlmetrics.engines.url import ConnectionURL, check_there, is_file, is_sqlite
+from sqlmetrics.engines.values import plain
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import finished, free_name, literal, parts, relation
 from sqlmetrics.sql.translation import Translation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _TABLES = "select table_name from duckdb_tables() union select view_name from duckdb_views()"
 
@@ -202,6 +204,10 @@ class DuckDB(Descriptions):
         Raises:
             InputError: If it is not tabular data.
         """
+        import pyarrow as pa
+
+        from sqlmetrics.engines.types import arrow_data, differ_in_case, unreadable
+
         free = self.free_name(name)
         try:
             table = arrow_data(data)
@@ -253,8 +259,18 @@ class DuckDB(Descriptions):
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
+        return self._fetched(sql)[1]
+
+    def records(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query as dicts of Python's own values."""
+        names, rows = self._fetched(sql)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _fetched(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names and rows of a query."""
         with _failing(sql):
             found = self._connection.execute(finished(sql))
+            names = [name for name, *_ in found.description]
             kinds = [str(kind) for _, kind, *_ in found.description]
             if any(kind.endswith("TIME ZONE") for kind in kinds):  # fetchall() wants pytz for it
                 if hasattr(found, "abort"):  # from DuckDB 2.0 on, it holds the connection
@@ -264,7 +280,7 @@ class DuckDB(Descriptions):
             else:
                 rows = found.fetchall()
         decimals = any(kind.startswith("DECIMAL") for kind in kinds)
-        return [tuple(map(plain, row)) for row in rows] if decimals else rows
+        return names, [tuple(map(plain, row)) for row in rows] if decimals else rows
 
     def try_out(self, sql: str) -> None:
         """Raise an error if a query cannot run; nothing is computed."""
@@ -306,6 +322,8 @@ class DuckDB(Descriptions):
 
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""
+        from sqlmetrics.engines.types import settled
+
         with _failing(sql):
             return settled(self._connection.sql(finished(sql)).to_arrow_table())
 

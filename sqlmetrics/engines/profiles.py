@@ -9,10 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-from jinja2 import StrictUndefined, TemplateError
-from jinja2.sandbox import SandboxedEnvironment
-
 from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL, is_file, place
 from sqlmetrics.errors import SpecError, unknown
 
@@ -101,6 +97,8 @@ class Profiles:
 
     @cached_property
     def _read(self) -> Mapping[str, Any]:
+        import yaml
+
         try:
             read = yaml.safe_load(self.file.read_text(encoding="utf-8"))
         except OSError as error:
@@ -308,6 +306,9 @@ def _rendered(text: str, file: Path, unset: str | None = None) -> str:
 
     if "env_var" not in text:  # a password may hold anything
         return text
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import SandboxedEnvironment
+
     jinja = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     jinja.filters |= dict.fromkeys(("as_bool", "as_native", "as_number", "as_text"), str)
     try:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from sqlmetrics.engines.engine import Engine
 from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
+from sqlmetrics.engines.sqlalchemy import driver_connection, is_alchemy, url_of
 from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, ConnectionURL, check_there, place
 from sqlmetrics.errors import EngineError, SpecError, unknown
 
@@ -115,8 +116,9 @@ def open_engine(
     Args:
         connection: A URL like `postgresql://user@host/database`, an output's name in
             `profiles.yml`, the path of a DuckDB file, a connection object that the user
-            already has, which is left open, an engine, or a `ConnectionURL`. None: the target
-            of `profiles` if that is given, else a new DuckDB in memory.
+            already has, which is left open, an engine or a connection of SQLAlchemy, an engine
+            of ours, or a `ConnectionURL`. None: the target of `profiles` if that is given, else
+            a new DuckDB in memory.
         profiles: The `profiles.yml`; default: see `Profiles.find`.
         create: Whether a file that is not there is made.
 
@@ -133,9 +135,36 @@ def open_engine(
         return _opened(replace(where, makes=(NEW_FILE, NEW_SCHEMA)) if create else where)
     if hasattr(connection, "free_name"):
         return cast(Engine, connection)
+    if is_alchemy(connection):
+        return _below_alchemy(connection)
     known = _of_object(connection)
     with _driver(known):
         return cast(Engine, _class(known)(connection))
+
+
+def _below_alchemy(connection: Any) -> Engine:
+    """The engine of a connection of SQLAlchemy's: by its driver, else by its URL.
+
+    Raises:
+        SpecError: If its driver is not ours, and its URL does not lead to the same data.
+    """
+    from sqlmetrics.engines.dbapi import DbApi
+
+    given, give_back = driver_connection(connection)
+    known = next(_engines_of(given), None)
+    kind = _class(known) if known else None
+    if kind and issubclass(kind, DbApi):
+        return cast(Engine, kind(given, give_back=give_back))
+    if give_back is None:
+        driver = type(given).__module__
+        raise SpecError(
+            f"SQLAlchemy's connection is one of {driver}, unknown here; give its engine"
+        )
+    give_back()
+    where = place_of(url_of(connection))
+    if where.in_memory:
+        raise SpecError(f"{where} is in memory, where only its own connection leads; give that")
+    return _opened(where)
 
 
 def dialect_of(scheme: str) -> str:
@@ -207,16 +236,21 @@ def _profiles(text: str, given: Profiles | str | Path | None) -> Profiles:
 
 def _of_object(connection: Any) -> EngineInfo:
     """The engine whose driver made an object; nothing is imported to find out."""
-    modules = [one.__module__ for one in type(connection).__mro__]
-    for known in ENGINES:
-        for home in known.objects:
-            if any(f"{module}.".startswith(f"{home}.") for module in modules):
-                return known
+    for known in _engines_of(connection):
+        return known
     drivers = ", ".join(known.objects[0] for known in ENGINES)
     raise SpecError(
         f"no known connection: {type(connection).__module__}.{type(connection).__qualname__}; "
-        f"give a URL, or an object of {drivers}"
+        f"give a URL, or an object of {drivers} or sqlalchemy"
     )
+
+
+def _engines_of(connection: Any) -> Iterator[EngineInfo]:
+    """The engine whose driver made an object, if there is one."""
+    modules = [one.__module__ for one in type(connection).__mro__]
+    for known in ENGINES:
+        if any(f"{module}.".startswith(f"{home}.") for module in modules for home in known.objects):
+            yield known
 
 
 def _class(known: EngineInfo) -> Any:

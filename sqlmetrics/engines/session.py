@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
-from sqlmetrics.engines.types import ARROW, kind_of, plain, settled, tabular
+from sqlmetrics.engines.types import ARROW, kind_of, settled, tabular
+from sqlmetrics.engines.values import plain
 from sqlmetrics.errors import EngineError, InputError
 from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.template import finished, free_name, identifier, parts

@@ -115,18 +115,6 @@ _CONVERT: Mapping[pa.DataType, Callable[[Any], Any]] = {
 }
 
 
-def plain(value: Any) -> Any:
-    """A value without Decimal: a whole number if it was declared as one.
-
-    >>> plain(Decimal("3")), plain(Decimal("3.00"))
-    (3, 3.0)
-    """
-    if not isinstance(value, Decimal):
-        return value
-    exponent = value.as_tuple().exponent
-    return int(value) if isinstance(exponent, int) and exponent >= 0 else float(value)
-
-
 def settled(table: pa.Table) -> pa.Table:
     """An engine's Arrow table with the types of `ARROW` and no others, but for lists."""
     arrays = [_settled(array) for array in table.columns]

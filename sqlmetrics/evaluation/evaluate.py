@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import Execution, Progress
@@ -25,6 +26,30 @@ from sqlmetrics.spec.source import Rankings, is_separated
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, shown, source_text
+
+
+class Asked(Conventions, total=False):
+    """What `question` takes by name: columns and tables, as `evaluate` does, and options."""
+
+    preset: str | None
+    by: str | Sequence[str]
+    query: str
+    item: str
+    score: str
+    rank: str | None
+    grade: str
+    system: str | None
+    date: str | None
+    time_zone: str | None
+    weight: str | None
+    queries: Any
+    items: Any
+    baseline: str | None
+    where: str | None
+    grades: Mapping[str, float] | None
+    label_columns: Mapping[str, str] | None
+    separator: str | None
+    decimal: str | None
 
 
 def evaluate(
@@ -60,14 +85,15 @@ def evaluate(
     checkpoint: str | Path | None = None,
     profile: str | Path | None = None,
     progress: Progress | None = None,
-    **conventions: Any,
+    **conventions: Unpack[Conventions],
 ) -> Result:
     """Evaluate rankings against labels, inside DuckDB or the database that has them.
 
     Args:
         rankings: Rows (query, item, score or rank [, system, date, weight, segments]): a
             path (Parquet, CSV, TREC run, .gz, globs), a table's name or a `select` text
-            (with `connection`), a pandas or polars DataFrame, or anything Arrow. A dict of
+            (with `connection`), a pandas or polars DataFrame, anything Arrow, dicts, rows, or
+            arrays of NumPy. A dict of
             these, or a list of paths, is several runs: each is a system, called by its key or
             its file, unless `system` names a column.
         labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too). None if
@@ -77,10 +103,10 @@ def evaluate(
         by: Columns of the rankings, or of `queries`, to segment by; each is also rolled up
             to `all`.
         connection: The database that holds the tables: a URL such as
-            `postgresql://ann@host/sales`, an output of `profiles.yml`, or a connection of
-            its Python driver, which is left open; default: a new DuckDB in memory. A file must
-                be there. SELECT rights are enough. Files and data in memory become temporary tables
-                of it.
+            `postgresql://ann@host/sales`, an output of `profiles.yml`, an engine of SQLAlchemy,
+            or a connection of it or of the Python driver, which is left open; default: a new
+            DuckDB in memory. A file must be there. SELECT rights are enough. Files and data in
+            memory become temporary tables of it.
         query: The query's column, in both tables unless `label_columns` says otherwise. Where
             `query_id` is not there, and one column has another usual name (`qid`, `user_id`),
             that is taken, and a note says so; likewise `doc_id` or `sku` as the item,
@@ -202,7 +228,7 @@ def question(
     label_columns: Mapping[str, str] | None = None,
     separator: str | None = None,
     decimal: str | None = None,
-    **conventions: Any,
+    **conventions: Unpack[Conventions],
 ) -> tuple[Spec, Tables]:
     """What the arguments of `evaluate` ask for, and where its tables are."""
     _check_names(conventions)

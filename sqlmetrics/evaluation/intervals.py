@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Iterable
+from typing import Any
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.evaluation.report.result import INTERVAL
 from sqlmetrics.plan.plan import Plan
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-COLUMNS = ("ci_low", "ci_high")
+Row = dict[str, Any]
 
 
 def check_confidence(level: float | None) -> None:
@@ -22,38 +20,32 @@ def check_confidence(level: float | None) -> None:
         raise SpecError(f"confidence is above 0 and below 1, like 0.95, given {level:g}")
 
 
-def with_intervals(summary: pa.Table, plan: Plan, level: float) -> pa.Table:
-    """The summary with `ci_low` and `ci_high`: Student's interval of each mean over queries.
+def with_intervals(rows: Iterable[Row], plan: Plan, level: float) -> tuple[Row, ...]:
+    """The summary's rows with `ci_low` and `ci_high`: Student's interval of each mean over queries.
 
-    It takes the queries for independent draws of those that might be asked. NULL with less than
+    It takes the queries for independent draws of those that might be asked. None with less than
     two queries, with weights, and for what is no mean over queries: ratios of sums, counts and
     numbers of all lists together.
 
     Args:
-        summary: One row a metric, system and segment.
+        rows: One a metric, system and segment.
         plan: What was asked.
         level: The coverage, above 0 and below 1.
     """
-    import pyarrow as pa
-
     means = {
         (final.measure.name, final.measure.k or 0)
         for final in plan.needs.finals
         if not (final.denominator or final.measure.metric.count or final.measure.metric.pooled)
     }
-    weighted = "weight" in plan.shape.facts
-    found = [
-        _interval(row, () if weighted else means, level) or (None, None)
-        for row in summary.to_pylist()
-    ]
-    for place, name in enumerate(COLUMNS):
-        column = pa.array([pair[place] for pair in found], pa.float64())
-        summary = summary.append_column(name, column)
-    return summary
+    own = () if "weight" in plan.shape.facts else means
+    return tuple(
+        row | dict(zip(INTERVAL, _interval(row, own, level) or (None, None), strict=True))
+        for row in rows
+    )
 
 
 def _interval(
-    row: Mapping[str, Any], means: Container[tuple[str, int]], level: float
+    row: Row, means: Container[tuple[str, int]], level: float
 ) -> tuple[float, float] | None:
     n = row["n_queries"]
     if (row["metric"], row["k"]) not in means or n < 2:

@@ -11,7 +11,7 @@ from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.execution import USUALLY, Execution
 from sqlmetrics.evaluation.intervals import check_confidence, note, with_intervals
 from sqlmetrics.evaluation.report.notes import notes
-from sqlmetrics.evaluation.report.result import Result, in_order, with_dates, with_hashes
+from sqlmetrics.evaluation.report.result import Result, summary_rows, with_dates
 from sqlmetrics.evaluation.report.warnings import caveats
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.plan import script as sql
@@ -53,9 +53,8 @@ def _evaluated(
 ) -> Result:
     spec, tables = the_plan.spec, the_plan.shape.at
     with executing(the_plan, engine, check=check, per_query=per_query, how=how) as script:
-        summary = engine.table(script.summary)
+        found = engine.records(script.summary)
         rows = engine.table(script.per_query) if per_query else None
-        found = summary.to_pylist()
         numbers = [
             (row["system"], row["metric"], row["k"], row["value"])
             for row in found
@@ -63,17 +62,18 @@ def _evaluated(
         ]
         told = [*tables.notes, *notes(the_plan, script, engine, numbers, check=check)]
     told += caveats(spec, the_plan.measures, found)
+    hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
+    summary = summary_rows(found, the_plan.measures, hashes)
     if confidence is not None:
         summary = with_intervals(summary, the_plan, confidence)
         told.append(note(the_plan, confidence))
-    hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
     return Result(
         spec=spec,
         measures=the_plan.measures,
         sql=script.text(engine.translation.text),
         notes=tuple(told),
         list_keys=the_plan.shape.keys,
-        _summary=in_order(with_hashes(with_dates(summary), hashes), the_plan.measures),
+        _rows=summary,
         _per_query=None if rows is None else with_dates(rows),
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.result import definition_hash
+from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.tables import targets
@@ -17,10 +17,9 @@ from sqlmetrics.sql.template import literal, relation
 
 def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:
     """Metric, cutoff (0 for none) and definition_hash of all that a spec asks for."""
-    for measure in spec.measures:
-        yield measure.name, measure.k or 0, spec.definition_hash(measure)
-    for one in map(online, spec.online):
-        yield one.metric.name, one.k or 0, definition_hash(spec, str(one))
+    asked: list[Measure | Online] = [*spec.measures, *map(online, spec.online)]
+    for one in asked:
+        yield one.name, one.k or 0, spec.definition_hash(one)
 
 
 def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.option import Choice, Table
@@ -32,11 +31,12 @@ class MetricContext:
         self.measure = measure
         self.k = measure.k
         self._spec = spec
+        self._settings = spec.settings(measure)
         self._part = part
 
     def __getattr__(self, name: str) -> str:
         if name in self.measure.metric.parameters:
-            return double(self._spec.parameter(self.measure, name))
+            return double(self._settings.parameter(name))
         terms = list(self._terms(name))
         if not terms:
             raise AttributeError(name)
@@ -46,7 +46,7 @@ class MetricContext:
         """A part, and what the metric's options add to it."""
         if part in self.measure.metric.parts:
             yield self._part(part_of(self.measure, part))
-        for choice in self._spec.choices(self.measure):
+        for choice in self._settings.choices:
             if part in choice.adds:
                 yield choice.adds[part].format_map(_Fields(self))
 
@@ -58,7 +58,7 @@ class MetricContext:
 
     def choice(self, option: str) -> Choice:
         """What holds for the metric."""
-        return OPTIONS[option].choice(self._spec.value(self.measure, option))
+        return self._settings.choice(option)
 
     @property
     def relevant(self) -> str:
@@ -72,7 +72,7 @@ class MetricContext:
 
     @property
     def _rel(self) -> float:
-        return self._spec.parameter(self.measure, "rel")
+        return self._settings.parameter("rel")
 
     @property
     def every_discount(self) -> str:
@@ -121,7 +121,7 @@ class RowContext(MetricContext):
     @property
     def gain(self) -> str:
         """What the grade is worth."""
-        gain = self._spec.value(self.measure, "gain")
+        gain = self._settings["gain"]
         if isinstance(gain, Table):
             pairs = [f"when {number(grade)} then {double(gain[grade])}" for grade in gain]
             text = f"case {self._grade} {' '.join(pairs)} else 0e0 end"

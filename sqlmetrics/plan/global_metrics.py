@@ -177,7 +177,7 @@ class _Auc:
     @property
     def max_fpr(self) -> float:
         """The share of the others up to which the area is taken."""
-        return self.needs.spec.parameter(self.measure, "max_fpr")
+        return self.needs.spec.settings(self.measure).parameter("max_fpr")
 
     @property
     def view(self) -> MetricContext:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.option import Choice, Table
 from sqlmetrics.plan.expressions import MetricContext, RowContext, both, part_named
@@ -150,7 +149,8 @@ class Needs:
         return any("is_labelled" not in self._over(one).only for one in self.spec.measures)
 
     def _final(self, measure: Measure) -> MetricColumn:
-        bound = self.spec.bound(measure)
+        settings = self.spec.settings(measure)
+        bound = settings.measure
         view = MetricContext(self.spec, bound, self._text)
         if bound.metric.pooled:
             added = f"case when {view.rows} > 0e0 then 1e0 end"
@@ -159,10 +159,10 @@ class Needs:
             return MetricColumn(measure, self._guarded(bound, self._text(bound)))
         top, bottom = (bound.metric.sql(name, view) for name in ("numerator", "denominator"))
         value = self._guarded(bound, _ratio(top, bottom))
-        if self.spec.weighs(bound):
+        if settings.weighs:
             rounded = self._chosen("rounding", bound).format(value=_ratio(top, bottom))
             top, bottom = f"{view.weight} * {rounded}", view.weight
-        elif self.spec.value(bound, "average") != "micro":
+        elif settings["average"] != "micro":
             return MetricColumn(measure, value)
         return MetricColumn(measure, value, self._counted(bound, top), bottom)
 
@@ -204,7 +204,7 @@ class Needs:
 
     def _chosen(self, option: str, measure: Measure) -> str:
         """The text of an option's choice for a metric."""
-        return OPTIONS[option].choice(self.spec.value(measure, option)).sql
+        return self.spec.settings(measure).choice(option).sql
 
     def population(self, measure: Measure) -> list[str]:
         """The flags of the queries that a metric's mean runs over, where not all have them."""
@@ -213,7 +213,7 @@ class Needs:
 
     def _over(self, measure: Measure) -> Choice:
         """Which queries a metric's mean runs over."""
-        return OPTIONS["average_over"].choice(self.spec.value(measure, "average_over"))
+        return self.spec.settings(measure).choice("average_over")
 
     def _summed(self, measure: Measure) -> str:
         """Have a sum computed, and say how `per_query` refers to it."""
@@ -231,7 +231,7 @@ class Needs:
 
     def _gains_of_nothing(self, measure: Measure) -> bool:
         """Whether grade 0 has a gain."""
-        gain = self.spec.value(measure, "gain") if "gain" in measure.metric.options else None
+        gain = self.spec.settings(measure)["gain"] if "gain" in measure.metric.options else None
         return isinstance(gain, Table) and bool(gain.get(0))
 
     def _beside(self, sums: SumStage, part: Measure) -> str:
@@ -251,7 +251,7 @@ class Needs:
             return self._pairs(measure)
         if not over.startswith("ideal"):
             return self._sums(over)
-        gain = self.spec.value(measure, "gain")
+        gain = self.spec.settings(measure)["gain"]
         order, suffix = "grade", ""
         if isinstance(gain, Table):
             order = RowContext(self.spec, measure, self._text, RowColumns()).gain

@@ -144,21 +144,21 @@ def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
 
 def asked(spec: Spec, measure: Measure) -> reference.Question:
     """A measure as the reference wants it: every setting with its value."""
-    metric = measure.metric
-    arguments: dict[str, Any] = {
-        name: spec.parameter(measure, name) for name in metric.parameters
-    } | {name: spec.value(measure, name) for name in metric.options}
+    metric, settings = measure.metric, spec.settings(measure)
+    arguments: dict[str, Any] = {name: settings.parameter(name) for name in metric.parameters} | {
+        name: settings[name] for name in metric.options
+    }
     if metric.cutoff != "none":
         arguments["k"] = measure.k
     policy = metric.undefined == "no_relevant"
     return reference.Question(
         metric.name,
         arguments,
-        no_relevant=str(spec.value(measure, "no_relevant")) if policy else "skip",
-        average=str(spec.value(measure, "average")),
-        average_over=str(spec.value(measure, "average_over")),
-        ties=str(spec.value(measure, "ties")).replace("error", "id_asc"),
-        rounding=spec.value(measure, "rounding"),  # type: ignore[arg-type]
+        no_relevant=str(settings["no_relevant"]) if policy else "skip",
+        average=str(settings["average"]),
+        average_over=str(settings["average_over"]),
+        ties=str(settings["ties"]).replace("error", "id_asc"),
+        rounding=settings["rounding"],  # type: ignore[arg-type]
         count=metric.count,
     )
 

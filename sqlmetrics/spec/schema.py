@@ -31,7 +31,7 @@ def schema(model: type[BaseModel]) -> Node:
     """The JSON schema of a file that holds a model (draft 7)."""
     made = model.model_json_schema(schema_generator=_Schema)
     for one in made["$defs"].values():
-        del one["title"]
+        one.pop("title", None)
     made["description"] = made["description"].split("\n")[0]
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "sqlmetrics spec"}
     return head | made | head

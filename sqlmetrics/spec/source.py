@@ -30,7 +30,9 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class Model(BaseModel):
     """Frozen, with unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True
+    )
 
 
 class RankingColumns(Model):
@@ -157,7 +159,7 @@ class Source(Model):
     """The decimal mark of its numbers, `.` or `,`."""
     where: str | None = None
     """A condition; only the rows that meet it are there."""
-    columns: Model = Model()
+    columns: Model = Field(default_factory=Model)
     """The names of its columns, by their roles."""
 
     @field_validator("where")
@@ -211,7 +213,7 @@ class DatedSource(Source):
 class Rankings(DatedSource):
     """Rows (query, item, score or rank [, system, date, weight, segments])."""
 
-    columns: RankingColumns = RankingColumns()
+    columns: RankingColumns = Field(default_factory=RankingColumns)
     grades: Mapping[str, Finite] = {}
     """The numbers of grades that are texts, where the labels stand in the rankings."""
     lists: bool = False
@@ -222,7 +224,7 @@ class Rankings(DatedSource):
 class Labels(DatedSource):
     """Rows (query, item, grade [, date])."""
 
-    columns: LabelColumns = LabelColumns()
+    columns: LabelColumns = Field(default_factory=LabelColumns)
     grades: Mapping[str, Finite] = {}
     """The numbers of grades that are texts, like {high: 3, none: 0}."""
     lists: bool = False
@@ -232,7 +234,7 @@ class Labels(DatedSource):
 class Queries(DatedSource):
     """Rows (query [, text, weight, date, segments]), one a query (and day)."""
 
-    columns: QueryColumns = QueryColumns()
+    columns: QueryColumns = Field(default_factory=QueryColumns)
 
 
 class Output(Model):
@@ -261,4 +263,4 @@ class Output(Model):
 class Items(Source):
     """Rows (item [, title, category, popularity, vector]), one an item of the catalogue."""
 
-    columns: ItemColumns = ItemColumns()
+    columns: ItemColumns = Field(default_factory=ItemColumns)

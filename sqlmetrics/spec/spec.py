@@ -7,18 +7,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
-from sqlmetrics.catalog.online import ONLINE, online
-from sqlmetrics.catalog.option import Choice, Value
+from sqlmetrics.catalog.online import ONLINE, Online, online
+from sqlmetrics.catalog.option import Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
-from sqlmetrics.spec.click_log import Clicks, lowered
+from sqlmetrics.spec.placeholder import Placeholder
+from sqlmetrics.spec.settings import Settings
 from sqlmetrics.spec.source import (
     Items,
     LabelColumns,
@@ -30,6 +31,16 @@ from sqlmetrics.spec.source import (
     beside,
 )
 from sqlmetrics.spec.threshold import Threshold
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec.click_log import Clicks
+else:
+
+    class Clicks(Placeholder):
+        """The model of click logs, which takes as long to build as all others together."""
+
+        home, name = "sqlmetrics.spec.click_log", "Clicks"
+
 
 _DATED = ("rankings", "labels", "queries")
 """The tables that may have days."""
@@ -107,8 +118,12 @@ class Spec(Model):
     """What must hold of the numbers there; `check` looks."""
 
     def __init__(self, **given: Any) -> None:
+        if given.get("clicks") is not None:
+            from sqlmetrics.spec.click_log import lowered
+
+            given = lowered(given)
         try:
-            super().__init__(**(lowered(given) if given.get("clicks") is not None else given))
+            super().__init__(**given)
         except ValidationError as error:
             sentences = dict.fromkeys(_sentence(problem) for problem in _telling(error.errors()))
             raise SpecError(list(sentences)) from None
@@ -188,40 +203,24 @@ class Spec(Model):
 
     def _defaults(self, measure: Measure) -> Mapping[str, Value]:
         """What holds for a metric whose text says nothing."""
-        plain = self.bound(replace(measure, settings=()))
+        plain = self.settings(replace(measure, settings=())).measure
         alone: dict[str, Any] = dict(plain.settings)
         return dict(self.options) | alone
 
-    def value(self, measure: Measure, option: str) -> Value:
-        """An option's value for one measure: its own, else the spec's."""
-        own = self.bound(measure).setting(option)
-        return self.options[option] if own is None else own  # type: ignore[return-value]
+    def settings(self, measure: Measure) -> Settings:
+        """What holds for a metric: each option and parameter, resolved once."""
+        if measure not in self._settings:
+            preset = PRESETS[self.preset].metrics.get(measure.metric.name, {})
+            bound = measure
+            for name, value in preset.items():
+                if name not in self.conventions and measure.setting(name) is None:
+                    bound = bound.having(name, value)
+            self._settings[measure] = Settings(bound, self.options)
+        return self._settings[measure]
 
-    def bound(self, measure: Measure) -> Measure:
-        """The measure with what the preset says of this metric alone, unless it is given."""
-        preset = PRESETS[self.preset].metrics.get(measure.metric.name, {})
-        for name, value in preset.items():
-            if name not in self.conventions and measure.setting(name) is None:
-                measure = measure.having(name, value)
-        return measure
-
-    def choices(self, measure: Measure) -> list[Choice]:
-        """The choices that hold for the options of a metric's formula."""
-        return [OPTIONS[name].choice(self.value(measure, name)) for name in measure.metric.options]
-
-    def weighs(self, measure: Measure) -> bool:
-        """Whether the metric says itself what a query weighs in its mean."""
-        return any("weight" in choice.adds for choice in self.choices(measure))
-
-    def is_mean(self, measure: Measure) -> bool:
-        """Whether a metric's summary is the plain mean of its values of queries."""
-        micro = self.value(measure, "average") == "micro"
-        return not (measure.metric.count or measure.metric.pooled or self.weighs(measure) or micro)
-
-    def parameter(self, measure: Measure, name: str) -> float:
-        """A parameter's value for one measure: its own, else the metric's default."""
-        own = measure.setting(name)
-        return measure.metric.parameters.get(name, 1) if own is None else own  # type: ignore[return-value]
+    @cached_property
+    def _settings(self) -> dict[Measure, Settings]:
+        return {}
 
     @cached_property
     def needed(self) -> Mapping[str, Measure]:
@@ -229,8 +228,8 @@ class Spec(Model):
         found: dict[str, Measure] = {}
         for measure in self.measures:
             needs = list(measure.metric.needs)
-            for name in measure.metric.options:
-                needs += OPTIONS[name].choice(self.value(measure, name)).data
+            for choice in self.settings(measure).choices:
+                needs += choice.data
             found |= {need: measure for need in needs if need not in found}
         return found
 
@@ -239,30 +238,35 @@ class Spec(Model):
         """Whether some metric needs the items table."""
         return any(need.partition(".")[0] == "items" for need in self.needed)
 
-    def definition_hash(self, measure: Measure) -> str:
+    def definition_hash(self, metric: Measure | Online) -> str:
         """A short hash of all that decides a metric's numbers, the data apart."""
-        names = measure.metric.parameters
-        settings: dict[str, object] = {n: float(self.parameter(measure, n)) for n in names}
-        decided = settings | {
-            name: self.value(measure, name)
+        log = self.clicks.definition if self.clicks else ""
+        decided = f"{metric} {log}" if isinstance(metric, Online) else self._decided(metric, log)
+        return hashlib.sha256(decided.encode()).hexdigest()[:16]
+
+    def _decided(self, measure: Measure, log: str) -> str:
+        """What decides the numbers of a metric of lists, as a text."""
+        settings, names = self.settings(measure), measure.metric.parameters
+        numbers: dict[str, object] = {name: float(settings.parameter(name)) for name in names}
+        decided = numbers | {
+            name: settings[name]
             for name, option in OPTIONS.items()
             if (option.scope == "spec" or name in measure.metric.settings)
-            and option.defines(self.value(measure, name))
+            and option.defines(settings[name])
         }
         if "baseline" in measure.metric.needs:
             decided["baseline"] = self.baseline
         zones = {name: getattr(self, name).time_zone for name in _DATED if getattr(self, name)}
         if any(zones.values()):
             decided["time_zone"] = sorted((name, zone or "") for name, zone in zones.items())
-        if self.clicks:
-            decided["clicks"] = self.clicks.definition
-        text = f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        if log:
+            decided["clicks"] = log
+        return f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
 
     def unfit(self, measure: Measure) -> list[str]:
         """Why a metric, right in itself, does not fit the options; empty if it does."""
         problems = []
-        if self.value(measure, "average") == "micro" and not measure.metric.micro:
+        if self.settings(measure)["average"] == "micro" and not measure.metric.micro:
             problems.append(
                 f"{measure} has no micro average; set average=micro on the metrics that "
                 "have one, like recall(average=micro)@10"
@@ -336,13 +340,14 @@ class Spec(Model):
 
     def _unmet(self, measure: Measure) -> list[str]:
         """What a metric's choices need and do not have."""
-        all_orders = OPTIONS["ties"].choice(self.value(measure, "ties")).all_orders
+        settings = self.settings(measure)
+        all_orders = settings.choice("ties").all_orders
         whole = self.options["depth"] == "none"
         known = {"always": True, "uncut": measure.k is None, "whole": whole, "never": False}
         holds = {
             "a cutoff": measure.k is not None,
             "a cutoff of at most 1,000,000": (measure.k or 0) <= 1_000_000,
-            "gain=binary": self.value(measure, "gain") == "binary",
+            "gain=binary": settings["gain"] == "binary",
             "one order of ties": not all_orders,
             "one order of ties for terms of DCG": not all_orders
             or "gain" not in measure.metric.options,
@@ -355,7 +360,7 @@ class Spec(Model):
                 "set ties to something else than average"
             )
         for name in (name for name in measure.metric.settings if name in OPTIONS):
-            choice = OPTIONS[name].choice(self.value(measure, name))
+            choice = settings.choice(name)
             unmet = [need for need in choice.needs if not holds[need]]
             problems += [f"{measure}: {name}={choice.name} needs {need}" for need in unmet]
         return problems
@@ -368,8 +373,8 @@ class Spec(Model):
     def _uses_rel(self, measure: Measure) -> bool:
         if measure.setting("rel") is None:
             return True
-        over = OPTIONS["average_over"].choice(self.value(measure, "average_over"))
-        return self.value(measure, "gain") == "binary" or bool(over.part)
+        settings = self.settings(measure)
+        return settings["gain"] == "binary" or bool(settings.choice("average_over").part)
 
 
 def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:
@@ -444,6 +449,7 @@ def _unknown_key(places: list[Any], key: object) -> str:
     for place in (one for one in places if isinstance(one, str)):  # of a list, what it is of
         model = model.model_fields[place].annotation
         model = next((kind for kind in get_args(model) if kind is not type(None)), model)
+        model = model.model() if issubclass(model, Placeholder) else model
     known = [name for name, field in model.model_fields.items() if not field.exclude]
     inside = f" (in {'.'.join(map(str, places))})" if places else ""
     return unknown("key", key, known) + inside

@@ -11,6 +11,8 @@ from textwrap import indent
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from sqlmetrics.sql.bytecode import Bytecode
+
 
 def folder() -> Path:
     """The templates: inside the package when installed, beside it in a checkout."""
@@ -24,6 +26,8 @@ def environment() -> Environment:
     """Jinja for SQL: names that are not there are errors, and nothing is escaped."""
     jinja = Environment(
         loader=FileSystemLoader(folder()),
+        bytecode_cache=Bytecode(folder()),
+        auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -87,7 +91,7 @@ VALUES = frozenset(
 def identifier(name: str) -> str:
     """A column's or table's name as SQL, quoted wherever it is not a plain word."""
     is_word = re.fullmatch(r"[a-z_][a-z0-9_]*", name) is not None
-    if is_word and name not in VALUES and name.upper() not in _keywords():
+    if is_word and name not in VALUES and not _is_keyword(name):
         return name
     return verbatim('"' + name.replace('"', '""') + '"')
 
@@ -181,6 +185,16 @@ def case(condition: str, then: str, otherwise: str = "0e0") -> str:
         return line
     last = f"        {last.rstrip()}\n" if last else ""
     return f"\n    case when {condition}\n        then {then}\n{last}    end\n"
+
+
+@cache
+def _is_keyword(word: str) -> bool:
+    """Whether a word cannot stand for a column or a table."""
+    import duckdb
+
+    # only of a keyword is its kind asked, for which a database is opened
+    kinds = [kind for _, kind in duckdb.tokenize(word)]
+    return kinds != [duckdb.token_type.identifier] and word.upper() in _keywords()
 
 
 @cache

@@ -10,18 +10,21 @@ from contextlib import chdir
 from datetime import date
 from hashlib import md5
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 from command import sqlmetrics
+from conftest import peer
 from marked import by_turns, first
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import database
 from sqlmetrics.engines.registry import ENGINES, EngineInfo, dialect_of, open_engine
+from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.days import days_of
 from sqlmetrics.jobs.job import job_text
 from sqlmetrics.proof.verify import sampled, verify
@@ -81,6 +84,9 @@ def folder(tmp_path: Path) -> Path:
     (made / "files.yml").write_text(FILES)
     (made / "tables.yml").write_text(TABLES)
     return made
+
+
+LIVE = ["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))]
 
 
 def fill(file: Path) -> None:
@@ -378,9 +384,70 @@ def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -
     assert "reconcile works in DuckDB alone, given sqlite:///out.db" in told
 
 
-# -- on every engine ----------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["sqlite", *LIVE[2:]])
+def test_an_engine_of_sqlalchemy(name: str, tmp_path: Path, servers: Any) -> None:
+    alchemy = peer("sqlalchemy")
+    url = servers.connection(name) if name == "postgres" else f"sqlite:///{tmp_path / 'shop.db'}"
+    engine = alchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    spec = sm.Spec(
+        rankings={"relation": "listed"},
+        labels={"relation": "graded"},
+        metrics="mrr",
+        output={"relation": "written", "views": False},
+    )
+    try:
+        with engine.begin() as connection:
+            for number, (table, column) in enumerate(
+                {"listed": "score", "graded": "grade"}.items()
+            ):
+                columns = f"query_id varchar(9), item_id varchar(9), {column} double precision"
+                connection.exec_driver_sql(f"create table {table} ({columns})")
+                rows = "('q', 'a', 2), " * (not number) + "('q', 'b', 1)"
+                connection.exec_driver_sql(f"insert into {table} values {rows}")
+        assert sm.evaluate("listed", {"q": {"b": 1}}, "mrr", connection=engine)["mrr"] == 0.5
+        with sm.connect(engine) as database:
+            assert sm.evaluate("listed", "graded", "mrr", connection=database)["mrr"] == 0.5
+        with engine.connect() as connection:  # whose transaction stays the user's
+            connection.exec_driver_sql("insert into graded values ('q', 'a', 1)")
+            assert sm.evaluate("listed", "graded", "mrr", connection=connection)["mrr"] == 1
+            connection.rollback()
+            assert sm.evaluate("listed", "graded", "mrr", connection=connection)["mrr"] == 0.5
+        sm.run(spec, engine)
+        with engine.connect() as connection:
+            value = connection.exec_driver_sql("select value from written").scalar()
+        assert (value, engine.pool.checkedout()) == (0.5, 0)
+    finally:
+        with engine.begin() as connection:
+            for table in ("listed", "graded", "written", "written_runs"):
+                connection.exec_driver_sql(f"drop table if exists {table}")
+        engine.dispose()
 
-LIVE = ["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))]
+
+def test_sqlalchemy_over_another_driver(folder: Path) -> None:
+    def below(url: str, name: str) -> Any:
+        parts = {"set": lambda **_: sqlalchemy.url, "get_backend_name": lambda: ""}
+        parts["render_as_string"] = lambda **_: url
+        sqlalchemy = type(name, (), {"__module__": "sqlalchemy.engine.base"})()
+        sqlalchemy.url, sqlalchemy.engine = SimpleNamespace(**parts), sqlalchemy
+        pooled = SimpleNamespace(driver_connection=object(), close=lambda: closed.append(url))
+        sqlalchemy.connection = pooled
+        if name == "Engine":
+            sqlalchemy.raw_connection = lambda: pooled
+        return sqlalchemy
+
+    closed: list[str] = []
+    url = f"duckdb:///{folder / 'w.duckdb'}"
+    fill(folder / "w.duckdb")
+    with sm.connect(below(url, "Engine")) as database:
+        assert database.rows("select 1 from runs")
+    assert closed == [url]
+    with pytest.raises(SpecError, match="is in memory, where only its own connection leads"):
+        sm.connect(below("duckdb:///:memory:", "Engine"))
+    with pytest.raises(SpecError, match="is one of builtins, unknown here; give its engine"):
+        sm.connect(below(url, "Connection"))
+
+
+# -- on every engine ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", LIVE)

@@ -7,6 +7,7 @@ from datetime import date
 from importlib.resources import files
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from marked import by_turns
@@ -62,8 +63,33 @@ def test_one_value_is_a_float_and_several_a_result() -> None:
 def test_other_forms_of_the_summary() -> None:
     result = sm.evaluate(RANKINGS.slice(0, 3), LABELS, "mrr")
     assert result.to_dicts()[0]["value"] == 0.75
-    assert result.to_pandas()["value"].tolist() == [0.75]
+    assert result.to_pandas()["value"].tolist() == result.df()["value"].tolist() == [0.75]
     assert result.to_polars()["value"].to_list() == [0.75]
+    assert pl.DataFrame(result).equals(result.to_polars())
+    assert pa.table(result).equals(result.summary())
+    assert list(result) == ["mrr"]
+    assert dict(result) == {"mrr": 0.75}
+    assert len({result, result}) == 1
+
+
+def test_a_wide_table_has_a_column_a_metric() -> None:
+    asked = ["ndcg@3", "recall(rel=2)@1", "auc"]
+    one = sm.evaluate(RANKINGS.slice(0, 3), LABELS, asked).to_pandas(wide=True)
+    assert list(one.columns) == ["system", *asked]
+    dated = RANKINGS.append_column("day", pa.array([date(2026, 1, 1 + (i > 2)) for i in range(4)]))
+    dated = dated.append_column("country", dated["query_id"])
+    both = sm.evaluate(dated, LABELS, asked, system="model", date="day", by="country")
+    wide = both.to_polars(wide=True)
+    keys = ["metric_date", "segment_name", "segment_value", "system"]
+    assert wide.columns == [*keys, *asked]
+    long = {tuple(row[key] for key in keys): {} for row in both.to_dicts()}
+    for row in both.to_dicts():
+        name = row["metric"] + f"@{row['k']}" * (row["k"] > 0)
+        long[tuple(row[key] for key in keys)][name] = row["value"]
+    assert {tuple(row[key] for key in keys): row for row in wide.to_dicts()} == {
+        place: dict(zip(keys, place, strict=True)) | values for place, values in long.items()
+    }
+    assert wide["recall(rel=2)@1"].null_count()
 
 
 def test_a_notebook_shows_a_table_and_escapes_names() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from inspect import signature
+from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 from hypothesis import example, given
@@ -14,9 +16,12 @@ from worlds import metric_texts
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, resolve
+from sqlmetrics.catalog.keywords import Conventions, Each, Gains
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import Metric, catalog, spellings
+from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.plan.expressions import WHOLE_LIST
 from sqlmetrics.plan.needs import SUMS
 from sqlmetrics.proof import reference
@@ -468,3 +473,35 @@ def test_all_problems_of_a_spec_are_told_at_once() -> None:
 def test_one_metric_in_several_spellings_is_one() -> None:
     texts = ("P@10", "P_10", "precision(rel=1)@10", "precision(rel=1.0)@10")
     assert len(sm.Spec(**TABLES, metrics=texts).measures) == 1
+
+
+def test_the_typed_keywords_are_those_of_the_catalogue() -> None:
+    """Editors complete them, and mypy checks them."""
+
+    def kind(option: Option) -> Any:
+        names = [choice.name for choice in option.choices]
+        words = [
+            word
+            for name in names
+            if name not in ("number", "table")
+            for word in ([name, int(name)] if name.isdecimal() else [name])
+        ]
+        value: Any = Literal[tuple(words)]
+        value = value | int if "number" in names else value
+        value = value | Gains if "table" in names else value
+        return Each[value] if option.scope == "metric" else value
+
+    assert get_type_hints(Conventions) == {name: kind(one) for name, one in OPTIONS.items()}
+    for function in (sm.evaluate, question, sm.reconcile):
+        assert Conventions.__annotations__.keys() <= _keywords(function)
+    own = {name for name in signature(question).parameters if name not in ("engine", "metrics")}
+    assert own - {"rankings", "labels", "conventions"} | {*OPTIONS} == _keywords(sm.reconcile) - {
+        *signature(sm.reconcile).parameters
+    }
+
+
+def _keywords(function: Callable[..., Any]) -> set[str]:
+    """What a function takes by name, those of its last parameter's type too."""
+    *names, last = signature(function).parameters
+    (typed,) = get_args(get_type_hints(function)[last])
+    return {*names, *get_type_hints(typed)}

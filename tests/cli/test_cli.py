@@ -236,12 +236,32 @@ def test_demo_says_what_the_readme_shows(folder: Path) -> None:
     assert shown[-1].startswith("the largest difference is ")
 
 
-def test_help_does_not_load_the_engine() -> None:
+HEAVY = {"numpy", "pandas", "pyarrow", "sqlglot", "sqlmetrics.spec.click_log", "yaml"}
+"""What takes long to import, and two files do without."""
+
+
+@pytest.mark.parametrize(
+    ("given", "none_of"),
+    [
+        ("", {"duckdb", "jinja2", "pydantic", "rich", "sqlmetrics.cli.evaluate", *HEAVY}),
+        ("--help", {"duckdb", "jinja2", "pydantic", "rich", "sqlmetrics.cli.evaluate", *HEAVY}),
+        ("evaluate runs.csv labels.csv -m ndcg@10,auc --by system", HEAVY),
+    ],
+)
+def test_a_cold_start_imports_what_it_needs(given: str, none_of: set[str], folder: Path) -> None:
+    (folder / "runs.csv").write_text("query_id,item_id,score,system\nq,a,2,x\nq,b,1,x\n")
+    (folder / "labels.csv").write_text("query_id,item_id,grade\nq,b,1\n")
     code = (
-        "import sys, sqlmetrics.cli\n"
-        "assert not {'duckdb', 'pyarrow', 'pydantic', 'jinja2'} & set(sys.modules)"
+        "import sys, sqlmetrics as sm\n"
+        f"sys.argv = ['sqlmetrics', *{given.split()}]\n"
+        "try:\n"
+        "    if sys.argv[1:]: import sqlmetrics.cli; sqlmetrics.cli.main()\n"
+        "finally:\n"
+        f"    print('too many:', {none_of} & set(sys.modules), file=sys.stderr)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stderr == "too many: set()\n"
 
 
 def test_queries_conditions_and_grades_that_are_texts(folder: Path) -> None:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import duckdb
@@ -756,6 +757,42 @@ def test_rows_of_python_keep_their_order_and_their_columns() -> None:
     assert {row["value"] for row in result.to_dicts()} == {1}
     in_order = {"q": {"b": 1, "a": 1}}
     assert evaluate(in_order, LABELS, "mrr", ties="input_order")["mrr"] == 1
+
+
+def test_arrays_of_numpy() -> None:
+    """Scores and grades as scikit-learn has them, ids best first, and columns."""
+    lot = np.random.default_rng(1)
+    scores, grades = lot.random((5, 20)), lot.integers(0, 3, (5, 20))
+    best = np.argsort(-scores, axis=1)
+    queries, items = np.divmod(np.arange(100), 20)
+    columns = {"query_id": queries, "item_id": items}
+    fields = [("query_id", "i4"), ("item_id", "U3"), ("score", "f4")]
+    structured = np.array([*zip(queries, items, scores.ravel(), strict=True)], fields)
+    runs = (
+        scores,
+        best,
+        structured,
+        {**columns, "score": scores.ravel()},
+        {"query_id": np.arange(5), "item_id": best},
+        {q: best[q] for q in range(5)},
+    )
+    # what scikit-learn says of grades and scores
+    wanted = pytest.approx(0.4965180590850461, abs=1e-12)
+    for run in runs:
+        for labels in (grades, {**columns, "grade": grades.ravel()}):
+            assert evaluate(run, labels, "ndcg(gain=linear)@10")["ndcg(gain=linear)@10"] == wanted
+    assert evaluate(np.array([["a", "b"]]), [("0", "b", 1)], "mrr")["mrr"] == 0.5
+    assert evaluate(best, grades > 1, "mrr")["mrr"] == 0.385
+    for shape in ((3,), (2, 2, 2), (2, 0), ()):
+        with pytest.raises(
+            sm.InputError, match=r"an array must be structured, or have a row a que"
+        ):
+            evaluate(np.zeros(shape), grades, "mrr")
+
+
+def test_what_becomes_a_dict_is_one() -> None:
+    run = SimpleNamespace(to_dict=lambda: {"q": {"a": 2.0, "b": 1.0}})  # like ranx.Run
+    assert evaluate(run, SimpleNamespace(to_dict=lambda: {"q": {"b": 1}}), "mrr")["mrr"] == 0.5
 
 
 def test_what_is_given_stays_as_it_is() -> None:

@@ -188,4 +188,4 @@ def test_gini_is_that_of_recbole() -> None:
 @pytest.mark.parametrize("text", ["auc", "gauc(gauc_weight=positives)", "pnr(average=micro)"])
 def test_what_is_no_mean_of_queries_is_not_estimated(text: str) -> None:
     spec = sm.Spec(rankings={"data": RUN}, labels={"data": TRUTH}, metrics=[text])
-    assert not spec.is_mean(spec.measures[0])
+    assert not spec.settings(spec.measures[0]).is_mean

@@ -86,7 +86,7 @@ def _in_range(measure: Measure, row: Row, world: World, spec: Spec) -> bool:
     rel = measure.setting("rel") or 1
     relevant = world.relevant(row["query_id"], row.get("metric_date"), rel)
     told = measure.metric.range
-    whole = told in WHOLE and spec.value(measure, "ties") != "average"
+    whole = told in WHOLE and spec.settings(measure)["ties"] != "average"
     return RANGES[told](value, relevant) and (not whole or value == int(value))
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sqlmetrics.cli.demo import clicks
@@ -113,9 +112,8 @@ def _about(paths: dict[str, Path]) -> str:
 
 def _overall(result: Result) -> Result:
     """The result without its segments."""
-    summary = result.summary()
-    everything = summary.filter(pc.equal(summary["segment_name"], "all"))
-    return replace(result, spec=result.spec.having(by=()), _summary=everything)
+    everything = tuple(row for row in result.to_dicts() if row["segment_name"] == "all")
+    return replace(result, spec=result.spec.having(by=()), _rows=everything)
 
 
 def _by_country(roll_up: pa.Table, paths: dict[str, Path]) -> str:

@@ -265,7 +265,7 @@ class _Look:
     def _lost_lists(self) -> str:
         """The condition of an empty list that would count; empty where none does."""
         shape, options = self.plan.shape, self.plan.spec.options
-        over = {self.plan.spec.value(one, "average_over") for one in self.plan.measures}
+        over = {self.plan.spec.settings(one)["average_over"] for one in self.plan.measures}
         flags = [OPTIONS["average_over"].choice(one).only for one in over]
         needs_list = any("is_ranked" in only for only in flags)
         if needs_list or options["missing"] != "zero" or "metric_date" in shape.keys:

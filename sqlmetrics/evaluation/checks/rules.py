@@ -260,7 +260,7 @@ def _grades_outside(plan: Plan) -> Iterator[RowCheck]:
 def _max_grades(plan: Plan) -> Iterator[float]:
     """The grades above which a metric makes no sense."""
     limited = (one for one in plan.measures if "max_grade" in one.metric.parameters)
-    yield from dict.fromkeys(plan.spec.parameter(one, "max_grade") for one in limited)
+    yield from dict.fromkeys(plan.spec.settings(one).parameter("max_grade") for one in limited)
 
 
 def _above(most: float) -> tuple[str, str]:
@@ -270,7 +270,7 @@ def _above(most: float) -> tuple[str, str]:
 
 def _gain_checks(plan: Plan) -> Iterator[RowCheck]:
     measures = [measure for measure in plan.measures if "gain" in measure.metric.options]
-    gains = dict.fromkeys(plan.spec.value(measure, "gain") for measure in measures)
+    gains = dict.fromkeys(plan.spec.settings(measure)["gain"] for measure in measures)
     if "exp" in gains:
         too_large = f"{{number}} > 1000 and {{number}} <= {HUGE}"
         yield _outside("grade", too_large, "is too large for gain=exp", "use gain=linear")

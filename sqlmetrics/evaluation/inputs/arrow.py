@@ -26,7 +26,8 @@ def arrow_of(data: object, role: str, columns: Model) -> object:
     Args:
         data: `{query: [item, ...]}`, for labels also `{query: {item, ...}}`; `{query: {item:
             score or grade}}`; a dict of columns; or rows: dicts, NamedTuples, or tuples
-            (query, item, score or grade).
+            (query, item, score or grade); what becomes a dict, like a run of ranx; or an
+            array of NumPy, or what becomes one: see `_Table.of_array`.
         role: `rankings`, `labels` or `queries`, for messages.
         columns: The columns of that table, which give the names.
 
@@ -37,6 +38,10 @@ def arrow_of(data: object, role: str, columns: Model) -> object:
         return data
     table = _Table(role, columns)
     try:
+        if hasattr(data, "__array__"):
+            return table.of_array(data.__array__())
+        if hasattr(data, "to_dict"):
+            data = data.to_dict()
         if isinstance(data, Mapping):
             return table.of_columns(data) if table.names(data) else table.of_queries(data)
         if isinstance(data, list | tuple | Iterator):
@@ -88,6 +93,37 @@ class _Table:
             lists[self.value] = pa.array([list(one.values()) for one in given.values()])
         return pa.table(lists)
 
+    def of_array(self, array: Any) -> pa.Table:
+        """An array: structured, with a field a column; or two-dimensional, with a row a query.
+
+        Queries are then the numbers of the rows, from 0. Rankings hold texts or whole numbers,
+        which are items, best first; or numbers with fractions, which are scores of the items 0, 1,
+        2, ... Labels hold the grades of the items 0, 1, 2, ..., as for scikit-learn.
+        """
+        if array.dtype.names:
+            return self.of_columns({name: array[name] for name in array.dtype.names})
+        if array.ndim != 2 or not array.shape[1] or not self.value:
+            shape = "structured, or have a row a query" if self.value else "structured"
+            raise InputError(
+                f"{self.role}: an array must be {shape}, given the shape {array.shape}"
+            )
+        queries = list(range(len(array)))
+        if array.dtype.kind not in "biuf" or (
+            self.value_role == "score" and array.dtype.kind != "f"
+        ):
+            return self.of_queries(dict(zip(queries, array.tolist(), strict=True)))
+        n_items = array.shape[1]
+        ends = pa.array(range(0, n_items * len(array) + 1, max(n_items, 1)), pa.int32())
+        numbers = array.astype(float) if array.dtype.kind == "b" else array
+        items = pa.array(list(map(str, range(n_items))) * len(array), pa.string())
+        return pa.table(
+            {
+                self.query: pa.array(list(map(str, queries)), pa.string()),
+                self.item: pa.ListArray.from_arrays(ends, items),
+                self.value: pa.ListArray.from_arrays(ends, pa.array(numbers.ravel())),
+            }
+        )
+
     @property
     def _wanted(self) -> dict[str, str]:
         """Role -> the name of its column."""
@@ -120,6 +156,8 @@ class _Table:
         raise InputError(f"{self.role}: query {query!r} has {items!r}: {reason}")
 
     def _column(self, name: str, values: Any) -> Any:
+        if getattr(values, "ndim", 1) == 2:
+            values = values.tolist()
         is_id = name in (self.query, self.item)
         lists = is_id and any(isinstance(one, list | tuple) for one in values)
         if lists:

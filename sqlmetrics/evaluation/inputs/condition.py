@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.sql.relation import Relation, source_text
-from sqlmetrics.sql.transpile import columns_named
 
 
 def wrong_condition(text: str | None, relation: Relation, engine: Database) -> str:
@@ -25,6 +24,8 @@ def wrong_condition(text: str | None, relation: Relation, engine: Database) -> s
     try:
         engine.columns(source_text(relation, engine.translation.condition(text)))
     except InputError as error:
+        from sqlmetrics.sql.transpile import columns_named
+
         known = {name.casefold() for name in there}
         named = columns_named(text, engine.translation.dialect)
         gaps = [name for name in named if name.casefold() not in known]

@@ -10,7 +10,6 @@ from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.evaluation.checks.scores import problems
-from sqlmetrics.evaluation.inputs.arrow import arrow_of
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.sources import relation_of
@@ -68,6 +67,8 @@ def _relation(source: Source, role: str, engine: Database) -> Relation:
     if _is_loaded(source, engine):
         return _loaded(source, role, engine)
     if source.data is not None:
+        from sqlmetrics.evaluation.inputs.arrow import arrow_of
+
         data = arrow_of(source.data, role, source.columns)
         name = engine.register(f"sqlmetrics_{role}", data)
         relation = Relation("table", name, ordered=True)

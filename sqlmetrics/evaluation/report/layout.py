@@ -149,7 +149,7 @@ class _Table:
         self.measures = {(one.name, one.k or 0): one for one in result.measures}
         self.rows: list[Row] = [*result.to_dicts(), *all_days(result)]
         self.counts = counted(result)
-        over = {result.spec.value(measure, "average_over") for measure in result.measures}
+        over = {result.spec.settings(measure)["average_over"] for measure in result.measures}
         self.has_several_means = len(over) > 1
         """Whether metrics are averaged over different queries, so that each needs its count."""
 

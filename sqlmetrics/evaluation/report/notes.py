@@ -72,7 +72,7 @@ def _unranked(unranked: int, total: int) -> Iterator[str]:
 def _leaves_out(spec: Spec) -> bool:
     """Whether some mean leaves out lists without labels that could have some."""
     own = spec.clicks is not None and not spec.clicks.labels.pools
-    over = {spec.value(one, "average_over") for one in spec.measures}
+    over = {spec.settings(one)["average_over"] for one in spec.measures}
     return not own and not over <= {"rankings", "either"}
 
 
@@ -174,11 +174,11 @@ def _suspects(spec: Spec, numbers: Iterable[Number]) -> set[str]:
 
 def _tells(spec: Spec, measure: Measure) -> bool:
     """Whether a metric is 0 or undefined for lists in which nothing has a label."""
-    filled = spec.value(measure, "no_relevant") in ("one", "nan")
+    filled = spec.settings(measure)["no_relevant"] in ("one", "nan")
     if filled and measure.metric.undefined == "no_relevant":
         return False
     relations = ("ranked", "ideal_shown", "pairs")
-    leaves = _leaves(spec, spec.bound(measure))
+    leaves = _leaves(spec, spec.settings(measure).measure)
     return any(one.metric.over in relations and one.metric.name != "num_ret" for one in leaves)
 
 

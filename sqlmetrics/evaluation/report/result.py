@@ -1,20 +1,43 @@
-"""Rows -> what a person or a program reads. A result knows no SQL but the text that ran."""
+"""What an evaluation gives: the numbers, with what was asked and what was executed."""
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Any
-
-import pyarrow as pa
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.errors import SpecError
+from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 KEYS = ("metric_date", "system", "query_id")
+
+PLACES = ("metric_date", "segment_name", "segment_value", "system")
+"""What tells rows of one metric apart."""
+
+COLUMNS: Mapping[str, str] = {
+    "spec": "VARCHAR",
+    "metric_date": "DATE",
+    **dict.fromkeys(("system", "segment_name", "segment_value", "metric"), "VARCHAR"),
+    "k": "BIGINT",
+    **dict.fromkeys(("value", "numerator", "denominator"), "DOUBLE"),
+    **dict.fromkeys(("n_queries", "n_skipped", "n_missing"), "BIGINT"),
+    "sum_sq": "DOUBLE",
+    "definition_hash": "VARCHAR",
+}
+"""The columns of the fact table, and their types in DuckDB's words."""
+
+INTERVAL = ("ci_low", "ci_high")
+"""What a summary has besides, where intervals were asked for."""
+
+Row = dict[str, Any]
+"""A row of the summary."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,8 +61,11 @@ class Result:
     sql: str
     notes: tuple[str, ...]
     list_keys: tuple[str, ...]
-    _summary: pa.Table
+    _rows: tuple[Row, ...]
     _per_query: pa.Table | None
+
+    def __hash__(self) -> int:
+        return hash((self.sql, self.measures))
 
     def __getitem__(self, text: str) -> float | Result | None:
         """One metric, in any spelling.
@@ -55,17 +81,15 @@ class Result:
         if measure not in self.measures:
             known = ", ".join(str(one) for one in self.measures)
             raise KeyError(f"{measure} was not computed; there are {known}")
-        import pyarrow.compute as pc
-
-        mine = (pc.field("metric") == measure.name) & (pc.field("k") == (measure.k or 0))
-        rows = self._summary.filter(mine)
+        own = (measure.name, measure.k or 0)
+        rows = tuple(row for row in self._rows if (row["metric"], row["k"]) == own)
         if self._is_one:
-            return rows["value"][0].as_py() if rows.num_rows else None
+            return rows[0]["value"] if rows else None
         others = [one.column for one in self.measures if one != measure and not one.metric.pooled]
         return replace(
             self,
             measures=(measure,),
-            _summary=rows,
+            _rows=rows,
             _per_query=None if self._per_query is None else self._per_query.drop_columns(others),
         )
 
@@ -82,7 +106,7 @@ class Result:
     @property
     def _is_one(self) -> bool:
         """Whether there is one system, one day and no segment, so that a value says it all."""
-        distinct = (set(self._summary[key].to_pylist()) for key in ("system", "metric_date"))
+        distinct = ({row[key] for row in self._rows} for key in ("system", "metric_date"))
         return not self.spec.by and all(len(values) <= 1 for values in distinct)
 
     def summary(self) -> pa.Table:
@@ -95,7 +119,13 @@ class Result:
         of all lists together; n_missing have a label but no ranking (with missing=zero
         they are counted as empty lists).
         """
-        return self._summary
+        import pyarrow as pa
+
+        schema = summary_schema()
+        for name in INTERVAL:
+            if any(name in row for row in self._rows):
+                schema = schema.append(pa.field(name, pa.float64()))
+        return pa.Table.from_pylist(list(self._rows), schema)
 
     def per_query(self) -> pa.Table:
         """One row a query: [metric_date,] system, query_id, one column a metric.
@@ -111,19 +141,56 @@ class Result:
         keys = [key for key in KEYS if key in self._per_query.column_names]
         return self._per_query.sort_by([(key, "ascending") for key in keys])
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def wide(self) -> pa.Table:
+        """One row a system, day and segment, one column a metric: `ndcg@10`.
+
+        The columns `metric_date`, `segment_name` and `segment_value` are there if the
+        evaluation has days, or segments. NULL where no query counted.
+        """
+        import pyarrow as pa
+
+        from sqlmetrics.engines.types import arrow_type
+
+        keys = {"system": "VARCHAR"}
+        if self.spec.by:
+            keys = {name: COLUMNS[name] for name in ("segment_name", "segment_value")} | keys
+        if "metric_date" in self.list_keys:
+            keys = {"metric_date": "DATE"} | keys
+        found: dict[tuple[Any, ...], Row] = {}
+        for row in self._rows:
+            place = found.setdefault(tuple(row[key] for key in PLACES), {k: row[k] for k in keys})
+            place[at_cutoff(row["metric"], row["k"])] = row["value"]
+        types = keys | dict.fromkeys(self.keys(), "DOUBLE")
+        schema = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
+        return pa.Table.from_pylist(list(found.values()), schema)
+
+    def to_dicts(self) -> list[Row]:
         """The summary as a list of dicts."""
-        return self._summary.to_pylist()  # type: ignore[no-any-return]
+        return [dict(row) for row in self._rows]
 
-    def to_pandas(self) -> Any:
-        """The summary as a pandas DataFrame."""
-        return self._summary.to_pandas()
+    def to_pandas(self, *, wide: bool = False) -> Any:
+        """The summary as a pandas DataFrame.
 
-    def to_polars(self) -> Any:
-        """The summary as a polars DataFrame."""
+        Args:
+            wide: Whether to give one row a system and one column a metric; see `wide`.
+        """
+        return (self.wide() if wide else self.summary()).to_pandas()
+
+    df = to_pandas
+
+    def to_polars(self, *, wide: bool = False) -> Any:
+        """The summary as a polars DataFrame.
+
+        Args:
+            wide: Whether to give one row a system and one column a metric; see `wide`.
+        """
         import polars as pl
 
-        return pl.from_arrow(self._summary)
+        return pl.from_arrow(self.wide() if wide else self.summary())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The summary for whatever reads Arrow: `pl.DataFrame(result)`, `pa.table(result)`."""
+        return self.summary().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         from sqlmetrics.evaluation.report import text as report
@@ -136,39 +203,51 @@ class Result:
         return report.html(self)
 
 
-def in_order(summary: pa.Table, measures: Sequence[Measure]) -> pa.Table:
-    """The summary by day, segment (`all` first), metric and system, as it is read."""
-    place = {(measure.name, measure.k or 0): i for i, measure in enumerate(measures)}
-    names = ("metric_date", "segment_name", "segment_value", "metric", "k", "system")
-    rows = list(zip(*(summary[name].to_pylist() for name in names), strict=True))
-
-    def key(row: int) -> tuple[Any, ...]:
-        date, segment, value, metric, k, system = rows[row]
-        return date, segment != "all", segment, value, place[metric, k], system
-
-    order = array("q", sorted(range(len(rows)), key=key))
-    # pa.array would import pandas, where it is installed: a fifth of a second
-    indices = pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
-    return summary.take(indices)
-
-
-def with_hashes(summary: pa.Table, hashes: Mapping[tuple[str, int], str]) -> pa.Table:
-    """The summary with the column `definition_hash`.
+def summary_rows(
+    rows: Sequence[Row], measures: Sequence[Measure], hashes: Mapping[tuple[str, int], str]
+) -> tuple[Row, ...]:
+    """The summary by day, segment (`all` first), metric and system, as it is read.
 
     Args:
-        summary: One row a metric, system and segment.
-        hashes: Metric and cutoff -> the hash of what they mean.
+        rows: What the database gave.
+        measures: The metrics, in order.
+        hashes: Metric and cutoff -> the hash of what they mean, for `definition_hash`.
     """
-    pairs = zip(summary["metric"].to_pylist(), summary["k"].to_pylist(), strict=True)
-    texts = [hashes[pair].encode() for pair in pairs]
-    ends = array("i", accumulate(map(len, texts), initial=0))
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
-    column = pa.Array.from_buffers(pa.string(), len(texts), buffers)
-    return summary.append_column("definition_hash", column)
+    places = {(measure.name, measure.k or 0): i for i, measure in enumerate(measures)}
+
+    def key(row: Row) -> tuple[Any, ...]:
+        segment = (row["segment_name"] != "all", row["segment_name"], row["segment_value"])
+        return row["metric_date"], *segment, places[row["metric"], row["k"]], row["system"]
+
+    whole = (
+        row
+        | {
+            "metric_date": _day(row["metric_date"]),
+            "definition_hash": hashes[row["metric"], row["k"]],
+        }
+        for row in rows
+    )
+    return tuple(sorted(whole, key=key))
+
+
+def _day(value: object) -> date:
+    """A day, which some databases have as a text."""
+    return value if isinstance(value, date) else day_of(value)
+
+
+def summary_schema() -> pa.Schema:
+    """The Arrow schema of the fact table."""
+    import pyarrow as pa
+
+    from sqlmetrics.engines.types import arrow_type
+
+    return pa.schema([(name, arrow_type(kind)) for name, kind in COLUMNS.items()])
 
 
 def with_dates(table: pa.Table) -> pa.Table:
     """The table with days as dates, where the database has them as texts."""
+    import pyarrow as pa
+
     if "metric_date" not in table.column_names or pa.types.is_date32(table["metric_date"].type):
         return table
     index = table.column_names.index("metric_date")

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.table import aligned, terminal_width
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sqlmetrics.evaluation.report.result import Result
 
 LEGEND = {

@@ -67,7 +67,7 @@ def _has(spec: Spec, measure: Measure, name: str, k: int | None, choice: str) ->
     """Whether a measure is a metric at a cutoff, held against all labels or the shown items."""
     option = {"ndcg": "ideal", "recall": "recall_denominator"}.get(measure.metric.name, "")
     is_it = (measure.metric.name, measure.k) == (name, k)
-    return is_it and spec.value(measure, option) == choice
+    return is_it and spec.settings(measure)[option] == choice
 
 
 def _key(measure: Measure) -> tuple[str, int]:

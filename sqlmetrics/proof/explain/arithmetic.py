@@ -107,12 +107,13 @@ class Arithmetic:
 
     def gain(self, grade: Value) -> float:
         """What a grade is worth."""
-        how: Any = self.spec.value(self.measure, "gain")
-        return reference.gain(grade, how, self.spec.parameter(self.measure, "rel"))
+        settings = self.spec.settings(self.measure)
+        how: Any = settings["gain"]
+        return reference.gain(grade, how, settings.parameter("rel"))
 
     def discount(self, rank: int) -> float:
         """What a rank is worth."""
-        return reference.discount(rank, str(self.spec.value(self.measure, "discount")))
+        return reference.discount(rank, str(self.spec.settings(self.measure)["discount"]))
 
     def ideal(self) -> Grades:
         """The items of the ideal order, best first; empty if the metric has none."""

@@ -160,7 +160,10 @@ def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
     yield "cutoff", {"required": "needed", "optional": "optional"}.get(metric.cutoff, "has none")
     yield "aliases", ", ".join(metric.aliases) or "-"
     defaults = metric.parameters.items()
-    own = [f"{n}={number(spec.parameter(measure, n))} (default {number(d)})" for n, d in defaults]
+    own = [
+        f"{n}={number(spec.settings(measure).parameter(n))} (default {number(d)})"
+        for n, d in defaults
+    ]
     yield "parameters", ", ".join(own) or "-"
     for part in dict.fromkeys(parts(spec, measure)):
         if part != measure:
@@ -172,7 +175,7 @@ def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
 def _options(spec: Spec, measure: Measure) -> Iterator[str]:
     for name in (name for name in measure.metric.settings if name in OPTIONS):
         yield f"{name}: {OPTIONS[name].meaning}"
-        yield from _choices(OPTIONS[name], spec.value(measure, name))
+        yield from _choices(OPTIONS[name], spec.settings(measure)[name])
 
 
 def _choices(option: Option, holds: Value) -> Iterator[str]:

@@ -183,7 +183,7 @@ def _told(of: Arithmetic, rank: int, grade: Value) -> Row:
     """The gain and the discount of an item, or whether it is relevant."""
     if of.has_gain:
         return number(of.gain(grade)), number(of.discount(rank))
-    rel = of.spec.parameter(of.measure, "rel")
+    rel = of.spec.settings(of.measure).parameter("rel")
     return ("yes" if (grade or 0) >= rel else "no",) * of.has_rel
 
 
@@ -195,7 +195,7 @@ def _remark(of: Arithmetic, value: Value) -> str:
     if own is not None and value is not None:
         return ""
     name = "no_relevant" if own is None else "average_over"
-    choice = OPTIONS[name].choice(of.spec.value(of.measure, name))
+    choice = of.spec.settings(of.measure).choice(name)
     return f"{name}={choice.name}, {OPTIONS[name].meaning}: {choice.meaning}"
 
 

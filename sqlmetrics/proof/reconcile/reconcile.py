@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import database
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks import checks
-from sqlmetrics.evaluation.evaluate import question
+from sqlmetrics.evaluation.evaluate import Asked, question
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.shape import Shape
@@ -45,7 +45,7 @@ def reconcile(
     departures: int = DEPARTURES,
     connection: Any = None,
     check: bool = True,
-    **given: Any,
+    **given: Unpack[Asked],
 ) -> Reconciliation:
     """Say which conventions give a number that was seen elsewhere.
 

@@ -170,7 +170,8 @@ def _values(
 
 
 def _held(spec: Spec, measure: Measure, name: str) -> Setting:
-    return spec.parameter(measure, name) if name == "rel" else spec.value(measure, name)
+    settings = spec.settings(measure)
+    return settings.parameter(name) if name == "rel" else settings[name]
 
 
 def _of(preset: str, measure: Measure, name: str) -> Setting:

@@ -166,7 +166,7 @@ class Statement:
             if self.given:
                 yield from _fits(self.given, formula, column, ways)
             else:
-                yield from self._totals(formula, column, ways, weighs=spec.weighs(formula))
+                yield from self._totals(formula, column, ways, weighs=spec.settings(formula).weighs)
 
     def _totals(
         self, formula: Measure, column: str, ways: Iterable[str], *, weighs: bool

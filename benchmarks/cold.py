@@ -1,0 +1,86 @@
+"""What a cold start costs: the CPU of whole processes on two small files, in turn.
+
+The ratios are to a DuckDB that is imported, opened and asked for 1. Python's own cache of modules
+is used, as on anybody's second call. `python -m benchmarks.cold --runs 15`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+DUCKDB = "duckdb"
+CASES: Mapping[str, Sequence[str]] = {
+    "python": ("-c", "pass"),
+    DUCKDB: ("-c", "import duckdb; duckdb.connect().execute('select 1')"),
+    "import sqlmetrics": ("-c", "import sqlmetrics"),
+    "sqlmetrics --help": ("-m", "sqlmetrics", "--help"),
+    "sqlmetrics evaluate": (
+        *("-m", "sqlmetrics", "evaluate", "runs.csv", "labels.csv"),
+        *("-m", "ndcg@10,mrr"),
+    ),
+}
+"""Case -> what Python is given."""
+
+FILES = {
+    "runs.csv": "query_id,item_id,score\nq1,a,2\nq1,b,1\nq2,a,1\n",
+    "labels.csv": "query_id,item_id,grade\nq1,b,1\nq2,a,2\n",
+}
+
+
+def cpu(case: str, folder: Path) -> float:
+    """Seconds of user and system time of one process.
+
+    Raises:
+        CalledProcessError: If it fails; what it said went to standard error.
+    """
+    here = Path(__file__).resolve().parent.parent
+    kept = {name: value for name, value in os.environ.items() if "BYTECODE" not in name}
+    environment = kept | {"PYTHONPATH": str(here)}
+    command = [sys.executable, *CASES[case]]
+    before = _children()
+    subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)
+    return _children() - before
+
+
+def _children() -> float:
+    times = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return times.ru_utime + times.ru_stime
+
+
+def text(seconds: Mapping[str, Sequence[float]]) -> str:
+    """A Markdown table of the medians."""
+    base = median(seconds[DUCKDB])
+    rows = [
+        f"| {case} | {median(of):.3f} | {median(of) / base:.1f} |" for case, of in seconds.items()
+    ]
+    return "\n".join(["| | CPU s | / DuckDB |", "|---|---:|---:|", *rows])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run all cases in turn, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cold", description=__doc__)
+    parser.add_argument("--runs", type=int, default=9, help="runs of each case")
+    given = parser.parse_args(arguments)
+    seconds: dict[str, list[float]] = {case: [] for case in CASES}
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, content in FILES.items():
+            (folder / file).write_text(content)
+        for number in range(given.runs + 1):
+            for case in CASES:
+                taken = cpu(case, folder)
+                if number:  # the first run compiles what Python and the templates keep
+                    seconds[case].append(taken)
+    print(text(seconds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The options as typed keyword arguments, for editors and type checkers.
+
+A test holds them to `conventions.OPTIONS`. Texts are read in any case; a number may be a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, TypedDict, TypeVar
+
+_Value = TypeVar("_Value")
+
+Each: TypeAlias = _Value | Sequence[_Value]
+"""A value of a metric's option, or several: every metric is computed once for each."""
+
+Gains: TypeAlias = Mapping[int, float] | Mapping[float, float]
+"""Grade -> gain."""
+
+
+class Conventions(TypedDict, total=False):
+    """What `evaluate` takes beside its own arguments; all are optional."""
+
+    gain: Each[Literal["exp", "linear", "binary"] | Gains]
+    discount: Each[Literal["log2", "log2_max2", "ln"]]
+    ideal: Each[
+        Literal["labels_at_k", "labels", "shown_at_k", "all_k", "min_k_r", "hits", "returned"]
+    ]
+    recall_denominator: Each[Literal["r", "min_k_r", "shown"]]
+    precision_denominator: Each[Literal["k", "returned", "min_k_r"]]
+    ap_denominator: Each[Literal["r", "min_k_r", "k", "min_r_returned", "hits", "shown"]]
+    rr_of: Each[Literal["first", "all", "highest_grade"]]
+    similarity: Each[Literal["category", "vector"]]
+    ties: Literal["id_asc", "id_desc", "input_order", "average", "best", "worst", "error"]
+    score_precision: Literal["double", "float32", "decimal6"]
+    depth: Literal["none"] | int
+    duplicate_rankings: Literal["error", "best_score"]
+    duplicate_labels: Literal["error", "max_grade"]
+    unjudged: Literal["nonrelevant", "condensed", "error"]
+    negative_grades: Literal["error", "unjudged", "zero"]
+    missing: Literal["zero", "drop", "error"]
+    absent_systems: Literal["skip", "missing"]
+    no_relevant: Each[Literal["skip", "zero", "nan", "one"]]
+    average: Each[Literal["macro", "micro"]]
+    average_over: Each[
+        Literal[
+            "labels",
+            "rankings",
+            "common",
+            "either",
+            "relevant",
+            "common_relevant",
+            "hits",
+            "relevant_shown",
+        ]
+    ]
+    rounding: Each[Literal["none", "2", 2, "4", 4, "floor2"]]
+    gauc_weight: Each[Literal["none", "impressions", "positives"]]
+    tied_scores: Each[Literal["exclude", "half", "concordant", "discordant"]]
+    equal_labels: Each[Literal["exclude", "concordant"]]
+    pnr_form: Each[Literal["share", "ratio"]]

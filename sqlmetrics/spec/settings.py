@@ -1,0 +1,53 @@
+"""What holds for one metric of a spec: every option and parameter, with its value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.option import Choice, Value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a metric: its own, else those of the preset, else the spec's.
+
+    Attributes:
+        measure: The metric, with what the preset says of it alone.
+        options: What holds for metrics that say nothing themselves.
+    """
+
+    measure: Measure
+    options: Mapping[str, Value]
+
+    def __getitem__(self, option: str) -> Value:
+        own = self.measure.setting(option)
+        return self.options[option] if own is None else cast(Value, own)
+
+    def parameter(self, name: str) -> float:
+        """A number of the metric's own: what its text says, else its default."""
+        own = self.measure.setting(name)
+        return self.measure.metric.parameters.get(name, 1) if own is None else cast(float, own)
+
+    def choice(self, option: str) -> Choice:
+        """The row of an option's value."""
+        return OPTIONS[option].choice(self[option])
+
+    @property
+    def choices(self) -> list[Choice]:
+        """The choices that hold for the options of the metric's formula."""
+        return [self.choice(name) for name in self.measure.metric.options]
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the metric says itself what a query weighs in its mean."""
+        return any("weight" in choice.adds for choice in self.choices)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the metric's summary is the plain mean of its values of queries."""
+        metric = self.measure.metric
+        return not (metric.count or metric.pooled or self.weighs or self["average"] == "micro")
