@@ -135,6 +135,14 @@ def test_a_run_unlike_the_others_is_named(wrong: dict[str, Any], said: str) -> N
         sm.evaluate(runs, QRELS, ["mrr"])
 
 
+def test_ids_that_pandas_made_floats_are_whole_in_each_run() -> None:
+    ids = [{"query_id": "q", "item_id": 12.0, "score": 2}, {"query_id": "q", "item_id": 13.0}]
+    run = pd.DataFrame([ids[0], {**ids[1], "score": 1}])
+    result = sm.evaluate({"floats": run, "texts": {"q": {"13": 1.0}}}, {"q": {"13": 1}}, ["mrr"])
+    assert values(result) == {("floats", "mrr"): 0.5, ("texts", "mrr"): 1.0}
+    assert "is read as whole numbers" in result.notes[0]
+
+
 def test_rankings_and_labels_in_the_other_order(folder: Path) -> None:
     run = [row | {"system": "bm25"} for row in rows("bm25")]
     labels = [
