@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from command import sqlmetrics
-from marked import by_turns
+from marked import sliced
 from rich.cells import cell_len
 
 import sqlmetrics as sm
@@ -136,7 +136,7 @@ def widths(text: str) -> int:
     return max((cell_len(line) for line in text.splitlines()), default=0)
 
 
-@pytest.mark.parametrize("line", VERBS)
+@pytest.mark.parametrize("line", sliced("terminal", 0.5, VERBS))
 def test_no_table_is_wider_than_the_terminal(
     line: str, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +268,6 @@ def test_what_takes_long_has_a_bar_on_a_terminal_alone(
     assert both("--quiet") == (plain.stdout, "")
 
 
-@by_turns
 def test_a_narrow_terminal_breaks_texts_and_no_numbers(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.ids import of_fractions
 from sqlmetrics.evaluation.checks.scores import problems
-from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file
+from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole_ids
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import readable
 from sqlmetrics.spec.source import Rankings
@@ -162,7 +162,8 @@ def together(sources: Mapping[str, Rankings], engine: Database, *, exact: bool) 
         named, said = guessed_file("rankings", given, engine)
         relation = readable(named, "rankings", engine, exact=exact)
         source, relation, note = guessed("rankings", named, relation, engine)
-        notes += filter(None, [said, note])
+        relation, whole = with_whole_ids("rankings", source, relation, engine)
+        notes += filter(None, [said, note, whole])
         there = engine.columns(source_text(shown(relation, engine.translation)))
         runs.append(_Run(name, source, relation, there))
     first = runs[0].roles
