@@ -99,7 +99,7 @@ def compare(
     Each query is compared with the same query of the baseline.
 
     \b
-    sqlmetrics compare runs.parquet labels.parquet -m ndcg@10,recall@100 --baseline prod
+    sqlmetrics compare runs.parquet labels.parquet -m ndcg@10,mrr --baseline prod
     sqlmetrics compare old.run new.run qrels.txt -m ndcg@10
     sqlmetrics compare search.yml --systems prod,cand --margin 0.005
     """  # noqa: D301  # click wants the \b itself
@@ -129,7 +129,7 @@ def compare(
     if sql:
         click.echo(found.sql, nl=False)
         return
-    emit(found.to_arrow(), _texts(found), form, out)
+    emit(found.to_arrow, _texts(found), form, out)
 
 
 def _texts(found: Comparison) -> dict[str, Any]:

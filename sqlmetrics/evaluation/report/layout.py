@@ -90,12 +90,8 @@ def queries(result: Result) -> Cells:
 
 def counted(result: Result) -> list[str]:
     """The counts that say something: that of queries, and others that are not 0 everywhere."""
-    summary = result.summary()
-    return [
-        name
-        for name in COUNTS
-        if name == "n_queries" or any(filter(None, summary[name].to_pylist()))
-    ]
+    rows = result.to_dicts()
+    return [name for name in COUNTS if name == "n_queries" or any(row[name] for row in rows)]
 
 
 def all_days(result: Result) -> list[Row]:
