@@ -8,7 +8,7 @@ prints:
 * `yaml` whose first line is a comment with the name of a file: that file is written;
 * `python`: runs, all blocks of a page in one namespace;
 * `sql`: runs in DuckDB, on `metrics.duckdb` if the page has made it, else all blocks of a page on
-  one database in memory.
+  one database in memory. A block that ends with a comma is a part of a query.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _run(
         with redirect_stdout(out):
             exec(compile(body, "page", "exec"), names)
         return out.getvalue()
-    if language == "sql":
+    if language == "sql" and not body.endswith(",\n"):
         if not Path("metrics.duckdb").exists():
             return _query(body, memory)
         with duckdb.connect("metrics.duckdb", read_only=True) as database:
