@@ -44,11 +44,11 @@ def options() -> Listing:
 
 
 def presets() -> Listing:
-    """One row a preset: how it departs from the house."""
+    """One row a preset: how it differs from the house preset."""
     rows = [
         [name, ", ".join(preset.departures) or "-", preset.note] for name, preset in PRESETS.items()
     ]
-    return ["preset", "departs from the house by", "reproduces"], rows
+    return ["preset", "differs from house in", "reproduces"], rows
 
 
 def dialects() -> Listing:

@@ -48,7 +48,7 @@ class Trust:
     """How far a dialect can be trusted.
 
     Attributes:
-        how: `executed`, `executed on a relative` or `parsed only`.
+        how: `executed`, `executed on a similar engine` or `parsed only`.
         run: What was executed, if anything was.
     """
 
@@ -69,7 +69,7 @@ def trust(dialect: Dialect) -> Trust:
     >>> trust(DIALECTS["trino"]).how
     'parsed only'
     """
-    for name, how in ((dialect.name, "executed"), (dialect.relative, "executed on a relative")):
+    for name, how in ((dialect.name, "executed"), (dialect.relative, "executed on a similar engine")):
         if name in _records():
             return Trust(how, _records()[name])
     return Trust("parsed only")
