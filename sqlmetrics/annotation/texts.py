@@ -63,7 +63,7 @@ def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
 
     Returns:
         `query_text` and `item_title`, each with the stage of the columns (`query_id`,
-        `query_text`) or (`item_id`, `item_title`), one row an id. If an id has several
+        `query_text`) or (`item_id`, `item_title`), one row per id. If an id has several
         texts it is the first in the order of the alphabet.
 
     Raises:

@@ -98,16 +98,14 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @table_options
 @place_options
-@click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
+@click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
 @click.option("--tie-audit", is_flag=True, help="Print how much equal scores matter instead.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @click.option(
     "--plan", metavar="NAME", help="How lists are ranked: window, lists, counts or ranks."
 )
 @click.option("--memory", metavar="SIZE", help="What DuckDB may take, like 4GB.")
-@click.option(
-    "--checkpoint", metavar="FOLDER", help="Keep what is done there; go on after a stop."
-)
+@click.option("--checkpoint", metavar="FOLDER", help="Keep what is done there; go on after a stop.")
 @click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
 @output_options(FORMATS)
 @error_options

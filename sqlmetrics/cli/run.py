@@ -26,7 +26,9 @@ SYSTEMS = 4
 @click.argument("spec", type=click.Path())
 @click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
-@click.option("--full-refresh", is_flag=True, help="Compute all days anew, in the place of the old.")
+@click.option(
+    "--full-refresh", is_flag=True, help="Compute all days anew, in the place of the old."
+)
 @click.option("--backfill", is_flag=True, help="Only days of which the table lacks a metric.")
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."

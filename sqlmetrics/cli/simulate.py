@@ -33,8 +33,12 @@ def _shares(command: Any) -> Any:
 
 @click.command(short_help="Write a click log with a known truth.")
 @click.argument("folder")
-@click.option("--requests", type=int, default=10_000, show_default=True, help="Searches made by people.")
-@click.option("--results", type=int, default=10, show_default=True, help="Results shown for each request.")
+@click.option(
+    "--requests", type=int, default=10_000, show_default=True, help="Searches made by people."
+)
+@click.option(
+    "--results", type=int, default=10, show_default=True, help="Results shown for each request."
+)
 @click.option("--model", type=click.Choice(MODELS), default="position", show_default=True)
 @click.option("--days", type=int, default=7, show_default=True)
 @click.option("--queries", type=int, default=500, show_default=True, help="Distinct queries.")

@@ -47,7 +47,12 @@ def running(groups: tuple[str, ...], *names: str) -> Iterator[Column]:
 
 
 def _levels_stage(groups: tuple[str, ...], where: str) -> Stage:
-    view = {"about": "one row a query and grade", "keys": groups, "from": "ranked", "where": where}
+    view = {
+        "about": "one row per query and grade",
+        "keys": groups,
+        "from": "ranked",
+        "where": where,
+    }
     return Stage("levels", "sums", view | {"columns": [], "joins": {}})
 
 

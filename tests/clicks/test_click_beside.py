@@ -244,7 +244,10 @@ def test_it_prints() -> None:
         text
     )
     assert "offline and online disagree, day to day  system  segment  offline" in text
-    assert "2026-01-04 to 2026-01-05      s       all      ndcg@10 +1.0000  ctr -1.0000" in text
+    assert (
+        "2026-01-04 to 2026-01-05                 s       all      ndcg@10 +1.0000  ctr -1.0000"
+        in text
+    )
     assert "first half" not in text
 
 

@@ -86,7 +86,7 @@ class Result:
         return not self.spec.by and all(len(values) <= 1 for values in distinct)
 
     def summary(self) -> pa.Table:
-        """One row a metric, day, system and segment: the fact table's columns.
+        """One row per metric, day, system and segment: the fact table's columns.
 
         value = numerator / denominator; both are NULL for counts, whose value is a
         total, and for metrics of all lists together, like auc, which cannot be added up.
@@ -98,7 +98,7 @@ class Result:
         return self._summary
 
     def per_query(self) -> pa.Table:
-        """One row a query: [metric_date,] system, query_id, one column a metric.
+        """One row per query: [metric_date,] system, query_id, one column per metric.
 
         NULL where the query is left out of the metric's mean. A metric of all lists
         together has no column. The rows are in the order of those keys.
@@ -156,7 +156,7 @@ def with_hashes(summary: pa.Table, hashes: Mapping[tuple[str, int], str]) -> pa.
     """The summary with the column `definition_hash`.
 
     Args:
-        summary: One row a metric, system and segment.
+        summary: One row per metric, system and segment.
         hashes: Metric and cutoff -> the hash of what they mean.
     """
     pairs = zip(summary["metric"].to_pylist(), summary["k"].to_pylist(), strict=True)

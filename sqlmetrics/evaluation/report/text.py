@@ -81,7 +81,7 @@ def json_lines(table: pa.Table) -> str:
 
 
 def jsonl(table: pa.Table) -> str:
-    """JSON lines: a row a line, without a list around them."""
+    """JSON lines: a row per line, without a list around them."""
     return "\n".join(_objects(table))
 
 
@@ -90,7 +90,7 @@ def _objects(table: pa.Table) -> list[str]:
 
 
 def cells(result: Result, *, per_query: bool = False) -> Cells:
-    """The cells of the table: a column a metric, or a row a metric where they are many."""
+    """The cells of the table: a column per metric, or a row per metric where they are many."""
     if per_query:
         return _queries(result)
     fits = len(result.measures) <= WIDE and not _several_means(result)
@@ -178,7 +178,7 @@ def _wide(result: Result) -> Cells:
 
 
 def _across(result: Result) -> Cells:
-    """A row a metric, a column a system."""
+    """A row a metric, a column per system."""
     keys = {name: shown for name, shown in _keys(result).items() if name != "system"}
     measures = {(m.name, m.k or 0): m for m in result.measures}
     found: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
