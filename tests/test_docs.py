@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,14 +99,17 @@ def _empty() -> tuple[list[str], list[list[str]]]:
     return ["metric", "empty"], [[metric.name, metric.empty] for metric in listed()]
 
 
-def _metrics() -> tuple[list[str], list[list[str]]]:
+def _metrics(*columns: str) -> tuple[list[str], list[list[str]]]:
+    """Some columns of the list of metrics, and the source."""
     names, rows = listing.metrics()
     sources = {metric.title: metric.source for metric in listed()}
-    return [*names, "source"], [[*row, sources[row[1]]] for row in rows]
+    every = [dict(zip(names, row, strict=True)) | {"source": sources[row[1]]} for row in rows]
+    return [*columns], [[row[column] for column in columns] for row in every]
 
 
 GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
-    "metrics": _metrics,
+    "metrics": partial(_metrics, "metric", "formula", "range", "better"),
+    "sources": partial(_metrics, "metric", "title", "aliases", "unit", "source"),
     "empty": _empty,
     "options": listing.options,
     "presets": listing.presets,
