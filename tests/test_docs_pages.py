@@ -52,7 +52,7 @@ HEAD = """\
 # Commands
 
 <!-- UPDATE_GOLDEN=1 pytest tests/test_docs_pages.py writes this page anew -->
-`sqlmetrics COMMAND --help` prints the same. Results go to stdout; messages and progress go to
+`--help` behind a command prints the same. Results go to stdout; messages and progress go to
 stderr. Exit codes: 0 all is well, 1 a check failed or a number differs, 2 the spec, the usage or
 the data is wrong, 3 the database failed.
 

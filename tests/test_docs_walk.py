@@ -224,7 +224,7 @@ SLOW_PAGES = {"clicks.md", "dashboards.md", "labelling.md", "reconcile.md", "spe
 WITH_BLOCKS = [
     long(page) if page.name in SLOW_PAGES else page
     for page in PAGES
-    if page not in OWN_STATE and block_lines(page)
+    if not (page in OWN_STATE or page.stem.startswith("README")) and block_lines(page)
 ]
 
 
