@@ -46,7 +46,7 @@ def evaluate_clicks(
     """Clean a click log, and compute its online metrics and those of its labels.
 
     Args:
-        log: A spec with `clicks`; or a wide log, one row an item that was shown, whose columns
+        log: A spec with `clicks`; or a wide log, one row per item that was shown, whose columns
             are taken for their roles by their names: a file, a table's name, a DataFrame.
         connection: Where its relations are; see `evaluate`.
         metrics: For a wide log: those of lists and online ones; default: the usual ones.
