@@ -231,7 +231,7 @@ def demo(folder: Path) -> str:
     return out
 
 
-@by_turns(3.2)
+@by_turns(4)
 def test_demo_makes_what_it_says(folder: Path) -> None:
     """With fewer queries a day; the plain Python that checks them takes long."""
     with patch("sqlmetrics.cli.demo.search.A_DAY", 60):
