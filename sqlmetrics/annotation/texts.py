@@ -70,8 +70,8 @@ def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
         InputError: If a table cannot be read or has not the columns.
     """
     wanted = {
-        "query_text": (plan.spec.queries, "query", "text", "a query"),
-        "item_title": (plan.spec.items, "item", "title", "an item"),
+        "query_text": (plan.spec.queries, "query", "text", "query"),
+        "item_title": (plan.spec.items, "item", "title", "item"),
     }
     stages: dict[str, Stage] = {}
     for column, (source, role, text, about) in wanted.items():
