@@ -77,7 +77,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     "--preset",
     metavar="NAME",
     shell_complete=completion.presets,
-    help="A named set of conventions: list presets.",
+    help="A tool to agree with: see list presets.",
 )
 @click.option(
     "-c",
@@ -86,7 +86,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     multiple=True,
     metavar="OPTION=VALUE",
     shell_complete=completion.conventions,
-    help="Overrides the preset: list options. VALUE,VALUE gives each metric once for each.",
+    help="Overrides the preset: see list options. VALUE,VALUE gives each metric once for each.",
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column.")
 @click.option("--baseline", metavar="SYSTEM", help="The system that the others are compared with.")
@@ -105,7 +105,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     "--plan", metavar="NAME", help="How lists are ranked: window, lists, counts or ranks."
 )
 @click.option("--memory", metavar="SIZE", help="What DuckDB may take, like 4GB.")
-@click.option("--checkpoint", metavar="FOLDER", help="Keep what is done there; go on after a stop.")
+@click.option("--checkpoint", metavar="FOLDER", help="Save progress there, and go on after a stop.")
 @click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
 @output_options(FORMATS)
 @error_options

@@ -50,7 +50,7 @@ def _shares(command: Any) -> Any:
     default=("old", "new"),
     show_default=True,
     metavar="NAME",
-    help="A ranker; the worst first.",
+    help="A ranker, the worst one first.",
 )
 @_shares
 @click.option("--seed", type=int, default=1, show_default=True)
