@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,6 +62,9 @@ class Setup:
         segments: Where the country stands: nowhere, in `rankings` or in `queries`.
         runs: `once`, `daily`, `batches`, `backfill` or `refresh`.
         publish: Where to: nowhere, `duckdb`, `folder` or `sqlite`.
+        together: How the systems are given to `evaluate`: by a `column`, or as `files`, or tables
+            of the database, of their own.
+        severity: Of the checks that do not hold.
     """
 
     source: str
@@ -71,6 +75,8 @@ class Setup:
     segments: str
     runs: str
     publish: str
+    together: str
+    severity: str
 
 
 CHOICES: Mapping[str, Sequence[Any]] = {
@@ -82,6 +88,8 @@ CHOICES: Mapping[str, Sequence[Any]] = {
     "segments": ("", "rankings", "queries"),
     "runs": ("once", "daily", "batches", "backfill", "refresh"),
     "publish": ("", "duckdb", "folder", "sqlite"),
+    "together": ("column", "files"),
+    "severity": ("fail", "warn"),
 }
 
 
@@ -356,6 +364,18 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
     if setup.source not in ("tables",) and setup.database == "duckdb":
         duckdb.connect(str(folder / "shop.duckdb")).close()
     return Stored(spec, *_place(setup, url, folder))
+
+
+def apart(setup: Setup, made: World, folder: Path, url: str) -> list[tuple[str, str]]:
+    """The rankings as a table of its own for each system; the systems, and where they are."""
+    found = []
+    for system in sorted({row["system"] for row in made.rankings}):
+        own = [_stored(row, setup, made.countries) for row in made.rankings]
+        own = [row for row in own if row.pop("system") == system]
+        name = f"run_{re.sub(r'[^a-z]', '', system)}"
+        place = source(setup, name, own, folder, url)
+        found.append((system, place.get("relation") or place["file"]))
+    return found
 
 
 def _stored(row: Row, setup: Setup, countries: Mapping[str, str]) -> Row:

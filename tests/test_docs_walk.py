@@ -281,7 +281,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--skip-input-checks --plan window --memory 1GB --profile p.json --out x.csv",
         f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",
         f"evaluate rankings.parquet labels.parquet -m coverage@2 --items items.parquet {RANKED}",
-        "evaluate runs.parquet labels.parquet -m mrr --tie-audit --errors json --debug",
+        "evaluate runs.parquet --labels labels.parquet -m mrr --tie-audit --errors json --debug",
         "evaluate runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
         "--label-column item=item --separator ; --decimal , --grades low=0 --grades mid=1 "
         "--grades high=2",

@@ -382,10 +382,15 @@ def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
     lists = LISTS | {"query_id": [1, 1], "item_id": [12, 13]}
     assert sm.evaluate(lists, whole, "mrr", connection=servers.open(name))["mrr"] == 1
     for table in ("query_id", "item_id"):
-        floats = pa.table(lists | {table: [float(one) for one in lists[table]]})
+        floats = pa.table(lists | {table: [one + 0.5 for one in lists[table]]})
         with pytest.raises(sm.InputError, match=f"rankings: {table} has the type DOUBLE"):
             sm.evaluate(floats, whole, "mrr", connection=servers.open(name))
     floats = pa.table(whole | {"item_id": [12.0, 13.0]})
+    if name == "duckdb":  # as pandas keeps whole numbers beside a NaN
+        found = sm.evaluate(lists, floats, "mrr")
+        assert found["mrr"] == 1
+        assert "labels: item_id has fractions of 0 alone" in repr(found)
+        return
     with pytest.raises(sm.InputError, match="labels: item_id has the type DOUBLE, and ids are"):
         sm.evaluate(lists, floats, "mrr", connection=servers.open(name))
 

@@ -17,7 +17,7 @@ _OF_RUN = ("start", "end", "full_refresh", "backfill", "lookback", "skip_input_c
 @click.pass_context
 @error_options
 def build(context: click.Context, **_: object) -> None:
-    """Run SPEC and check what it wrote; exit with 1 if a check fails.
+    """Run SPEC and check what it wrote; exit with 1 if a check fails, not if one warns.
 
     Options are those of run, and --junit and --github of check.
 

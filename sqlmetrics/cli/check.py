@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +16,10 @@ from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.engines.files import writing
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.report.table import many
+
+if TYPE_CHECKING:
+    from sqlmetrics.jobs.checks.verdict import Verdict
 
 
 @click.command(short_help="Compare the table of SPEC with its checks.")
@@ -36,9 +43,12 @@ def check(
 ) -> None:
     """Compare the fact table of SPEC with its checks; exit with 1 if one fails.
 
+    A check with severity: warn is told where it does not hold, and does not fail.
+
     \b
     sqlmetrics check search.yml --db shop.duckdb --junit checks.xml
     """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.evaluation.report.table import has_colors
     from sqlmetrics.jobs.checks import report
     from sqlmetrics.jobs.checks.verdict import verdicts
     from sqlmetrics.spec.spec import Spec
@@ -46,16 +56,25 @@ def check(
     the_spec = Spec.read(spec)
     found = verdicts(the_spec, location.reading(needed=True), _day(day))
     told = [vars(one) | {"day": str(one.day)} for one in found]
-    click.echo(json.dumps(told, indent=2) if output == "json" else report.table(found))
+    as_json = output == "json"
+    click.echo(json.dumps(told, indent=2) if as_json else report.table(found, styled=has_colors()))
     if github:
         click.echo(report.github(found, spec), nl=False)
     if junit is not None:
         text = report.junit(found, the_spec.title)
         with writing(junit):
             Path(junit).write_text(text, encoding="utf-8")
-    failed = sum(not one.holds for one in found)
-    say(f"{len(found) - failed:,} of {len(found):,} checks hold")
-    if failed:
+    _tell(found)
+
+
+def _tell(found: Sequence[Verdict]) -> None:
+    """The last line: how many checks hold; an exit code of 1 if one fails."""
+    counts = Counter(one.status for one in found)
+    days = {str(one.day) for one in found if one.day}
+    on = f" on {max(days)}" if days else ""
+    warned = f"; {many(counts['warn'], 'warning')}" if counts["warn"] else ""
+    say(f"{counts['ok']:,} of {len(found):,} checks hold{on}{warned}")
+    if counts["FAILED"]:
         sys.exit(1)
 
 

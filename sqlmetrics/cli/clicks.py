@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar, several
+from sqlmetrics.cli.common import error_options, progress_bar, say, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options, write
 from sqlmetrics.errors import SpecError
@@ -78,7 +78,7 @@ def clicks(
 
     \b
     sqlmetrics clicks log.csv
-    sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10 -m ctr@5
+    sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10,ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
     has_rows = show == "judgments" or (per_query and not show)
@@ -117,7 +117,7 @@ def _asking(
 
     with location.reading(needed=not Path(log).suffix) as engine:
         asked, said = wide_log(log, engine, metrics, by)
-        click.echo(said, err=True)
+        say(said)
         yield asked, engine
 
 

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 
 import click
 
+WAIT = 2.0
+"""What takes no longer than this many seconds needs no bar."""
+
 
 def _remembered(context: click.Context, parameter: click.Parameter, value: object) -> None:
     """Keep how errors are told where the one place that tells them finds it."""
@@ -62,33 +65,46 @@ def say(what: str) -> None:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
-    """How much of something is done and how long it will take, on a terminal alone."""
+    """What is being done and for how long, from WAIT seconds on; on a terminal alone.
+
+    Nothing may be written to stdout meanwhile.
+
+    Args:
+        what: What is done, or what of it is counted.
+
+    Yields:
+        What may be told how many of how many are done, and of how many rows; None elsewhere.
+    """
     quiet = click.get_current_context().find_root().meta.get("quiet")
     if quiet or not sys.stderr.isatty():
         yield None
         return
+    from threading import Timer
+
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn(what),
+        TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rows]}"),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
     )
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, *times, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, visible=False, rows="")
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task(what, total=None, visible=False, told="", left="")
+        shown = Timer(WAIT, bar.update, [task], {"visible": True})
+        shown.daemon = True
+        shown.start()
 
         def told(done: int, total: int, n_rows: int) -> None:
-            many = f"{n_rows:,} rows" if n_rows else ""
-            bar.update(task, completed=done, total=total, rows=many, visible=True)
+            rows = f", {n_rows:,} rows" if n_rows else ""
+            bar.update(task, completed=done, total=total, told=f"{done:,} of {total:,}{rows}")
+            remaining = bar.tasks[0].time_remaining
+            bar.update(task, left=f"{remaining:.0f} s left" if remaining else "")
 
-        yield told
+        try:
+            yield told
+        finally:
+            shown.cancel()

@@ -28,7 +28,7 @@ def doctor(location: Location, words: tuple[str, ...], *, list_cases: bool) -> N
     reference; the exit code is 1 if any differs.
 
     \b
-    sqlmetrics doctor --connection postgresql://ann@db/sales --case "preset trec_eval"
+    sqlmetrics doctor --target prod --case "preset trec_eval"
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.proof.doctor.cases import chosen, names
     from sqlmetrics.proof.doctor.examine import examine

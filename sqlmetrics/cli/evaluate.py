@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,10 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
 from sqlmetrics.cli.show import show_spec
 from sqlmetrics.errors import SpecError
+
+if TYPE_CHECKING:
+    from sqlmetrics.proof.ties import TieAudit
+    from sqlmetrics.spec.spec import Spec
 
 COLUMNS = {
     "query": "the query's column  [default: query_id]",
@@ -61,9 +65,14 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(short_help="Evaluate two files or tables: rankings and labels.")
-@click.argument("rankings", type=click.Path())
-@click.argument("labels", type=click.Path(), required=False)
+@click.command(short_help="Evaluate rankings against labels: files or tables.")
+@click.argument("tables", type=click.Path(), nargs=-1, required=True, metavar="RANKINGS... LABELS")
+@click.option(
+    "--labels",
+    type=click.Path(),
+    metavar="TABLE",
+    help="The labels (qrels); all others are rankings then.",
+)
 @click.option(
     "-m",
     "--metric",
@@ -111,7 +120,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 @error_options
 def evaluate(
     *,
-    rankings: str,
+    tables: tuple[str, ...],
     labels: str | None,
     metrics: tuple[str, ...],
     conventions: tuple[str, ...],
@@ -127,21 +136,23 @@ def evaluate(
 ) -> None:
     """Evaluate RANKINGS against LABELS: files, or tables of a database.
 
-    With a spec alone it shows the spec's numbers, as show does.
+    Of several tables the last one is the labels; each of the others is a system, called by its
+    file. With a spec alone it shows the spec's numbers, as show does.
 
     Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too).
 
     \b
-    sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10 -m recall@100 -m mrr
-    sqlmetrics evaluate run.txt qrels.txt -m map -m ndcg_cut_10 --preset trec_eval
+    sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10,recall@100,mrr
+    sqlmetrics evaluate run*.trec qrels.txt -m map,ndcg_cut_10 --preset trec_eval
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.evaluation.evaluate import evaluate as run
 
-    if labels is None and rankings.endswith((".yml", ".yaml")):
-        show_spec(rankings, location, per_query=per_query, output=output, out=out)
+    if labels is None and len(tables) == 1 and tables[0].endswith((".yml", ".yaml")):
+        show_spec(tables[0], location, per_query=per_query, output=output, out=out)
         return
-    if labels is None:
+    if labels is None and len(tables) == 1:
         raise click.UsageError("give LABELS behind RANKINGS, or a spec (.yml) alone")
+    *rankings, labels = tables if labels is None else (*tables, labels)
     if not metrics:
         raise click.UsageError("say what to compute: -m ndcg@10,recall@100,mrr")
     form = format_of(output, out, FORMATS)
@@ -149,10 +160,10 @@ def evaluate(
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
     with (
         location.reading() as engine,
-        progress_bar("buckets of queries") as told,
+        progress_bar("evaluating") as told,
     ):
         result = run(
-            rankings,
+            rankings if len(rankings) > 1 else rankings[0],
             labels,
             metrics,
             connection=engine,
@@ -162,13 +173,17 @@ def evaluate(
             progress=told,
             **given,
         )
-        if tie_audit:
-            from sqlmetrics.proof import ties
+        audit = _audited(result.spec, engine) if tie_audit else None
+    if audit is None:
+        emit_result(result, per_query, form, out)
+    else:
+        emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
 
-            audit = ties.tie_audit(result.spec, engine)
-            emit(audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
-            return
-    emit_result(result, per_query, form, out)
+
+def _audited(spec: Spec, engine: Any) -> TieAudit:
+    from sqlmetrics.proof.ties import tie_audit
+
+    return tie_audit(spec, engine)
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

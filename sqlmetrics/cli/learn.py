@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, progress_bar
 
 
 @click.command("list", short_help="List metrics, presets, options or dialects.")
@@ -68,4 +68,7 @@ def demo(out: str, *, overwrite: bool) -> None:
     """Make a search log, evaluate two rankers on it, and show what to try next."""
     from sqlmetrics.cli.demo import show
 
-    show(Path(out), click.echo, overwrite=overwrite)
+    told: list[str] = []
+    with progress_bar("making and evaluating a search log"):
+        show(Path(out), told.append, overwrite=overwrite)
+    click.echo("\n".join(told))

@@ -123,11 +123,15 @@ def emit(
 def emit_result(result: Result, per_query: bool, output: str, out: str | None) -> None:
     """Write a result: its summary, or its per-query table."""
     from sqlmetrics.evaluation.report import text as report
+    from sqlmetrics.evaluation.report.table import has_colors
 
+    styled = out is None and has_colors()
     for note in result.notes if output not in ("table", "markdown") else ():
         say(f"note: {note}")
     texts = {
-        "table": lambda: report.text(result, per_query=per_query),
+        "table": lambda: report.text(
+            result, per_query=per_query, whole=out is not None, styled=styled
+        ),
         "markdown": lambda: report.markdown(result, per_query=per_query),
     }
     emit(result.per_query() if per_query else result.summary(), texts, output, out)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.evaluate import convention_value, grade_number, pairs, table_options
 from sqlmetrics.cli.location import Location, place_options
 
@@ -90,7 +90,7 @@ def reconcile(
     given: dict[str, Any] = {key: one for key, one in named.items() if one is not None}
     given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
     file, column = (None, None) if values is None else _file_and_column(values)
-    with location.reading_duckdb("reconcile") as engine:
+    with location.reading_duckdb("reconcile") as engine, progress_bar("trying conventions"):
         found = run(
             rankings,
             labels,

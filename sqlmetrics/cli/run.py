@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import many, metric_value
@@ -95,15 +95,17 @@ def run(
         if not todo:
             say(f"no day of {the_spec.title} is missing")
         for part in todo:
-            written = write(
-                the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
-            )
+            with progress_bar(f"run {the_spec.title}"):
+                written = write(
+                    the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
+                )
             _report(the_spec, written)
         if to is not None:
             version = to.version or None
-            copied = published(
-                the_spec, engine, to.place, storage_version=version, full_refresh=full_refresh
-            )
+            with progress_bar("publishing"):
+                copied = published(
+                    the_spec, engine, to.place, storage_version=version, full_refresh=full_refresh
+                )
             for place in copied:
                 say(f"published {place}")
 

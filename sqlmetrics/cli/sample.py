@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, say, several
+from sqlmetrics.cli.common import error_options, progress_bar, say, several
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 from sqlmetrics.evaluation.report.table import many, metric_value
@@ -50,14 +50,14 @@ def sample(
     parts are in proportion to; each gets two queries at least.
 
     \b
-    sqlmetrics sample search.yml --size 300 --by country --traffic --out sample.csv
+    sqlmetrics sample search.yml --size 300 --by country --out sample.csv
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation.draw import draw
     from sqlmetrics.spec.spec import Spec
 
     format_of(None, out, ("csv",))
     asked = Spec.read(spec)
-    with location.reading(asked) as engine:
+    with location.reading(asked) as engine, progress_bar("drawing a sample"):
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
@@ -117,7 +117,7 @@ def estimate(
     form = format_of(output, out, FORMATS)
     asked, drawn = Spec.read(spec), Sample.read(sample)
     asked = asked.having(metrics=metrics) if metrics else asked
-    with location.reading(asked) as engine:
+    with location.reading(asked) as engine, progress_bar("estimating"):
         asked = _with_labels(asked, labels, engine)
         found = checkup.estimate(
             asked,

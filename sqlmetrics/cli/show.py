@@ -96,7 +96,7 @@ def evaluated(
         with progress_bar("steps of the log") as told:
             engine = location.reading(spec)
             return evaluate_clicks(asked, engine, check=check, per_query=per_query, progress=told)
-    with location.reading(spec) as engine:
+    with location.reading(spec) as engine, progress_bar("evaluating"):
         tables = opened(asked, engine)
         if days is not None and days_of(spec, days) and spec.rankings.columns.date:
             tables = tables.on(days.ends)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, progress_bar
 
 MODELS = ("position", "cascade")
 SHARES = {
@@ -69,4 +69,6 @@ def simulate(folder: str, **settings: Any) -> None:
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.clicks.simulation.simulate import simulate as simulated
 
-    click.echo(simulated(folder, **settings))
+    with progress_bar("writing a click log"):
+        told = simulated(folder, **settings)
+    click.echo(told)

@@ -7,7 +7,7 @@ import sys
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.evaluation.report.table import many
 
@@ -107,7 +107,11 @@ def verify(
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    with location.reading(the_spec) as engine, ready(the_spec, engine):
+    with (
+        progress_bar("SQL beside plain Python"),
+        location.reading(the_spec) as engine,
+        ready(the_spec, engine),
+    ):
         part, queries = sampled(the_spec, engine)
         _, agreements = compare(part, engine)
     rows = [

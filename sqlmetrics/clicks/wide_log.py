@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlmetrics.catalog.online import online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.inputs.guess import ITEMS
+from sqlmetrics.evaluation.inputs.names import ITEMS
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -13,13 +13,15 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import Execution, Progress
-from sqlmetrics.evaluation.inputs.guess import guess
+from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.open import opened, zones_of
+from sqlmetrics.evaluation.inputs.runs import Together, runs_in, together
 from sqlmetrics.evaluation.inputs.sources import source_of
+from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import is_separated
+from sqlmetrics.spec.source import Rankings, is_separated
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, shown, source_text
@@ -64,7 +66,9 @@ def evaluate(
     Args:
         rankings: Rows (query, item, score or rank [, system, date, weight, segments]): a
             path (Parquet, CSV, TREC run, .gz, globs), a table's name or a `select` text
-            (with `connection`), a pandas or polars DataFrame, or anything Arrow.
+            (with `connection`), a pandas or polars DataFrame, or anything Arrow. A dict of
+            these, or a list of paths, is several runs: each is a system, called by its key or
+            its file, unless `system` names a column.
         labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too). None if
             the rankings have the column `grade` themselves, NULL where there is no label.
         metrics: Texts like `ndcg@10`, `recall(rel=2)@50`, `mrr`; see `list metrics`.
@@ -198,45 +202,82 @@ def question(
         place = source_of(given, table, engine.find)
         return place | (written if is_separated(place.get("file")) else {})
 
-    spec = Spec(
-        rankings=placed(rankings, "rankings")
-        | {
-            "where": where,
-            "grades": (grades or {}) if labels is None else {},
-            "time_zone": time_zone,
-            "columns": {
-                "query": query,
-                "item": item,
-                "rank" if rank else "score": rank or score,
-                "system": system,
-                "date": date,
-                "weight": weight if queries is None else None,
-                "grade": grade if labels is None else None,
+    columns = {
+        "query": query,
+        "item": item,
+        "rank" if rank else "score": rank or score,
+        "system": system,
+        "date": date,
+        "weight": weight if queries is None else None,
+        "grade": grade if labels is None else None,
+    }
+    own = {
+        "where": where,
+        "grades": (grades or {}) if labels is None else {},
+        "time_zone": time_zone,
+    }
+
+    def asked(ranked: Any, truth: Any) -> tuple[Spec, Tables]:
+        place, runs = _one_table(ranked, columns, placed, engine, conventions)
+        spec = Spec(
+            rankings=place | own,
+            labels=None
+            if truth is None
+            else placed(truth, "labels")
+            | {
+                "grades": grades or {},
+                "columns": {"query": query, "item": item, "grade": grade}
+                | dict(label_columns or {}),
             },
-        },
-        labels=None
-        if labels is None
-        else placed(labels, "labels")
-        | {
-            "grades": grades or {},
-            "columns": {"query": query, "item": item, "grade": grade} | dict(label_columns or {}),
-        },
-        queries=None
-        if queries is None
-        else placed(queries, "queries") | {"columns": {"query": query}},
-        items=None if items is None else placed(items, "items") | {"columns": {"item": item}},
-        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
-        preset=preset or "house",
-        by=(by,) if isinstance(by, str) else tuple(by or ()),
-        conventions=conventions,
-        baseline=baseline,
-    )
-    spec, tables = guess(spec, opened(spec, engine), engine)
+            queries=None
+            if queries is None
+            else placed(queries, "queries") | {"columns": {"query": query}},
+            items=None if items is None else placed(items, "items") | {"columns": {"item": item}},
+            metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+            preset=preset or "house",
+            by=(by,) if isinstance(by, str) else tuple(by or ()),
+            conventions=conventions,
+            baseline=baseline,
+        )
+        spec, notes = guess_files(spec, engine)
+        tables = replace(opened(spec, engine), notes=notes)
+        if runs:
+            relation = runs.read(tables.rankings, engine)
+            tables = replace(tables, rankings=relation, notes=(*runs.notes, *notes))
+        return spec, tables
+
+    rankings, labels, note = in_order(rankings, labels)
+    spec, tables = asked(rankings, labels)
+    if are_swapped(spec, tables, engine):
+        spec, tables = asked(labels, rankings)
+        note = "the first table has grades and the second one scores: they are taken as that"
+    tables = replace(tables, notes=(*filter(None, [note]), *tables.notes))
+    spec, tables = guess(spec, tables, engine)
     spec = _described(_dated(spec, tables, engine), tables, engine)
     spec = _known(spec, tables, weight, engine)
     zones = zones_of(spec, tables, engine)
     spec = _zoned(spec, zones, time_zone)
     return spec, replace(tables, zones=zones_of(spec, tables, engine))
+
+
+def _one_table(
+    rankings: Any,
+    columns: Mapping[str, str | None],
+    placed: Callable[[Any, str], dict[str, object]],
+    engine: Database,
+    conventions: Mapping[str, Any],
+) -> tuple[dict[str, Any], Together | None]:
+    """Where the rankings are, and their columns; several runs are put together."""
+    runs = runs_in(rankings, {str(columns["query"]), str(columns["item"])})
+    if not runs:
+        return placed(rankings, "rankings") | {"columns": columns}, None
+    sources = {
+        name: Rankings.model_validate(placed(one, "rankings") | {"columns": columns})
+        for name, one in runs.items()
+    }
+    exact = conventions.get("score_precision", "double") != "double"
+    one = together(sources, engine, exact=exact)
+    return {"sql": one.sql, "columns": dict(one.columns)}, one
 
 
 def _check_names(conventions: Mapping[str, Any]) -> None:

@@ -12,9 +12,10 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
-from sqlmetrics.evaluation.report.text import piped
+from sqlmetrics.evaluation.report.text import page, page_notes, piped
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.tables import Tables
@@ -24,8 +25,8 @@ from sqlmetrics.sql.stage import print_template, with_stages
 RULES = ("worst", "average", "best")
 
 LEGEND = """\
-worst, best: the lower, the higher grades of equal scores first; average: the mean
-over all orders (- where it is not known); spread: best - worst"""
+worst, best: the lower, the higher grades of equal scores first; average: the
+mean over all orders (- where it is not known); spread: best - worst"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +57,10 @@ class TieAudit:
         """GitHub tables."""
         counts, metrics = (piped(*cells) for cells in self._cells())
         return "\n\n".join([counts, metrics, LEGEND])
+
+    def _repr_html_(self) -> str:
+        counts, metrics = (page(Cells(*cells)) for cells in self._cells())
+        return counts + metrics + page_notes(LEGEND.splitlines())
 
     def _cells(self) -> Iterator[tuple[list[str], list[list[str]], int]]:
         counts = [

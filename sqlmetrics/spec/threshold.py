@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from sqlmetrics.spec.source import Model
@@ -45,6 +47,8 @@ class Threshold(Model):
     """How many days ago the last day may be."""
     min_rows: int | None = Field(default=None, ge=1)
     """How many rows the fact table must have for the last day."""
+    severity: Literal["fail", "warn"] = "fail"
+    """`warn` tells what does not hold, and does not fail."""
 
     @model_validator(mode="after")
     def _asks_something(self) -> Threshold:

@@ -27,6 +27,7 @@ class Relation:
         separator: What is between the values of a line, as SQL's text has it.
         trimmed: Whether the blanks around values are left out.
         decimals: Its columns of numbers with a decimal comma.
+        whole: Its columns of floating-point numbers that are read as whole ones.
     """
 
     template: str
@@ -40,6 +41,7 @@ class Relation:
     separator: str = ""
     trimmed: bool = False
     decimals: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
 
     @property
     def named(self) -> bool:
@@ -49,7 +51,7 @@ class Relation:
     @property
     def is_sql(self) -> bool:
         """Whether its text can name other tables."""
-        return self.template in ("table", "query")
+        return self.template in ("table", "query", "runs")
 
 
 def unmentioned(name: str, relations: Iterable[Relation], *, instead: str = "") -> str:

@@ -38,7 +38,7 @@ def separated(
 
 
 SPREADSHEETS: dict[str, tuple[str, bytes, dict[str, Any]]] = {
-    "a German locale": (".csv", separated(";", ",").encode(), {"decimal": ","}),
+    "a German locale": (".csv", separated(";", ",").encode(), {}),
     "Excel's mark": (
         ".csv",
         ("\ufeff" + separated(";", ",", "", "\r\n")).encode(),
@@ -106,7 +106,16 @@ def test_a_spec_says_how_its_files_are_written(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a decimal comma": (separated(";", ","), {}, r"score is no number in 3 rows[\s\S]*--decimal ,"),
+    "commas and points": (
+        separated(";", ",") + "r;e;1.5\n",
+        {},
+        r"score is no number in 3 rows[\s\S]*--decimal ,",
+    ),
+    "perhaps thousands": (
+        "query_id;item_id;score\nq;a;1,000\nq;b;2,500\n",
+        {},
+        r"score is no number in 2 rows[\s\S]*--decimal ,",
+    ),
     "thousands": (separated(";", ",") + "r;e;1.000\n", {"decimal": ","}, '"1.000"'),
     "two values too many": (separated(",", ","), {}, "split at ',' it has rows with more or fewer"),
     "no separator": ("query_id item_id score\nq a 1\n", {}, "unknown column 'query_id'"),

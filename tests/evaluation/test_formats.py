@@ -632,7 +632,7 @@ BAD_LISTS: Mapping[str, tuple[Any, Any, str]] = {
         "not ranked 1, 2",
     ),
     "one score": (one_list(item_id=["a"], score=1.0), LABELS, "score one value a row"),
-    "structs": (one_list(item_id=[{"id": "a"}]), LABELS, "lists of STRUCT"),
+    "structs": (one_list(item_id=[{"title": "a"}]), LABELS, "lists of STRUCT"),
     "lists of lists": (one_list(item_id=[["a"]]), LABELS, r"lists of VARCHAR\[\]"),
     "fractions": (one_list(item_id=[1.0, 2.5]), LABELS, "lists of DOUBLE"),
     "queries": (pa.table({"query_id": [["q"]], "item_id": [["a"]]}), LABELS, "query_id holds"),
@@ -698,7 +698,7 @@ def test_a_spec_says_that_rows_hold_lists(
 
 BAD_DATA: Mapping[str, tuple[Any, str]] = {
     "number": ({"q": 3}, "rankings: query 'q' has 3: neither a list nor a dict of items"),
-    "text": ({"q": "ab"}, "neither a list nor a dict"),
+    "text": ({"q": "ab"}, "no file or table .ab"),
     "set": ({"q": {"a"}}, "a set has no order"),
     "both": ({"q": ["a"], "r": {"a": 1}}, "for all queries give lists, or for all dicts"),
     "fraction": ({"q": [1.5]}, "item_id must hold texts or whole numbers, given 1.5"),
@@ -723,7 +723,7 @@ BAD_DATA: Mapping[str, tuple[Any, str]] = {
     "surrogate": ({"q": ["\ud800"]}, "cannot be read"),
     "object": (object(), "must be a DataFrame, speak Arrow, or be rows or a dict of lists"),
     "series": (pd.Series([1.0]), "cannot be read as a table"),
-    "paths": (["a.csv", "b.csv"], "a row must be"),
+    "paths": (["a.csv", "b.csv"], "no file or table .a.csv"),
 }
 
 

@@ -206,6 +206,16 @@ def test_the_command(tmp_path: Path) -> None:
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [len(case) for case in suite] == [1, 0]
     assert re.search(r"is 0\.\d{4} on 2026-01-06", str(suite[0][0].get("message")))
+    given["checks"][0]["severity"] = "warn"
+    (tmp_path / "shop.yml").write_text(yaml.safe_dump(given))
+    warned = CliRunner().invoke(cli, [*line, "--junit", str(xml), "--github"])
+    assert warned.exit_code == 0
+    assert warned.stdout.splitlines()[1].split()[:2] == ["warn", "mrr"]
+    assert warned.stdout.splitlines()[3].startswith("::warning file=")
+    assert "1 of 2 checks hold on 2026-01-06; 1 warning" in warned.stderr
+    suite = ET.parse(xml).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "0")
+    assert str(suite[0].findtext("system-out")).startswith("warning: mrr min 0.999 old's")
     fine = CliRunner().invoke(cli, [*line, "--date", "2026-01-01", "-o", "json"])
     assert {one["day"] for one in json.loads(fine.stdout)} == {"2026-01-01"}
     wrong = CliRunner().invoke(cli, [*line, "--date", "soon"])

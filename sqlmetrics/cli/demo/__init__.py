@@ -107,14 +107,15 @@ def _about(paths: dict[str, Path]) -> str:
 def _next(paths: dict[str, Path]) -> str:
     folder = paths["spec"].parent
     return f"""\
-{folder}/ is a whole project, with a spec, a profiles.yml and checks. Go on there:
+{folder}/ has a spec, a profiles.yml and checks.
+Go on there:
   cd {folder}
-  sqlmetrics show spec.yml                   # the numbers by day and country
-  sqlmetrics build spec.yml                  # write them into metrics.duckdb, and
-                                             # check: it fails, for the country above
-  sqlmetrics run spec.yml --publish bi/      # a copy for a dashboard
-  sqlmetrics compile spec.yml --per-query    # the SQL
+  sqlmetrics show spec.yml                 # the numbers by day and country
+  sqlmetrics build spec.yml                # write them into metrics.duckdb, and
+                                           # check: fails, for the country above
+  sqlmetrics run spec.yml --publish bi/    # a copy for a dashboard
+  sqlmetrics compile spec.yml --per-query  # the SQL
   sqlmetrics clicks clicks.yml --show soundness
-  sqlmetrics evaluate rankings.parquet labels.parquet --system system --date ds \\
-      -m "ndcg(gain=linear)@10, recall(rel=2)@20, ap"
+  sqlmetrics evaluate rankings.parquet labels.parquet \\
+      --system system --date ds -m "ndcg(gain=linear)@10, recall(rel=2)@20, ap"
 """

@@ -44,8 +44,8 @@ def told(folder: Path, *, overwrite: bool = False) -> str:
     spec.write_text(SPEC, encoding="utf-8")
     result = evaluate_clicks(Spec.read(spec))
     return (
-        f"And a click log without judgments, in {folder / 'log'}/: {log.rows['impressions']:,} "
-        f"impressions, {log.rows['events']:,} events.\n"
+        f"And a click log without judgments, in {folder / 'log'}/:\n"
+        f"{log.rows['impressions']:,} impressions, {log.rows['events']:,} events.\n"
         f"Clean, as {spec} says it, and with clicks as labels:\n\n{_left_out(result)}\n\n"
         f"{_by_system(result)}"
     )

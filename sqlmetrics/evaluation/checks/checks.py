@@ -253,9 +253,7 @@ class _Look:
         """Lists without an item, where it matters that they leave no row behind."""
         lost = self._lost_lists()
         relation = self.plan.shape.at.rankings
-        columns = self.plan.shape.columns["rankings"]
-        lists = [text for text, name in relation.lists if name == identifier(columns["item"])]
-        for text in lists if lost else ():
+        for text, _ in relation.lists[:1] if lost else ():  # the items are the first
             source = source_text(replace(relation, lists=(), added=()))
             select = f"select count(*) from {source} where len({text}) = 0 and {lost}"
             count = self.engine.rows(with_stages(self.plan.inputs, select))[0][0]

@@ -55,15 +55,18 @@ def broken(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator
         sources: Table -> what stands behind FROM.
     """
     for table, source in sources.items():
-        kinds = {name.casefold(): kind for name, kind in engine.columns(source).items()}
-        for name in _columns(plan, table):
-            kind = kinds.get(name.casefold(), "")
-            if _BROKEN.match(kind):
-                what = f"{name} has the type {kind}, and ids are texts or whole numbers"
-                remedy = (
-                    "12.0 is not '12': cast it to bigint in sql, or by astype('Int64') in pandas"
-                )
-                yield Problem(table, what, 1, remedy=remedy)
+        yield from of_fractions(table, _columns(plan, table), engine.columns(source))
+
+
+def of_fractions(table: str, names: Iterable[str], types: Mapping[str, str]) -> Iterator[Problem]:
+    """The same of one table, by the types of its columns."""
+    kinds = {name.casefold(): kind for name, kind in types.items()}
+    for name in names:
+        kind = kinds.get(name.casefold(), "")
+        if _BROKEN.match(kind):
+            what = f"{name} has the type {kind}, and ids are texts or whole numbers"
+            remedy = "12.0 is not '12': cast it to bigint in sql, or by astype('Int64') in pandas"
+            yield Problem(table, what, 1, remedy=remedy)
 
 
 def merged(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.inputs.lists import listed
+from sqlmetrics.evaluation.inputs.lists import holds_hits, listed
+from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
+from sqlmetrics.evaluation.inputs.open import readable
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import LabelColumns, RankingColumns
+from sqlmetrics.spec.source import LabelColumns, Labels, RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import source_text, typed
+from sqlmetrics.sql.relation import Relation, shown, source_text, typed
+from sqlmetrics.sql.template import identifier
 
-ITEMS = "docid docno documentid doc document passageid pid corpusid chunkid"
-NAMES: Mapping[str, str] = {
-    "query": "qid query queryid userid user uid topic topicid sessionid requestid",
-    "item": f"{ITEMS} item iid productid product sku asin articleid movieid songid",
-    "score": "similarity sim prediction pred predictedscore relevancescore logit",
-    "rank": "rank position pos",
-    "grade": "relevance rel label rating judgment judgement relevancelabel score",
-}
-"""Role -> names that others use, without case, blanks and marks."""
-
-USUAL = {"query": "query_id", "item": "item_id", "score": "score", "grade": "grade"}
+Table = TypeVar("Table", Rankings, Labels)
 
 
 def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
@@ -40,53 +35,139 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
     """
     for table in ("rankings", "labels"):
         source = getattr(spec, table)
-        relation = getattr(tables, table)
-        if source is None or (relation.columns and not relation.lists):  # a format's own names
+        if source is None:
             continue
-        try:
-            there = engine.columns(source_text(tables.shown(typed(relation))))
-        except InputError:  # which the checks tell
-            continue
-        found = dict(_found(source.columns, there))
-        if relation.lists or there.get(found.get("item", ""), "").endswith("[]"):  # in an order
-            found = {role: name for role, name in found.items() if role in ("query", "item")}
-        if not found:
-            continue
-        unranked = {"score": None} if "rank" in found else {}
-        columns = source.columns.model_copy(update=found | unranked)
-        spec = spec.having(**{table: source.model_copy(update={"columns": columns})})
-        if not relation.lists:
-            relation = listed(relation, columns, there)
-        said = ", ".join(f"{name} is taken as the {role}" for role, name in found.items())
-        note = f"{table}: {said}; name others by {next(iter(found))}= or --{next(iter(found))}"
-        tables = replace(tables, notes=(*tables.notes, note))
-        is_first = table == "rankings"
-        tables = (
-            replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
-        )
+        source, relation, note = guessed(table, source, getattr(tables, table), engine)
+        relation, more = with_whole_ids(table, source, relation, engine)
+        if note or more:
+            spec = spec.having(**{table: source})
+            tables = replace(tables, notes=(*tables.notes, *filter(None, (note, more))))
+            is_first = table == "rankings"
+            tables = (
+                replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
+            )
     return spec, tables
 
 
+def guess_files(spec: Spec, engine: Database) -> tuple[Spec, tuple[str, ...]]:
+    """The same of files that another database gets a copy of; the spec, and what was taken."""
+    notes = []
+    for table in ("rankings", "labels"):
+        if (source := getattr(spec, table)) is not None:
+            source, note = guessed_file(table, source, engine)
+            spec = spec.having(**{table: source}) if note else spec
+            notes += [note] if note else []
+    return spec, tuple(notes)
+
+
+def guessed(
+    table: str, source: Table, relation: Relation, engine: Database
+) -> tuple[Table, Relation, str]:
+    """The same of one table: where it is, how it is read, and the note; empty if none was guessed.
+
+    Args:
+        table: `rankings` or `labels`.
+        source: Where it is, and its columns as they were asked for.
+        relation: How it is read.
+        engine: Where it is.
+    """
+    if relation.columns and not relation.lists:  # a format's own names
+        return source, relation, ""
+    try:
+        there = engine.columns(source_text(shown(typed(relation), engine.translation)))
+    except InputError:  # which the checks tell
+        return source, relation, ""
+    found = dict(_found(source.columns, there))
+    if relation.lists or there.get(found.get("item", ""), "").endswith("[]"):  # in an order
+        found = {role: name for role, name in found.items() if role in ("query", "item")}
+    if not found:
+        return source, relation, ""
+    unranked = {"score": None} if "rank" in found else {}
+    columns = source.columns.model_copy(update=found | unranked)
+    if not relation.lists:
+        relation = listed(relation, columns, there)
+    said = ", ".join(f"{name} is taken as the {role}" for role, name in found.items())
+    note = f"{table}: {said}; name others by {next(iter(found))}= or --{next(iter(found))}"
+    return source.model_copy(update={"columns": columns}), relation, note
+
+
+def guessed_file(table: str, source: Table, engine: Database) -> tuple[Table, str]:
+    """The same of a file that another database than DuckDB gets a copy of: before it is made.
+
+    Args:
+        table: `rankings` or `labels`.
+        source: Where it is, and its columns as they were asked for.
+        engine: The database.
+    """
+    note = ""
+    if engine.translation.changes and source.file is not None:
+        with suppress(InputError), DuckDB() as reader:
+            relation = readable(source, table, reader, exact=True)
+            source, _, note = guessed(table, source, relation, reader)
+    return source, note
+
+
+def with_whole_ids(
+    table: str, source: Rankings | Labels, relation: Relation, engine: Database
+) -> tuple[Relation, str]:
+    """The table with ids like 12.0 as 12, as pandas keeps them beside a NaN; and the note.
+
+    Only in DuckDB, and only where every id of a column is whole; others are refused later.
+
+    Args:
+        table: `rankings` or `labels`.
+        source: Its columns.
+        relation: Where it is.
+        engine: Where that is.
+    """
+    if engine.translation.changes or relation.texts or relation.columns or relation.lists:
+        return relation, ""
+    text = source_text(relation)
+    try:
+        kinds = {name.casefold(): kind for name, kind in engine.columns(text).items()}
+    except InputError:  # which the checks tell
+        return relation, ""
+    ids = [
+        name
+        for name in (source.columns.query, source.columns.item)
+        if kinds.get(name.casefold()) in ("DOUBLE", "FLOAT")
+    ]
+    if not ids:
+        return relation, ""
+    broken = " or ".join(
+        f"{name} <> floor({name}) or abs({name}) >= 9007199254740992"
+        for name in map(identifier, ids)
+    )
+    if engine.rows(f"select 1 as one\nfrom {text}\nwhere {broken}\nlimit 1"):
+        return relation, ""
+    said = " and ".join(ids)
+    note = f"{table}: {said} has fractions of 0 alone, and is read as whole numbers"
+    return replace(relation, whole=tuple(ids)), note
+
+
 def _found(
-    columns: RankingColumns | LabelColumns, there: Iterable[str]
+    columns: RankingColumns | LabelColumns, there: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Role -> the one column that goes by one of its other names."""
-    plain = {re.sub(r"[^a-z0-9]", "", name.casefold()): name for name in there}
+    own = {plain(name): name for name in there}
     folded = {name.casefold() for name in there}
     taken = {str(name).casefold() for name in columns.model_dump().values() if name}
     for role, usual in USUAL.items():
         if getattr(columns, role, None) != usual or usual in folded:
             continue
         for named in (role, "rank") if role == "score" else (role,):
-            fits = _of(named, plain, taken)
+            fits = _of(named, own, taken)
             if len(fits) == 1:
                 taken.add(fits[0].casefold())  # no column has two roles
                 yield named, fits[0]
             if fits:
                 break
+        if role == "item" and not fits:
+            hits = [name for name, kind in there.items() if holds_hits(kind) or kind.endswith("[]")]
+            yield from (("item", name) for name in hits if len(hits) == 1)
 
 
-def _of(role: str, plain: Mapping[str, str], taken: set[str]) -> list[str]:
-    names = [plain[name] for name in NAMES[role].split() if name in plain]
+def _of(role: str, own: Mapping[str, str], taken: set[str]) -> list[str]:
+    names = [own[name] for name in NAMES[role].split() if name in own]
     free = [name for name in names if name.casefold() not in taken]
     return free[:1] if role == "grade" else free

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -23,10 +24,12 @@ class Header:
     Attributes:
         separator: What is between the values.
         names: The names, with the blanks around them.
+        commas: The columns whose first values are numbers with a decimal comma.
     """
 
     separator: str
     names: tuple[str, ...] = ()
+    commas: tuple[str, ...] = ()
 
     @property
     def is_padded(self) -> bool:
@@ -54,14 +57,30 @@ def header_of(path: str, usual: str, wanted: Iterable[str], separator: str | Non
         wanted: Names of columns that it should have.
         separator: What to split at, if that is known.
     """
-    line = _first_line(path)
+    line, *rest = _first_lines(path) or [""]
     folded = {name.casefold() for name in wanted}
     ways = [Header(mark, _split(line, mark)) for mark in _tried(usual, separator)]
 
     def fits(way: Header) -> int:
         return len(folded & {name.strip().casefold() for name in way.names})
 
-    return max(ways, key=fits) if any(map(fits, ways)) else _by_looks(ways)
+    best = max(ways, key=fits) if any(map(fits, ways)) else _by_looks(ways)
+    return replace(best, commas=tuple(_with_commas(best, rest)))
+
+
+def _with_commas(header: Header, lines: Iterable[str]) -> Iterator[str]:
+    """The columns of whose values some have a decimal comma, and all are such numbers."""
+    if header.separator == ",":
+        return
+    rows = [_split(line, header.separator) for line in lines if line.strip()]
+    for place, name in enumerate(header.names):
+        values = [row[place].strip() for row in rows if len(row) > place and row[place].strip()]
+        if all(map(_COMMA.fullmatch, values)) and any(map(_NO_THOUSAND.search, values)):
+            yield name.strip()
+
+
+_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+_NO_THOUSAND = re.compile(r",(\d{1,2}|\d{4,})$")
 
 
 def _tried(usual: str, separator: str | None) -> list[str]:
@@ -82,14 +101,14 @@ def _split(line: str, separator: str) -> tuple[str, ...]:
         return ()
 
 
-def _first_line(path: str) -> str:
-    """The text of a file's first line, empty if nothing can be read."""
+def _first_lines(path: str) -> list[str]:
+    """A file's first lines; none if nothing can be read."""
     try:
         start = _start(path)
     except OSError:  # it is not there, or DuckDB will tell
-        return ""
-    text = start.decode("utf-8-sig", errors="replace")
-    return text.splitlines()[0] if text else ""
+        return []
+    lines = start.decode("utf-8-sig", errors="replace").splitlines()
+    return lines[:-1] if len(start) == LONGEST and len(lines) > 1 else lines  # the last may be cut
 
 
 def _start(file: str) -> bytes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.inputs.names import in_hit
 from sqlmetrics.spec.source import LabelColumns, Model, RankingColumns
 from sqlmetrics.sql.relation import Relation
-from sqlmetrics.sql.template import free_name, identifier
+from sqlmetrics.sql.template import free_name, identifier, literal
 
 
 def listed(relation: Relation, columns: Model, types: Mapping[str, str] | None = None) -> Relation:
@@ -31,6 +33,21 @@ def listed(relation: Relation, columns: Model, types: Mapping[str, str] | None =
     return _Lists(relation, columns, types).unfolded()
 
 
+def holds_hits(kind: str) -> bool:
+    """Whether a column holds lists of hits: of structs with the id of an item in them."""
+    return bool(in_hit("item", _fields(kind)))
+
+
+def _fields(kind: str) -> list[str]:
+    """The names in the structs of a list; none of another type."""
+    if not re.match(r"STRUCT.*\[\]$", kind, re.DOTALL):
+        return []
+    import duckdb
+
+    held: Any = dict(duckdb.sqltype(kind).children)["child"]
+    return [name for name, _ in held.children]
+
+
 @dataclass(frozen=True)
 class _Lists:
     """A table whose rows may hold lists."""
@@ -43,6 +60,8 @@ class _Lists:
         """One row per item."""
         if not self._is_list(self.columns.item):
             return self.table
+        if holds_hits(self._type(self.columns.item) or ""):
+            return self._hits()
         problems = list(self._problems())
         if problems:
             raise InputError(problems)
@@ -53,6 +72,31 @@ class _Lists:
             columns=tuple((role, name) for role, (_, name) in added.items()),
             lists=tuple((self._sql(name), identifier(name)) for name in names),
             added=tuple((sql, identifier(name)) for sql, name in added.values()),
+        )
+
+    def _hits(self) -> Relation:
+        """One row per item, of lists of structs: as search APIs log them."""
+        fields, column = _fields(self._type(self.columns.item) or ""), identifier(self.columns.item)
+        read = "unnest({}) ->> {}" if self.table.texts else "struct_extract(unnest({}), {})"
+
+        def added(role: str) -> tuple[str, str]:
+            sql = read.format(column, literal(in_hit(role, fields)))
+            return sql, self._free(f"hit_{'id' if role == 'item' else role}")
+
+        is_ranking = isinstance(self.columns, RankingColumns)
+        roles = ("score", "rank") if is_ranking else ("grade",)
+        value = next((role for role in roles if in_hit(role, fields)), "")
+        given = {role: added(role) for role in ("item", value) if role}
+        if not value and is_ranking:
+            given["rank"] = (f"generate_subscripts({column}, 1)", self._free("list_rank"))
+        elif not value:
+            given["grade"] = ("1", self._free("list_grade"))
+        held = f"cast(cast({column} as json) as json[])" if self.table.texts else column
+        return replace(
+            self.table,
+            columns=tuple((role, name) for role, (_, name) in given.items()),
+            lists=((f"coalesce({held}, [null])", column),),
+            added=tuple((sql, identifier(name)) for sql, name in given.values()),
         )
 
     def _values(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import DatedSource, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
@@ -35,9 +35,8 @@ READ_AS = {
 
 def opened(spec: Spec, engine: Database) -> Tables:
     """The tables of a spec, readable by the engine."""
-    rankings = _relation(spec.rankings, "rankings", engine)
-    if spec.options["score_precision"] == "double" and _is_loaded(spec.rankings, engine):
-        _check_scores(spec.rankings)
+    exact = spec.options["score_precision"] != "double"
+    rankings = readable(spec.rankings, "rankings", engine, exact=exact)
     tables = Tables(
         rankings,
         _relation(spec.labels, "labels", engine) if spec.labels else rankings,
@@ -75,6 +74,18 @@ def _relation(source: Source, role: str, engine: Database) -> Relation:
     else:
         relation = relation_of(source, role)
     return listed(relation, source.columns, _types(relation, engine))
+
+
+def readable(source: Rankings | Labels, role: str, engine: Database, *, exact: bool) -> Relation:
+    """One table, readable by the engine; unless exact the scores of rankings are doubles.
+
+    Raises:
+        InputError: If scores differ that are loaded as one number.
+    """
+    relation = _relation(source, role, engine)
+    if isinstance(source, Rankings) and not exact and _is_loaded(source, engine):
+        _check_scores(source)
+    return relation
 
 
 def _is_loaded(source: Source, engine: Database) -> bool:

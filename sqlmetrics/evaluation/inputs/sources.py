@@ -12,7 +12,9 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.foreign import refuse_foreign
 from sqlmetrics.evaluation.inputs.formats import FORMATS, format_of
 from sqlmetrics.evaluation.inputs.header import header_of
+from sqlmetrics.evaluation.inputs.json_dict import dict_in
 from sqlmetrics.evaluation.inputs.lists import listed
+from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 _SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
 NUMBERS = ("score", "rank", "weight", "grade", "popularity", "dwell")
 """Roles of columns that hold numbers."""
+
+_NUMBERS = {
+    plain(name) for role in ("score", "rank", "grade") for name in (role, *NAMES[role].split())
+}
+"""Names of columns that hold numbers, in words of their own."""
 
 _QUERY = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
@@ -102,6 +109,10 @@ def _separated(source: Source, relation: Relation, usual: str) -> Relation:
     if getattr(source, "grades", {}):
         decimals.pop(named["grade"], None)
     has_commas = source.decimal == "," and not getattr(source, "lists", False)
+    if source.decimal is None and not getattr(source, "lists", False):
+        seen = [name for name in header.commas if plain(name) in _NUMBERS]
+        decimals = dict.fromkeys([*seen, *(one for one in decimals if one in header.commas)])
+        has_commas = True
     return replace(
         relation,
         separator="\\t" if header.separator == "\t" else header.separator,
@@ -131,7 +142,9 @@ def source_of(given: object, role: str, find: Callable[[str], str | None]) -> di
         return {"relation": relation}
     if isinstance(given, str) and _QUERY.match(text):
         return {"sql": text}
-    return {"file": existing(text, role)}
+    file = existing(text, role)
+    held = dict_in(file)
+    return {"file": file} if held is None else {"data": held}
 
 
 def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:

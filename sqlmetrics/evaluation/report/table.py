@@ -6,28 +6,123 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, repeat
 from textwrap import wrap
 
+NARROW = 12
+"""No column of texts becomes narrower than this for the sake of others."""
+
+GAP = 2
+
+Styles = Mapping[tuple[int, int], str]
+"""Row and column of a cell -> how it looks on a terminal, like `bold` or `red`."""
+
 
 def aligned(
-    names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers_from: int | None = None
+    names: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers_from: int | None = None,
+    styles: Styles | None = None,
+    whole: bool = False,
 ) -> str:
-    """A table with a header and no lines; columns from `numbers_from` on align right."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """A table with a header and no lines, no wider than the terminal.
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for i, name in enumerate(names):
-        is_number = numbers_from is not None and i >= numbers_from
-        table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    buffer = io.StringIO()
-    Console(file=buffer, width=100_000, color_system=None, legacy_windows=False).print(table)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+    Where it is too wide, texts go on in the next line; where that is not enough, the numbers
+    stand in several tables below one another, each with the texts.
+
+    Args:
+        names: The headings.
+        rows: The cells.
+        numbers_from: Columns from this one on align right and are never broken.
+        styles: How some cells look, where the text goes to a terminal that has colours.
+        whole: Whether it may be as wide as it is, for a file.
+    """
+    width = None if whole else terminal_width()
+    first = len(names) if numbers_from is None else numbers_from
+    grid = _Grid(names, [list(row) for row in rows], first, styles or {})
+    if width is None:
+        return grid.printed(range(len(names)))
+    tables = parts(names, grid.rows, first, width)
+    return "\n\n".join(grid.printed([*range(first), *part], width) for part in tables)
+
+
+def parts(
+    names: Sequence[str], rows: Sequence[Sequence[str]], first: int, width: int
+) -> list[list[int]]:
+    """The columns of numbers that stand side by side: one list for each table that is needed."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) + GAP for column in zip(names, *rows, strict=True)]
+    texts = sum(widths[:first])
+    if texts + sum(widths[first:]) > width + GAP:
+        texts = sum(min(one, NARROW + GAP) for one in widths[:first])
+    tables: list[list[int]] = [[]]
+    used = texts
+    for column in range(first, len(names)):
+        if tables[-1] and used + widths[column] > width + GAP:
+            tables.append([])
+            used = texts
+        tables[-1].append(column)
+        used += widths[column]
+    return tables
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The cells of a table; columns from `first` on hold numbers."""
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    first: int
+    styles: Styles
+
+    def printed(self, columns: Sequence[int], width: int | None = None) -> str:
+        """Some columns as one table."""
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
+        widths = self._widths(columns, width) if width else {}
+        for i in columns:
+            table.add_column(
+                Text(self.names[i]),
+                justify="right" if i >= self.first else "left",
+                no_wrap=width is None or i >= self.first,
+                overflow="fold",
+                width=widths.get(i),
+            )
+        for number, row in enumerate(self.rows):
+            table.add_row(*(Text(row[i], self.styles.get((number, i), "")) for i in columns))
+        buffer = io.StringIO()
+        Console(
+            file=buffer,
+            width=width or 100_000,
+            color_system="standard" if self.styles else None,
+            force_terminal=bool(self.styles),
+            no_color=False,
+            legacy_windows=False,
+        ).print(table)
+        return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+    def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
+        """How wide each column is: the widest texts are broken first, words last."""
+        from rich.cells import cell_len
+
+        cells = {i: [self.names[i], *(row[i] for row in self.rows)] for i in columns}
+        widths = {i: max(map(cell_len, texts)) for i, texts in cells.items()}
+        texts = [i for i in columns if i < self.first]
+        words = {i: max(map(cell_len, " ".join(cells[i]).split()), default=1) for i in texts}
+        for least in (words, dict.fromkeys(texts, NARROW), dict.fromkeys(texts, 1)):
+            while sum(widths.values()) + GAP * (len(widths) - 1) > width:
+                widest = max(texts, key=lambda i: widths[i] - least[i], default=None)
+                if widest is None or widths[widest] <= least[widest]:
+                    break
+                widths[widest] -= 1
+        return widths
 
 
 def terminal_width() -> int | None:
@@ -35,6 +130,12 @@ def terminal_width() -> int | None:
     if "COLUMNS" not in os.environ and not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
+
+
+def has_colors() -> bool:
+    """Whether stdout is a terminal that shows bold and red, and nobody said NO_COLOR."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
 
 
 def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
@@ -48,7 +149,7 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | Non
         rows: The cells.
         width: How wide it may be; None for as wide as it is.
     """
-    whole = aligned(names, rows)
+    whole = aligned(names, rows, whole=True)
     if width is None or max(map(len, whole.splitlines())) <= width:
         return whole
     first = min(max(len(row[0]) for row in rows), width // 3)

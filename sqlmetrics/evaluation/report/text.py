@@ -7,41 +7,52 @@ import html as markup
 import io
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.evaluation.report.table import aligned, metric_value, printable, terminal_width
+from sqlmetrics.evaluation.report import layout
+from sqlmetrics.evaluation.report.layout import Cells
+from sqlmetrics.evaluation.report.table import aligned, terminal_width
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
 
-WIDE = 6
-COUNTS = {"n_queries": "queries", "n_skipped": "skipped", "n_missing": "missing"}
-LEGEND = (
-    "queries: counted in the mean; skipped: left out, the metric is undefined there;\n"
-    "missing: labelled queries without a ranking ({missing})"
-)
+LEGEND = {
+    "n_skipped": "skipped: left out of the mean, the metric is undefined there",
+    "n_missing": "missing: labelled queries without a ranking ({missing})",
+}
 MISSING = {"zero": "counted as empty lists", "drop": "left out", "error": "refused"}
 
-Cells = tuple[list[str], list[list[str]], int]
-"""Headings, rows, and how many columns stand before the numbers."""
+BAR = "rgba(70, 130, 180, .25)"
+"""The colour of bars, on a light and on a dark page."""
 
 
-def text(result: Result, *, per_query: bool = False) -> str:
-    """Aligned columns, and below them what the counts mean and by which conventions."""
-    names, rows, left = cells(result, per_query=per_query)
-    table = aligned(names, rows, numbers_from=left)
-    return "\n".join([table, "", *footer(result)])
+def text(
+    result: Result, *, per_query: bool = False, whole: bool = False, styled: bool = False
+) -> str:
+    """Aligned columns, and below them what differs from the ordinary.
+
+    Args:
+        result: The numbers.
+        per_query: Whether those of each query are shown instead of the means.
+        whole: Whether it may be wider than the terminal, for a file.
+        styled: Whether the best system's numbers are bold, by marks of terminals.
+    """
+    width = None if whole else terminal_width()
+    made = layout.queries(result) if per_query else layout.cells(result, width)
+    styles = dict.fromkeys(made.best, "bold") if styled else {}
+    table = aligned(made.names, made.rows, numbers_from=made.left, styles=styles, whole=whole)
+    return "\n\n".join(filter(None, [table, "\n".join(footer(result, per_query=per_query))]))
 
 
 def markdown(result: Result, *, per_query: bool = False) -> str:
     """A GitHub table."""
-    table = piped(*cells(result, per_query=per_query))
-    return "\n".join([table, "", *footer(result)])
+    made = layout.queries(result) if per_query else layout.cells(result)
+    table = piped(made.names, made.rows, made.left)
+    return "\n\n".join(filter(None, [table, "\n".join(footer(result, per_query=per_query))]))
 
 
 def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
@@ -52,17 +63,34 @@ def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str
 
 
 def html(result: Result) -> str:
-    """A table for a notebook; everything from the data is escaped."""
-    names, rows, left = cells(result)
-    head = "".join(f"<th>{markup.escape(name)}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(_cell(cell, i >= left) for i, cell in enumerate(row)) + "</tr>"
-        for row in rows
-    )
-    notes = "<br>".join(markup.escape(line) for line in footer(result))
-    return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{notes}</small>"
-    )
+    """A table for a notebook: the best in bold, shares with a bar."""
+    return page(layout.cells(result), footer(result))
+
+
+def page(cells: Cells, notes: Sequence[str] = ()) -> str:
+    """Cells as HTML, and notes below; everything from the data is escaped."""
+    head = "".join(f"<th>{markup.escape(name)}</th>" for name in cells.names)
+    body = "".join(f"<tr>{''.join(_row(cells, i))}</tr>" for i in range(len(cells.rows)))
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return table + page_notes(notes)
+
+
+def page_notes(notes: Sequence[str]) -> str:
+    """Lines below a table, as HTML."""
+    below = "<br>".join(markup.escape(line) for line in notes)
+    return f"<small>{below}</small>" if below else ""
+
+
+def _row(cells: Cells, row: int) -> Iterator[str]:
+    for column, cell in enumerate(cells.rows[row]):
+        place = row, column
+        style = ["text-align: right"] if column >= cells.left else []
+        if place in cells.shares:
+            end = f"{100 * min(max(cells.shares[place], 0.0), 1.0):.1f}%"
+            style.append(f"background: linear-gradient(90deg, {BAR} {end}, transparent {end})")
+        shown = markup.escape(cell)
+        shown = f"<b>{shown}</b>" if place in cells.best else shown
+        yield f'<td style="{"; ".join(style)}">{shown}</td>' if style else f"<td>{shown}</td>"
 
 
 def csv(table: pa.Table) -> str:
@@ -89,144 +117,40 @@ def _objects(table: pa.Table) -> list[str]:
     return [json.dumps(_plain(row), ensure_ascii=False) for row in table.to_pylist()]
 
 
-def cells(result: Result, *, per_query: bool = False) -> Cells:
-    """The cells of the table: a column per metric, or a row per metric where they are many."""
-    if per_query:
-        return _queries(result)
-    fits = len(result.measures) <= WIDE and not _several_means(result)
-    kinds = (_wide, _across, _long) if fits else (_across, _long, _across)
-    width = terminal_width()
-    if width is None:
-        return kinds[0](result)
-    made = [kind(result) for kind in kinds]
-    return next((one for one in made if _width(one) <= width), min(made, key=_width))
+def footer(result: Result, *, per_query: bool = False) -> list[str]:
+    """What a reader must know beside the numbers: nothing of an ordinary result.
 
-
-def _width(cells: Cells) -> int:
-    """How wide a table of them is."""
-    names, rows, _ = cells
-    columns = zip(names, *rows, strict=True)
-    return sum(max(map(len, column)) + 2 for column in columns) - 2
-
-
-def footer(result: Result) -> list[str]:
-    """What a reader must know to trust the numbers."""
+    What counts mean that are not 0, conventions that are not the house's, systems that are not
+    there on all days, and the notes.
+    """
     spec = result.spec
+    missing = MISSING[str(spec.options["missing"])]
+    told = [
+        LEGEND[count].format(missing=missing)
+        for count in (() if per_query else layout.counted(result))
+        if count in LEGEND
+    ]
     own = [
         f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
         for name, value in spec.conventions.items()
     ]
-    notes = [f"note: {note}" for note in result.notes]
-    legend = LEGEND.format(missing=MISSING[str(spec.options["missing"])])
-    return [legend, "conventions: " + ", ".join([spec.preset, *own]), *notes]
+    if own or spec.preset != "house":
+        told.append("conventions: " + ", ".join([spec.preset, *own]))
+    if not per_query:
+        told += _days(result)
+    return [*told, *(f"note: {note}" for note in result.notes)]
 
 
-def _several_means(result: Result) -> bool:
-    """Whether metrics are averaged over different queries, so that each needs its count."""
-    over = {result.spec.value(measure, "average_over") for measure in result.measures}
-    return len(over) > 1
-
-
-def _keys(result: Result) -> dict[str, Callable[[dict[str, Any]], str]]:
-    """The columns before the numbers: those that say something here."""
-    keys: dict[str, Callable[[dict[str, Any]], str]] = {}
-    if "metric_date" in result.list_keys:
-        keys["date"] = lambda row: str(row["metric_date"])
-    if result.spec.by:
-        keys["segment"] = _segment
-    return keys | {"system": lambda row: printable(row["system"])}
-
-
-def _segment(row: dict[str, Any]) -> str:
-    if row["segment_name"] == "all":
-        return "all"
-    return f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
-
-
-def _queries(result: Result) -> Cells:
-    table = result.per_query()
-    measures = [measure for measure in result.measures if not measure.metric.pooled]
-    columns = {measure.column for measure in measures}
-    keys = [name for name in table.column_names if name not in columns]
-    rows = [
-        [
-            *(printable(row[key]) for key in keys),
-            *(_number(measure, row[measure.column]) for measure in measures),
-        ]
-        for row in table.to_pylist()
-    ]
-    names = ["date" if key == "metric_date" else key for key in keys]
-    return [*names, *map(str, measures)], rows, len(keys)
-
-
-def _wide(result: Result) -> Cells:
-    keys = _keys(result)
-    found: dict[tuple[str, ...], dict[tuple[str, int], dict[str, Any]]] = {}
-    for row in result.to_dicts():
-        label = tuple(shown(row) for shown in keys.values())
-        found.setdefault(label, {})[row["metric"], row["k"]] = row
-    names = [*keys, *map(str, result.measures)]
-    rows = []
-    for label, by_metric in found.items():
-        mine = [by_metric.get((m.name, m.k or 0), {}) for m in result.measures]
-        values = [
-            _number(m, row.get("value")) for m, row in zip(result.measures, mine, strict=True)
-        ]
-        counts = [_span([row.get(count) for row in mine]) for count in COUNTS]
-        rows.append([*label, *values, *counts])
-    return [*names, *COUNTS.values()], rows, len(keys)
-
-
-def _across(result: Result) -> Cells:
-    """A row a metric, a column per system."""
-    keys = {name: shown for name, shown in _keys(result).items() if name != "system"}
-    measures = {(m.name, m.k or 0): m for m in result.measures}
-    found: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
-    for row in result.to_dicts():
-        labels = (*(shown(row) for shown in keys.values()), str(measures[row["metric"], row["k"]]))
-        found.setdefault(labels, {})[row["system"]] = row
-    systems = list(dict.fromkeys(system for mine in found.values() for system in mine))
-    rows = []
-    for labels, mine in found.items():
-        values = [mine.get(system, {}) for system in systems]
-        numbers = [
-            _number(measures[one["metric"], one["k"]], one["value"]) if one else "-"
-            for one in values
-        ]
-        counts = [_span([one.get(count) for one in values]) for count in COUNTS]
-        rows.append([*labels, *numbers, *counts])
-    names = [*keys, "metric", *map(printable, systems), *COUNTS.values()]
-    return names, rows, len(keys) + 1
-
-
-def _long(result: Result) -> Cells:
-    keys = _keys(result)
-    measures = {(m.name, m.k or 0): m for m in result.measures}
-    rows = []
-    for row in result.to_dicts():
-        measure = measures[row["metric"], row["k"]]
-        labels = [shown(row) for shown in keys.values()]
-        counts = [_span([row[count]]) for count in COUNTS]
-        rows.append([*labels, str(measure), _number(measure, row["value"]), *counts])
-    names = [*keys, "metric", "value", *COUNTS.values()]
-    return names, rows, len(keys) + 1
-
-
-def _number(measure: Measure, value: float | None) -> str:
-    is_count = value is not None and measure.metric.count
-    return f"{value:,.0f}" if is_count else metric_value(value)
-
-
-def _span(counts: Sequence[int | None]) -> str:
-    known = sorted({count for count in counts if count is not None})
-    if not known:
-        return "-"
-    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}-{known[-1]:,}"
-
-
-def _cell(cell: str, is_number: bool) -> str:
-    align = ' style="text-align: right"' if is_number else ""
-    return f"<td{align}>{markup.escape(cell)}</td>"
+def _days(result: Result) -> Iterator[str]:
+    """Of how many days the means over all days are, if not of the same for each system."""
+    days = {
+        row["system"]: row["n_days"]
+        for row in layout.all_days(result)
+        if row["segment_name"] == "all"
+    }
+    if len(set(days.values())) > 1:
+        own = ", ".join(f"{system} of {number:,}" for system, number in days.items())
+        yield f"all days are not the same days for each system: {own}"
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

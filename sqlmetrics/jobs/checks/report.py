@@ -8,36 +8,45 @@ from xml.etree import ElementTree as ET
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.jobs.checks.verdict import Verdict
 
+COLORS = {"FAILED": "bold red", "warn": "yellow"}
+ORDER = ("FAILED", "warn", "ok")
 
-def table(verdicts: Sequence[Verdict]) -> str:
-    """One line a verdict, those that fail first."""
-    rows = [
-        [
-            "ok" if one.holds else "FAILED",
-            one.what,
-            one.rule,
-            printable(one.system) if one.system else "",
-            printable(one.segment) if one.segment else "",
-            str(one.day or ""),
-            _number(one.value),
-            _number(one.compared),
-            one.note,
-        ]
-        for one in sorted(verdicts, key=lambda one: one.holds)
-    ]
-    head = ["", "what", "rule", "system", "segment", "day", "value", "compared", "note"]
-    return aligned(head, rows)
+
+def table(verdicts: Sequence[Verdict], *, styled: bool = False) -> str:
+    """One line a verdict, those that fail first; columns that say nothing are left out.
+
+    Args:
+        verdicts: What was found, all of it on the same day.
+        styled: Whether what does not hold has a colour, by marks of terminals.
+    """
+    found = sorted(verdicts, key=lambda one: ORDER.index(one.status))
+    columns = {
+        "": [one.status for one in found],
+        "what": [one.what for one in found],
+        "rule": [one.rule for one in found],
+        "system": [printable(one.system) if one.system else "" for one in found],
+        "segment": [printable(one.segment) if one.segment else "" for one in found],
+        "value": [_number(one.value) for one in found],
+        "compared": [_number(one.compared) for one in found],
+        "note": [one.note for one in found],
+    }
+    told = {name: cells for name, cells in columns.items() if any(cells)}
+    colors = {(i, 0): COLORS[one.status] for i, one in enumerate(found) if one.status in COLORS}
+    rows = list(zip(*told.values(), strict=True))
+    return aligned(list(told), rows, styles=colors if styled else {})
 
 
 def junit(verdicts: Sequence[Verdict], suite: str) -> str:
-    """JUnit's XML: one test case a verdict."""
-    failed = sum(not one.holds for one in verdicts)
+    """JUnit's XML: one test case a verdict; what only warns passes, with a line of output."""
+    failed = sum(one.status == "FAILED" for one in verdicts)
     whole = {"name": suite, "tests": str(len(verdicts)), "failures": str(failed), "errors": "0"}
     root = ET.Element("testsuites")
     cases = ET.SubElement(root, "testsuite", whole)
     for one in verdicts:
         case = ET.SubElement(cases, "testcase", {"classname": suite, "name": _xml(one.name)})
-        if not one.holds:
+        if one.status == "warn":
+            ET.SubElement(case, "system-out").text = f"warning: {_xml(_message(one))}"
+        if one.status == "FAILED":
             failure = ET.SubElement(case, "failure", {"message": _xml(_message(one))})
             failure.text = _xml(_message(one))
     ET.indent(root)
@@ -45,9 +54,11 @@ def junit(verdicts: Sequence[Verdict], suite: str) -> str:
 
 
 def github(verdicts: Sequence[Verdict], file: str) -> str:
-    """GitHub's workflow commands: an error a verdict that fails, at the spec's file."""
+    """GitHub's workflow commands: an error or a warning a verdict, at the spec's file."""
+    kinds = {"warn": "warning", "FAILED": "error"}
     return "".join(
-        f"::error file={_escaped(file, property=True)},title={_escaped(one.name, property=True)}"
+        f"::{kinds[one.status]} "
+        f"file={_escaped(file, property=True)},title={_escaped(one.name, property=True)}"
         f"::{_escaped(_message(one))}\n"
         for one in verdicts
         if not one.holds

@@ -41,6 +41,7 @@ class Verdict:
         compared: What it was compared with, for a drop or a rise.
         holds: Whether it holds.
         note: Why it does not, or what else should be known.
+        severity: `fail`, or `warn` if it does not fail where it does not hold.
     """
 
     what: str
@@ -52,6 +53,14 @@ class Verdict:
     compared: float | None
     holds: bool
     note: str = ""
+    severity: str = "fail"
+
+    @property
+    def status(self) -> str:
+        """`ok`, `warn` or `FAILED`."""
+        if self.holds:
+            return "ok"
+        return "warn" if self.severity == "warn" else "FAILED"
 
     @property
     def name(self) -> str:
@@ -84,7 +93,11 @@ def verdicts(
         if engine.find(facts) is None:
             raise InputError(f"there is no table {facts}; sqlmetrics run makes it")
         look = _Look(spec, engine, facts, day)
-        return [told for one in spec.checks for told in look.at(one, today or date.today())]
+        return [
+            replace(told, severity=one.severity)
+            for one in spec.checks
+            for told in look.at(one, today or date.today())
+        ]
 
 
 def _check_metric(one: Threshold, spec: Spec) -> None:

@@ -104,6 +104,11 @@ class Reconciliation:
 
         return text(self)
 
+    def _repr_html_(self) -> str:
+        from sqlmetrics.proof.reconcile.text import html
+
+        return html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return {

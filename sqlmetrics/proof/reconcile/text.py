@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from sqlmetrics.evaluation.report.table import aligned, many
+from sqlmetrics.evaluation.report.layout import Cells
+from sqlmetrics.evaluation.report.table import aligned, many, terminal_width
+from sqlmetrics.evaluation.report.text import page, page_notes
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 
 WIDTH = 88
@@ -22,6 +24,31 @@ def text(found: Reconciliation) -> str:
     return "\n\n".join(filter(None, [head, table, "\n".join(map(_wrapped, _notes(found)))]))
 
 
+def html(found: Reconciliation) -> str:
+    """The same for a notebook: a candidate is one row there."""
+    names, digits = _names(found)
+    shown = (found.candidates or found.nearest)[:SHOWN]
+    rows = [[*_numbers(one, digits), one.words] for one in shown]
+    ordered = [[*row[:1], row[3], *row[1:3]] for row in rows]  # texts stand before numbers
+    heads = [names[0], names[3], *names[1:3]]
+    return page_notes([_head(found)]) + page(Cells(heads, ordered, 2), list(_notes(found)))
+
+
+def _names(found: Reconciliation) -> tuple[list[str], int]:
+    """The headings, and how many decimals a value is shown with."""
+    if found.target is None:
+        return ["departures", "explained", "beside", "conventions"], 0
+    return ["departures", "value", "by chance", "conventions"], found.target.decimals + 2
+
+
+def _numbers(one: Candidate, digits: int) -> list[str]:
+    """How far a candidate departs, and its numbers."""
+    numbers = [f"{one.explained:,}", f"{one.beyond:,}"]
+    if one.value is not None:
+        numbers = [f"{one.value:.{digits}f}", _odds(one.by_chance)]
+    return [str(one.distance), *numbers]
+
+
 def _head(found: Reconciliation) -> str:
     what = f"{found.measure} = {found.target.text}" if found.target else f"{found.measure}"
     if found.target is None:
@@ -33,10 +60,7 @@ def _head(found: Reconciliation) -> str:
 
 def _table(found: Reconciliation, candidates: Sequence[Candidate]) -> str:
     shown = candidates[:SHOWN]
-    names = ["departures", "explained", "beside", "conventions"]
-    if found.target is not None:
-        names = ["departures", "value", "by chance", "conventions"]
-    digits = found.target.decimals + 2 if found.target else 0
+    names, digits = _names(found)
     table = aligned(names, [row for one in shown for row in _rows(one, digits)])
     more = len(candidates) - len(shown)
     return f"{table}\n... and {more:,} more" if more > 0 else table
@@ -45,10 +69,7 @@ def _table(found: Reconciliation, candidates: Sequence[Candidate]) -> str:
 def _rows(one: Candidate, digits: int) -> Iterator[list[str]]:
     """A candidate: its numbers, and its words on as many lines as they need."""
     first, *rest = wrap(one.words, WORDS, subsequent_indent="  ", break_long_words=False)
-    numbers = [f"{one.explained:,}", f"{one.beyond:,}"]
-    if one.value is not None:
-        numbers = [f"{one.value:.{digits}f}", _odds(one.by_chance)]
-    yield [str(one.distance), *numbers, first]
+    yield [*_numbers(one, digits), first]
     yield from (["", "", "", line] for line in rest)
 
 
@@ -100,4 +121,4 @@ def _odds(expected: float | None) -> str:
 
 
 def _wrapped(line: str) -> str:
-    return "\n".join(wrap(line, WIDTH, subsequent_indent="    "))
+    return "\n".join(wrap(line, min(WIDTH, terminal_width() or WIDTH), subsequent_indent="    "))

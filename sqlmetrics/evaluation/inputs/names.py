@@ -1,0 +1,35 @@
+"""Names that others use for columns, and for what stands in a hit of a search API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+ITEMS = "docid docno documentid doc document passageid pid corpusid chunkid"
+NAMES: Mapping[str, str] = {
+    "query": "qid query queryid userid user uid topic topicid sessionid requestid",
+    "item": f"{ITEMS} item iid productid product sku asin articleid movieid songid",
+    "score": "similarity sim prediction pred predictedscore relevancescore logit",
+    "rank": "rank position pos",
+    "grade": "relevance rel label rating judgment judgement relevancelabel score",
+}
+"""Role -> names that others use, without case, blanks and marks."""
+
+USUAL = {"query": "query_id", "item": "item_id", "score": "score", "grade": "grade"}
+
+
+def plain(name: str) -> str:
+    """A name without case, blanks and marks.
+
+    >>> plain("Doc_ID")
+    'docid'
+    """
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
+def in_hit(role: str, names: Iterable[str]) -> str:
+    """What stands for a role in a hit, like `_id` and `_score`; empty if nothing does."""
+    own = {plain(name): name for name in names}
+    wanted = [plain(USUAL.get(role, role)), *NAMES[role].split()]
+    wanted = [*wanted, "id"] if role == "item" else wanted
+    return next((own[name] for name in wanted if name in own), "")

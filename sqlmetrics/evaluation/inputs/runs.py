@@ -1,0 +1,244 @@
+"""Several runs given together: one table, in which each of them is a system."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.evaluation.checks.ids import of_fractions
+from sqlmetrics.evaluation.checks.scores import problems
+from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file
+from sqlmetrics.evaluation.inputs.names import USUAL
+from sqlmetrics.evaluation.inputs.open import readable
+from sqlmetrics.spec.source import Rankings
+from sqlmetrics.sql.relation import Relation, shown, source_text
+from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import identifier, literal
+
+SYSTEM = "system"
+OUTSIDE = {"run line": "6", "lists": "0"}
+"""What formats tell beside the columns, and what it is for a run of another format."""
+
+_NAME = re.compile(r"[\w.\-/\\: ]+")
+
+
+def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
+    """Name -> run, if several are given: paths, or a dict of tables; empty for one table.
+
+    A dict whose values are columns, or the items of a query, is one table. A file is called by
+    its name without what follows the first point, or with more of it where that is not unique.
+
+    Args:
+        given: The rankings as a person gave them.
+        ids: The columns that a table has at least.
+
+    >>> runs_in(["runs/bm25.trec", "runs/dense.v2.trec"], {"query_id"}).keys()
+    dict_keys(['bm25', 'dense'])
+    """
+    if isinstance(given, list | tuple) and given and all(map(_is_path, given)):
+        paths = [path for one in given for path in _globbed(one)]
+        return dict(zip(_names(list(map(str, paths))), paths, strict=True))
+    if isinstance(given, Mapping) and given and not ids <= given.keys():
+        return {str(name): one for name, one in given.items()} if _are_tables(given) else {}
+    return {}
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | PurePath)
+
+
+def _globbed(path: str | PurePath) -> Sequence[str | PurePath]:
+    """The files of a glob that no shell has made into files."""
+    text = str(path)
+    found = sorted(glob.glob(text)) if glob.has_magic(text) and not Path(text).exists() else []
+    return found if found and all(map(os.path.isfile, found)) else [path]
+
+
+def _are_tables(given: Mapping[Any, Any]) -> bool:
+    """Whether the values of a dict are tables by themselves: frames, paths, or dicts of dicts."""
+    return all(
+        _is_path(one)
+        or any(hasattr(type(one), name) for name in ("columns", "schema"))
+        or (isinstance(one, Mapping) and one and all(map(_is_list, one.values())))
+        for one in given.values()
+    )
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Mapping | list | tuple)
+
+
+def _names(texts: Sequence[str]) -> list[str]:
+    short = [Path(one).name.partition(".")[0] for one in texts]
+    longer = [Path(one).stem for one in texts]
+    plain = [
+        one if _NAME.fullmatch(one) else f"run_{number}" for number, one in enumerate(texts, 1)
+    ]
+    unique = (names for names in (short, longer, plain) if len({*names}) == len(names))
+    if plain != list(texts):
+        return plain  # a query among them
+    found = next(unique, None)
+    if found is None:
+        twice = next(one for one in texts if texts.count(one) > 1)
+        raise InputError(f"rankings: {twice!r} is given twice")
+    return found
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run that can be read.
+
+    Attributes:
+        name: What its system is called.
+        source: Where it is, and its columns by their roles.
+        relation: How it is read.
+        there: Its columns and their types.
+    """
+
+    name: str
+    source: Rankings
+    relation: Relation
+    there: Mapping[str, str]
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Role -> its column; that of the system only where it is there."""
+        fixed = dict(self.relation.columns)
+        named = {role: one for role, one in self.source.columns.model_dump().items() if one}
+        if "rank" in fixed or "rank" in named:
+            named.pop("score", None)
+        else:
+            named["score"] = self.source.columns.order
+        return named | {
+            role: name for role, name in fixed.items() if role != SYSTEM or SYSTEM in named
+        }
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several runs as one table.
+
+    Attributes:
+        sql: What reads it.
+        columns: Role -> its column.
+        fixed: What the formats tell beside these.
+        ordered: Whether its rows have an order of their own.
+        notes: What should be known of how the runs are read.
+    """
+
+    sql: str
+    columns: Mapping[str, str]
+    fixed: tuple[tuple[str, str], ...]
+    ordered: bool
+    notes: tuple[str, ...]
+
+    def read(self, relation: Relation, engine: Database) -> Relation:
+        """How it is read, once a spec has its text as a query."""
+        template = relation.template if engine.translation.changes else "runs"
+        return replace(relation, template=template, columns=self.fixed, ordered=self.ordered)
+
+
+def together(sources: Mapping[str, Rankings], engine: Database, *, exact: bool) -> Together:
+    """One table of several runs, with the name of each as its system, unless they have some.
+
+    Args:
+        sources: Name -> where the run is; all with the same columns by their roles.
+        engine: Where the tables are.
+        exact: Whether scores keep all their digits.
+
+    Raises:
+        InputError: If a run lacks a column, or they are not ordered alike.
+    """
+    notes: list[str] = []
+    runs: list[_Run] = []
+    for name, given in sources.items():
+        named, said = guessed_file("rankings", given, engine)
+        relation = readable(named, "rankings", engine, exact=exact)
+        source, relation, note = guessed("rankings", named, relation, engine)
+        notes += filter(None, [said, note])
+        there = engine.columns(source_text(shown(relation, engine.translation)))
+        runs.append(_Run(name, source, relation, there))
+    first = runs[0].roles
+    for run in runs:
+        _check(run, first, runs[0].name)
+    if not (exact or engine.translation.changes):
+        _check_scores(runs, engine)
+    fixed = {role: name for run in runs for role, name in run.roles.items() if role in OUTSIDE}
+    names = {role: USUAL.get(role, name) for role, name in first.items() if role not in OUTSIDE}
+    columns = names if SYSTEM in names else {**names, SYSTEM: SYSTEM}
+    if {"rank"} & names.keys():
+        columns["rank"] = "rank"
+    others = _others(runs, {*columns.values(), *fixed.values()})
+    view = [
+        {
+            "columns": list(_cells(run, columns, fixed, others)),
+            "source": source_text(shown(run.relation, engine.translation)),
+        }
+        for run in runs
+    ]
+    return Together(
+        engine.translation.text(print_template("inputs/runs_union", {"runs": view})),
+        columns,
+        tuple(fixed.items()),
+        all(run.relation.ordered for run in runs),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _check(run: _Run, first: Mapping[str, str], name: str) -> None:
+    there = {column.casefold() for column in run.there}
+    for role, column in run.roles.items():
+        if column.casefold() not in there:
+            what = unknown("column", column, list(run.there))
+            raise InputError(f"rankings: {run.name}: {what} (wanted as {role})")
+    orders = [{"rank", "score"} & roles.keys() for roles in (run.roles, first)]
+    if orders[0] != orders[1]:
+        own, other = (next(iter(order)) for order in orders)
+        what = f"{run.name} is ordered by a {own}, {name} by a {other}; give all of them the same"
+        raise InputError(f"rankings: {what}")
+    ids = [run.roles["query"], run.roles["item"]]
+    if found := list(of_fractions(f"rankings: {run.name}", ids, run.there)):
+        raise InputError(found)
+
+
+def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
+    """Scores of several types become one; before that they are looked at, as they are."""
+    kinds = {run.there.get(run.roles.get("score", ""), "") for run in runs}
+    for run in runs if len(kinds) > 1 else ():
+        source = source_text(shown(run.relation, engine.translation))
+        if found := list(problems(run.roles, engine, source, "")):
+            raise InputError(found)
+
+
+def _others(runs: Sequence[_Run], taken: set[str]) -> list[str]:
+    """Further columns that all runs have, for segments and conditions."""
+    used = {name.casefold() for run in runs for name in (*run.roles.values(), SYSTEM)}
+    used |= {name.casefold() for name in taken}
+    shared = set.intersection(*({name.casefold() for name in run.there} for run in runs)) - used
+    return [name for name in runs[0].there if name.casefold() in shared]
+
+
+def _cells(
+    run: _Run, columns: Mapping[str, str], fixed: Mapping[str, str], others: Sequence[str]
+) -> Iterator[str]:
+    """What is selected of a run."""
+    for role, name in columns.items():
+        if role == SYSTEM and SYSTEM not in run.roles:
+            yield f"{literal(run.name)} as {identifier(name)}"
+        else:
+            yield _as(identifier(run.roles[role]), identifier(name))
+    for role, name in fixed.items():
+        own = run.roles.get(role)
+        yield _as(identifier(own) if own else OUTSIDE[role], identifier(name))
+    yield from map(identifier, others)
+
+
+def _as(expression: str, name: str) -> str:
+    return expression if expression == name else f"{expression} as {name}"

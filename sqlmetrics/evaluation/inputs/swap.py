@@ -1,0 +1,83 @@
+"""Rankings and labels in the other order, as trec_eval has them: seen by what the tables hold."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SqlmetricsError
+from sqlmetrics.evaluation.inputs.formats import FORMATS
+from sqlmetrics.evaluation.inputs.names import NAMES, plain
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import Relation, source_text, typed
+
+RUN, QRELS = 6, 4
+"""How many fields a line of TREC has."""
+
+_SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
+
+
+def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
+    """Rankings and labels of TREC, with the judgments last, and what was taken for what.
+
+    Args:
+        rankings: What was given for them: one table, or several.
+        labels: What was given for them.
+    """
+    runs = list(rankings) if isinstance(rankings, list | tuple) else [rankings]
+    if _n_fields(labels) != RUN:
+        return rankings, labels, ""
+    found = [place for place, one in enumerate(runs) if _n_fields(one) == QRELS]
+    if len(found) != 1:
+        return rankings, labels, ""
+    qrels, runs[found[0]] = runs[found[0]], labels
+    note = f"{qrels} holds judgments, and is taken as the labels"
+    return runs if len(runs) > 1 else runs[0], qrels, note
+
+
+def _n_fields(given: Any) -> int:
+    """How many fields the first line of a TREC file has; 0 of anything else."""
+    text = str(given) if isinstance(given, str | Path) else ""
+    if not text or text.casefold().endswith(_SUFFIXES):
+        return 0
+    with suppress(OSError, UnicodeDecodeError, EOFError, ValueError):
+        reader = gzip.open if text.endswith(".gz") else open
+        with reader(text, "rt", encoding="utf-8") as lines:
+            first = next((line.split() for line in lines if line.strip()), [])
+        return len(first) if _has_number(first) else 0
+    return 0
+
+
+def _has_number(fields: Sequence[str]) -> bool:
+    """Whether a score, or a grade, stands where it has to."""
+    place = {RUN: 4, QRELS: 3}.get(len(fields))
+    return place is not None and re.fullmatch(r"[-+.\deE]+|nan|inf", fields[place]) is not None
+
+
+def are_swapped(spec: Spec, tables: Tables, engine: Database) -> bool:
+    """Whether the rankings have grades and nothing to rank by, and the labels the reverse."""
+    if spec.labels is None or spec.rankings.sql or spec.labels.sql:
+        return False
+    order = {spec.rankings.columns.order, *NAMES["score"].split(), *NAMES["rank"].split()}
+    grade = {spec.labels.columns.grade, *NAMES["grade"].split()} - {"score"}
+    ours, theirs = _columns(tables.rankings, engine), _columns(tables.labels, engine)
+    has = [(bool(names & _plain(order)), bool(names & _plain(grade))) for names in (ours, theirs)]
+    return has == [(False, True), (True, False)]
+
+
+def _columns(relation: Relation, engine: Database) -> set[str]:
+    if relation.columns:
+        return set()
+    with suppress(SqlmetricsError):
+        return _plain(engine.columns(source_text(typed(relation))))
+    return set()
+
+
+def _plain(names: Any) -> set[str]:
+    return set(map(plain, names))

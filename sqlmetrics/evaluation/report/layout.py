@@ -1,0 +1,258 @@
+"""The cells of a result as people read them: what stands beside and below one another.
+
+Of several layouts it is the one of the fewest lines that the terminal has room for. Beside the
+rows of the summary there are those over all days, and marks: the best system, and shares of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.evaluation.report.table import metric_value, parts, printable
+
+if TYPE_CHECKING:
+    from sqlmetrics.evaluation.report.result import Result
+
+WIDE = 6
+"""With more metrics than this, a file has them below one another."""
+
+BROKEN = 3
+"""A table in several parts is read as badly as one with so many times the lines."""
+
+COUNTS = {"n_queries": "queries", "n_skipped": "skipped", "n_missing": "missing"}
+ALL_DAYS = "all days"
+UNIT_RANGE = ("0 to 1", "0 or 1")
+
+Row = Mapping[str, Any]
+Key = Mapping[str, Callable[[Row], str]]
+
+
+class Cells(NamedTuple):
+    """A table to be shown.
+
+    Attributes:
+        names: The headings.
+        rows: The cells.
+        left: How many columns stand before the numbers.
+        best: Row and column of the best system's numbers; none where all are equal.
+        shares: Row and column of numbers from 0 to 1, and the number.
+    """
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int
+    best: frozenset[tuple[int, int]] = frozenset()
+    shares: Mapping[tuple[int, int], float] = {}
+
+
+def cells(result: Result, width: int | None = None) -> Cells:
+    """The cells of a result's table.
+
+    Args:
+        result: The numbers.
+        width: How wide the terminal is; None for a file or a page.
+    """
+    table = _Table(result)
+    across = table.has_several_means
+    if width is None:
+        is_wide = len(result.measures) <= WIDE and not across
+        return table.wide() if is_wide else table.across()
+    made = [table.across(), table.long()]
+    made = made if across else [table.wide(), *made]
+    return min(made, key=lambda one: _lines(one, width))
+
+
+def _lines(cells: Cells, width: int) -> int:
+    """How many lines it has, more for one that is broken into parts."""
+    tables = len(parts(cells.names, cells.rows, cells.left, width))
+    return tables * (len(cells.rows) + 1) * (BROKEN if tables > 1 else 1)
+
+
+def queries(result: Result) -> Cells:
+    """The cells of the per-query table."""
+    table = result.per_query()
+    measures = [measure for measure in result.measures if not measure.metric.pooled]
+    columns = {measure.column for measure in measures}
+    keys = [name for name in table.column_names if name not in columns]
+    rows = [
+        [
+            *(printable(row[key]) for key in keys),
+            *(_number(measure, row[measure.column]) for measure in measures),
+        ]
+        for row in table.to_pylist()
+    ]
+    names = ["date" if key == "metric_date" else key for key in keys]
+    return Cells([*names, *map(str, measures)], rows, len(keys))
+
+
+def counted(result: Result) -> list[str]:
+    """The counts that say something: that of queries, and others that are not 0 everywhere."""
+    summary = result.summary()
+    return [
+        name
+        for name in COUNTS
+        if name == "n_queries" or any(filter(None, summary[name].to_pylist()))
+    ]
+
+
+def all_days(result: Result) -> list[Row]:
+    """The rows over all days, where there are several: sums over sums.
+
+    Counts are added up; a metric of all lists together has no number, and neither has what no
+    query counted in. `n_days` says how many days a row is of.
+    """
+    rows = result.to_dicts()
+    if "metric_date" not in result.list_keys or len({row["metric_date"] for row in rows}) < 2:
+        return []
+    measures = {(one.name, one.k or 0): one for one in result.measures}
+    names = ("segment_name", "segment_value", "metric", "k", "system")
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    made = [
+        {
+            **dict(zip(names, key, strict=True)),
+            "metric_date": ALL_DAYS,
+            "value": _together(measures[key[2], key[3]], own),
+            "n_days": len(own),
+            **{count: sum(row[count] or 0 for row in own) for count in COUNTS},
+        }
+        for key, own in groups.items()
+    ]
+    places = {key: place for place, key in enumerate(measures)}
+    return sorted(
+        made,
+        key=lambda row: (
+            *(row["segment_name"] != "all", row["segment_name"], row["segment_value"]),
+            *(places[row["metric"], row["k"]], row["system"]),
+        ),
+    )
+
+
+def _together(measure: Measure, rows: Sequence[Row]) -> float | None:
+    if measure.metric.count:
+        known = [row["value"] for row in rows if row["value"] is not None]
+        return sum(known) if known else None
+    there = [row for row in rows if row["denominator"]]
+    total = sum(row["denominator"] for row in there)
+    return sum(row["numerator"] for row in there) / total if total else None
+
+
+class _Table:
+    """A result's rows, and how they are labelled."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.measures = {(one.name, one.k or 0): one for one in result.measures}
+        self.rows: list[Row] = [*result.to_dicts(), *all_days(result)]
+        self.counts = counted(result)
+        over = {result.spec.value(measure, "average_over") for measure in result.measures}
+        self.has_several_means = len(over) > 1
+        """Whether metrics are averaged over different queries, so that each needs its count."""
+
+    def keys(self) -> dict[str, Callable[[Row], str]]:
+        """The columns before the numbers: those that say something here."""
+        keys: dict[str, Callable[[Row], str]] = {}
+        if "metric_date" in self.result.list_keys:
+            keys["date"] = lambda row: str(row["metric_date"])
+        if self.result.spec.by:
+            keys["segment"] = _segment
+        return keys | {"system": lambda row: printable(row["system"])}
+
+    def wide(self) -> Cells:
+        """A row a system, a column per metric."""
+        keys = self.keys()
+        found: dict[tuple[str, ...], dict[tuple[str, int], Row]] = {}
+        for row in self.rows:
+            label = tuple(shown(row) for shown in keys.values())
+            found.setdefault(label, {})[row["metric"], row["k"]] = row
+        lines = [
+            (label, [mine.get(key) for key in self.measures], list(self.measures.values()))
+            for label, mine in found.items()
+        ]
+        return self._made([*keys, *map(str, self.measures.values())], lines, len(keys))
+
+    def across(self) -> Cells:
+        """A row a metric, a column per system."""
+        keys = {name: shown for name, shown in self.keys().items() if name != "system"}
+        found: dict[tuple[str, ...], dict[str, Row]] = {}
+        for row in self.rows:
+            labels = (*(shown(row) for shown in keys.values()), str(self._measure(row)))
+            found.setdefault(labels, {})[row["system"]] = row
+        systems = list(dict.fromkeys(system for mine in found.values() for system in mine))
+        lines = []
+        for labels, mine in found.items():
+            measure = self._measure(next(iter(mine.values())))
+            lines.append((labels, [mine.get(one) for one in systems], [measure] * len(systems)))
+        return self._made([*keys, "metric", *map(printable, systems)], lines, len(keys) + 1)
+
+    def long(self) -> Cells:
+        """A row a metric and system."""
+        keys = self.keys()
+        lines = []
+        for row in self.rows:
+            measure = self._measure(row)
+            labels = (*(shown(row) for shown in keys.values()), str(measure))
+            lines.append((labels, [row], [measure]))
+        return self._made([*keys, "metric", "value"], lines, len(keys) + 1)
+
+    def _measure(self, row: Row) -> Measure:
+        return self.measures[row["metric"], row["k"]]
+
+    def _made(
+        self,
+        names: list[str],
+        lines: Sequence[tuple[tuple[str, ...], Sequence[Row | None], Sequence[Measure]]],
+        left: int,
+    ) -> Cells:
+        """Labels, the summary's rows behind them, and the counts of these."""
+        best = set(self._best())
+        texts, marked, shares = [], set(), {}
+        for number, (labels, mine, measures) in enumerate(lines):
+            values = [row["value"] if row else None for row in mine]
+            shown = list(map(_number, measures, values))
+            counts = [_span([row[count] for row in mine if row]) for count in self.counts]
+            texts.append([*labels, *shown, *counts])
+            for i, (row, measure) in enumerate(zip(mine, measures, strict=True), left):
+                if row and id(row) in best:
+                    marked.add((number, i))
+                if row and row["value"] is not None and measure.metric.range in UNIT_RANGE:
+                    shares[number, i] = row["value"]
+        heads = [*names, *map(COUNTS.__getitem__, self.counts)]
+        return Cells(heads, texts, left, frozenset(marked), shares)
+
+    def _best(self) -> Iterator[int]:
+        """The rows with the best number among the systems of the same place, as it is shown."""
+        groups: dict[tuple[Any, ...], list[Row]] = {}
+        names = ("metric_date", "segment_name", "segment_value", "metric", "k")
+        for row in self.rows:
+            groups.setdefault(tuple(row[name] for name in names), []).append(row)
+        for rows in groups.values():
+            sign = SIGNS[self._measure(rows[0]).metric.better]
+            known = [row for row in rows if row["value"] is not None]
+            if not sign or len({row.get("n_days") for row in rows}) > 1:
+                continue  # neither is better, or they are not of the same days
+            shown = {id(row): round(row["value"], 4) * sign for row in known}
+            if len(set(shown.values())) > 1:
+                yield from (row for row, value in shown.items() if value == max(shown.values()))
+
+
+def _segment(row: Row) -> str:
+    if row["segment_name"] == "all":
+        return "all"
+    return f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
+
+
+def _number(measure: Measure, value: float | None) -> str:
+    is_count = value is not None and measure.metric.count
+    return f"{value:,.0f}" if is_count else metric_value(value)
+
+
+def _span(counts: Sequence[int | None]) -> str:
+    known = sorted({count for count in counts if count is not None})
+    if not known:
+        return "-"
+    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}-{known[-1]:,}"

@@ -1,0 +1,276 @@
+"""What a terminal shows: no table is wider than it, and colours are for people alone.
+
+The world is the largest that is promised: ten metrics, three systems, four segments, thirty days.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from command import sqlmetrics
+from marked import by_turns
+from rich.cells import cell_len
+
+import sqlmetrics as sm
+from sqlmetrics.cli import cli, main
+from sqlmetrics.cli.demo.clicks import SPEC as CLICKS
+from sqlmetrics.cli.output import emit_result
+
+OF_LISTS = ["ndcg@10", "recall@20", "precision@5", "hit@1", "mrr", "ap", "dcg@10"]
+METRICS = [*OF_LISTS, "first_rank", "rbp", "num_ret"]
+SYSTEMS = ("baseline", "candidate", "a third system with a name")
+FIRST = date(2026, 1, 1)
+SPEC = {
+    "version": 1,
+    "name": "a_spec_with_a_longer_name",
+    "rankings": {
+        "file": "runs.parquet",
+        "columns": {"score": "score", "system": "system", "date": "ds"},
+    },
+    "labels": {"file": "labels.parquet"},
+    "metrics": METRICS,
+    "by": ["country"],
+    "output": {"relation": "ranking_metrics"},
+    "checks": [
+        {"metric": "ndcg@10", "min": 0.99, "min_queries": 5},
+        {"metric": "ap", "max_drop_pct": 10, "segment": {"country": "*"}, "confidence": 0.9},
+        {"metric": "ap", "max_drop": 0.01, "against": "baseline", "severity": "warn"},
+        {"max_age": 100000, "min_rows": 10},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tables, the specs and a database."""
+    folder = tmp_path_factory.mktemp("world")
+    chance = random.Random(1)
+    labels = [
+        {"query_id": f"q{q}", "item_id": f"i{i}", "grade": chance.randrange(4)}
+        for q in range(4)
+        for i in range(5)
+    ]
+    rows = [
+        {
+            "ds": FIRST + timedelta(day),
+            "system": system,
+            "country": ("DE", "JP", "US", "FR")[q],
+            "query_id": f"q{q}",
+            "item_id": f"i{i}",
+            "score": chance.random(),
+        }
+        for day in range(30)
+        for system in SYSTEMS
+        for q in range(4)
+        for i in chance.sample(range(5), 3)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "runs.parquet")
+    pq.write_table(pa.Table.from_pylist(labels), folder / "labels.parquet")
+    (folder / "spec.yml").write_text(yaml.safe_dump(SPEC))
+    (folder / "clicks.yml").write_text(CLICKS)
+    duckdb.connect(str(folder / "shop.duckdb")).close()
+    sqlmetrics("simulate", "log", "--requests", "200", "--days", "3", folder=folder)
+    sqlmetrics("run", "spec.yml", "--db", "shop.duckdb", folder=folder)
+    sqlmetrics("sample", "spec.yml", "--size", "2", "--out", "sample.csv", folder=folder)
+    return folder
+
+
+TABLES = "runs.parquet labels.parquet"
+OF_A_DAY = f"{TABLES} --where 'ds = 2026-01-01' --system system --date ds"
+VERBS: dict[str, int] = {
+    "show spec.yml": 0,
+    "show spec.yml --per-query --end 2026-01-03": 0,
+    "evaluate {day} -m {metrics} --by country": 0,
+    "evaluate {day} -m {metrics} --by country -c gain=exp,linear": 0,
+    "evaluate {day} -m ndcg@10,mrr --by country --tie-audit": 0,
+    "run spec.yml --db shop.duckdb --start 2026-01-30": 0,
+    "check spec.yml --db shop.duckdb": 1,
+    "build spec.yml --db shop.duckdb --start 2026-01-30": 1,
+    "debug --db shop.duckdb": 0,
+    "validate spec.yml": 0,
+    "verify spec.yml": 0,
+    "reconcile {tables} -m mrr --value .75 --where {one}": 0,
+    "estimate spec.yml sample.csv --complete-labels -m {means}": 0,
+    "explain ndcg@10": 0,
+    "explain ties": 0,
+    "clicks clicks.yml": 0,
+    "clicks clicks.yml --per-query": 0,
+    "clicks clicks.yml --show depth": 0,
+    "clicks clicks.yml --show days": 0,
+    "clicks clicks.yml --show soundness": 0,
+    "simulate another --requests 20": 0,
+    "init new.yml": 0,
+}
+"""Call -> its exit code."""
+
+
+def called(line: str, folder: Path, expect: int) -> str:
+    """What a call prints on stdout; the placeholders stand for words with blanks."""
+    day = [*TABLES.split(), "--where", "ds = date '2026-01-01'", "--system", "system", "--date"]
+    named = {
+        "{day}": [*day, "ds"],
+        "{tables}": TABLES.split(),
+        "{metrics}": [",".join(METRICS)],
+        "{means}": [",".join(METRICS[:-1])],
+        "{one}": ["system = 'baseline' and ds = date '2026-01-01'"],
+    }
+    words = [word for part in line.split() for word in named.get(part, [part])]
+    return sqlmetrics(*words, folder=folder, expect=expect).stdout
+
+
+def widths(text: str) -> int:
+    return max((cell_len(line) for line in text.splitlines()), default=0)
+
+
+@pytest.mark.parametrize("line", VERBS)
+def test_no_table_is_wider_than_the_terminal(
+    line: str, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = called(line, world, VERBS[line])
+    assert widths(told) <= 80, told
+
+
+def test_every_verb_that_prints_is_looked_at() -> None:
+    """`list` and the demo are in test_cli; the others write files, SQL or nothing to stdout."""
+    seen = {line.split()[0] for line in VERBS}
+    others = {"list", "demo", "compile", "install", "doctor", "sample", "sheet", "sheet-import"}
+    assert seen | others == set(cli.commands)
+    for name, command in cli.commands.items():
+        context = cli.make_context("sqlmetrics", [name, "-h"], resilient_parsing=True)
+        context.terminal_width = 80
+        assert widths(command.get_help(context)) <= 80, name
+
+
+def result(days: int = 1, **given: Any) -> Any:
+    """An evaluation of a few rows; `new` is better, and has a day more than `old`."""
+    grades = {"old": ["a", "b"], "new": ["b", "a"]}
+    rows = [
+        {"q": "q", "item_id": item, "score": -place, "system": system, "ds": FIRST + timedelta(day)}
+        for system, items in grades.items()
+        for day in range(days if system == "new" else max(days - 1, 1))
+        for place, item in enumerate(items)
+    ]
+    table = pa.Table.from_pylist(rows)
+    labels = pa.table({"q": ["q"], "item_id": ["b"], "grade": [1]})
+    asked = {"query": "q", "system": "system", "metrics": ["mrr", "first_rank", "num_ret"]} | given
+    return sm.evaluate(table, labels, **asked)
+
+
+class Terminal(io.StringIO):
+    """A text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """It does."""
+        return True
+
+
+def on_terminal(own: Any, out: str | None = None) -> str:
+    """What a result looks like on a terminal."""
+    with redirect_stdout(Terminal()) as terminal:
+        emit_result(own, False, "table", out)
+    return terminal.getvalue()
+
+
+BOLD = re.compile(r"\x1b\[1m([^\x1b]*)\x1b\[0m")
+
+
+def test_the_best_is_bold_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By each metric's direction; a count is neither good nor bad."""
+    for name, value in (("COLUMNS", "80"), ("TERM", "xterm"), ("NO_COLOR", "")):
+        monkeypatch.setenv(name, value)
+    own = result()
+    told = on_terminal(own)
+    assert [cell.strip() for cell in BOLD.findall(told)] == ["1.0000", "1.0000"]
+    assert [line for line in told.splitlines() if "\x1b" in line] == told.splitlines()[1:2]
+    on_terminal(own, str(tmp_path / "out.txt"))
+    assert "\x1b" not in (tmp_path / "out.txt").read_text()
+    assert "\x1b" not in repr(own)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in on_terminal(own)
+
+
+def test_what_fails_is_red_and_what_warns_yellow(world: Path) -> None:
+    spec = sm.Spec.read(world / "spec.yml")
+    from sqlmetrics.jobs.checks.report import table
+
+    found = sm.check(spec, duckdb.connect(str(world / "shop.duckdb")))
+    told = table(found, styled=True)
+    assert "\x1b[1;31mFAILED\x1b[0m" in told
+    assert "\x1b[33mwarn" in told
+    assert "\x1b" not in table(found)
+
+
+def test_a_row_over_all_days_and_nothing_that_goes_without_saying() -> None:
+    """Sums over sums; a count is a total; a system with fewer days is told."""
+    days = str(result(3, date="ds", metrics=["mrr", "num_ret"])).splitlines()
+    assert days[0].split() == ["date", "system", "mrr", "num_ret", "queries"]
+    assert [line.split() for line in days[6:8]] == [
+        ["all", "days", "new", "1.0000", "6", "3"],
+        ["all", "days", "old", "0.5000", "4", "2"],
+    ]
+    assert days[9:] == ["all days are not the same days for each system: new of 3, old of 2"]
+    assert str(result()).count("\n") == 2, "nothing skipped, nothing missing, the house"
+    assert "conventions: house, rr_of=all" in str(result(rr_of="all", metrics=["mrr"]))
+
+
+def test_the_layout_of_the_fewest_lines_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few metrics stand side by side, many below one another; both where nothing else fits."""
+    many = [f"ndcg@{k}" for k in range(1, 12)]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert str(result()).splitlines()[0].split()[:2] == ["system", "mrr"]
+    assert str(result(metrics=many)).splitlines()[0].split() == ["metric", "new", "old", "queries"]
+    monkeypatch.setenv("COLUMNS", "200")
+    assert str(result(metrics=many)).splitlines()[0].split()[:2] == ["system", "ndcg@1"]
+    runs = {f"system {n:02}": {"q": {"a": 1.0, "b": n}} for n in range(30)}
+    monkeypatch.setenv("COLUMNS", "60")
+    told = str(sm.evaluate(runs, {"q": {"b": 1}}, many))
+    assert widths(told) <= 60
+    assert told.count("system 07") == 2, "two tables below one another"
+
+
+def test_what_takes_long_has_a_bar_on_a_terminal_alone(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands on stderr and is wiped away; --quiet has none, and stdout is the same."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sqlmetrics.cli.common.WAIT", 0.0)
+
+    def both(*more: str) -> tuple[str, str]:
+        line = ["sqlmetrics", "estimate", "spec.yml", "sample.csv", "-m", "dcg@10", *more]
+        out, err = io.StringIO(), Terminal()
+        with patch.object(sys, "argv", line), redirect_stdout(out), redirect_stderr(err):
+            main()
+        return out.getvalue(), err.getvalue()
+
+    monkeypatch.chdir(world)
+    plain = sqlmetrics("estimate", "spec.yml", "sample.csv", "-m", "dcg@10", folder=world)
+    assert "estimating" not in plain.stderr
+    told, bar = both()
+    assert told == plain.stdout
+    assert "estimating" in bar
+    assert both("--quiet") == (plain.stdout, "")
+
+
+@by_turns
+def test_a_narrow_terminal_breaks_texts_and_no_numbers(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    told = called("check spec.yml --db shop.duckdb", world, 1)
+    assert widths(told) <= 50
