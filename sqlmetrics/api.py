@@ -98,7 +98,7 @@ def _refuse_of_clicks(*, per_query: bool, plan: str | None) -> None:
         if is_given:
             raise SpecError(
                 f"a spec with clicks compiles to several statements, without {option}: leave it "
-                "out; run and evaluate_clicks write a table of one row a request"
+                "out; run and evaluate_clicks write a table of one row per request"
             )
 
 

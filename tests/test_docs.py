@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,10 @@ from sqlmetrics.evaluation.report.table import aligned
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+OWN_STATE = [page for page in PAGES if page.parent.name in ("how-to", "concepts")]
+OWN_STATE += [ROOT / "docs" / "tutorial.md", ROOT / "README.md"]
+"""Pages that make what they need: test_docs_pages runs them from an empty folder."""
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -30,22 +34,47 @@ def blocks(text: str, language: str) -> list[str]:
 def test_the_readme_keeps_its_promises_of_length() -> None:
     lines = README.splitlines()
     assert len(lines) <= 150
-    assert lines.index("```text") < 30
-    assert lines.index("```sql") < 60
+    assert next(n for n, line in enumerate(lines) if "<picture>" in line) < 10
+    assert lines.index("```sh") < 30
+    assert [block.count("\n") <= 15 for block in blocks(README, "sql")] == [True]
 
 
-def test_the_readme_s_sql_is_what_compile_prints() -> None:
+def test_the_sql_in_the_docs_is_what_compile_prints() -> None:
     spec = sm.Spec(
         rankings={"file": "runs.parquet"},
         labels={"file": "labels.parquet"},
         metrics=["ndcg@10", "recall@100", "mrr"],
     )
-    assert blocks(README, "sql") == [sm.compile(spec, per_query=True)]
+    text = sm.compile(spec, per_query=True)
+    page = ROOT / "docs" / "sql.md"
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        (old,) = blocks(page.read_text(encoding="utf-8"), "sql")
+        page.write_text(page.read_text(encoding="utf-8").replace(old, text), encoding="utf-8")
+    assert blocks(page.read_text(encoding="utf-8"), "sql") == [text]
+    assert blocks(README, "sql")[0] in text
 
 
-def test_the_readme_s_python_runs() -> None:
-    for block in blocks(README, "python"):
-        exec(compile(block, "README.md", "exec"), {})
+def test_the_readme_s_differences_are_those_that_were_measured() -> None:
+    measured = (ROOT / "docs" / "presets" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (\d+) \| (\S+) \|$", README, re.MULTILINE)
+    assert len(rows) == 5
+    for preset, tool, values, largest in rows:
+        row = rf"{re.escape(tool)} \| ndcg \| [^|]* \| {values} \| {largest} \|"
+        assert re.search(rf"\| \[{preset}\]\(\S+\) \| {row}", measured), preset
+    n_presets = len(PRESETS) - 1  # house is no tool's
+    assert f"[{n_presets} presets]" in README
+
+
+def test_the_chinese_readme_has_the_same_commands() -> None:
+    chinese = (ROOT / "README.zh-CN.md").read_text(encoding="utf-8")
+    fences = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        english = iter(fences.findall(README))
+        (ROOT / "README.zh-CN.md").write_text(fences.sub(lambda _: next(english), chinese), "utf-8")
+        chinese = (ROOT / "README.zh-CN.md").read_text(encoding="utf-8")
+    assert fences.findall(chinese) == fences.findall(README)
+    of_rows = re.compile(r"^\| `.*", re.MULTILINE)
+    assert of_rows.findall(chinese) == of_rows.findall(README)
 
 
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda p: p.stem)
@@ -70,14 +99,17 @@ def _empty() -> tuple[list[str], list[list[str]]]:
     return ["metric", "empty"], [[metric.name, metric.empty] for metric in listed()]
 
 
-def _metrics() -> tuple[list[str], list[list[str]]]:
+def _metrics(*columns: str) -> tuple[list[str], list[list[str]]]:
+    """Some columns of the list of metrics, and the source."""
     names, rows = listing.metrics()
     sources = {metric.title: metric.source for metric in listed()}
-    return [*names, "source"], [[*row, sources[row[1]]] for row in rows]
+    every = [dict(zip(names, row, strict=True)) | {"source": sources[row[1]]} for row in rows]
+    return [*columns], [[row[column] for column in columns] for row in every]
 
 
 GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
-    "metrics": _metrics,
+    "metrics": partial(_metrics, "metric", "formula", "range", "better"),
+    "sources": partial(_metrics, "metric", "title", "aliases", "unit", "source"),
     "empty": _empty,
     "options": listing.options,
     "presets": listing.presets,

@@ -103,7 +103,7 @@ def _first_line(path: Path) -> str:
 
 
 def test_docs_and_examples_import_public_names_alone() -> None:
-    texts = [*(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py"), ROOT / "README.md"]
+    texts = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py"), ROOT / "README.md"]
     deep = [
         f"{path.name}: {line}"
         for path in texts

@@ -137,7 +137,7 @@ class _Frame:
         return [WEIGHT] if self.known.weight else []
 
     def count(self) -> str:
-        """One row a stratum: its columns, queries, traffic and bad queries."""
+        """One row per stratum: its columns, queries, traffic and bad queries."""
         columns = [
             Column("count(*)", "n_queries"),
             Column(f"sum({WEIGHT if self.known.weight else '1e0'})", "weight"),

@@ -48,7 +48,7 @@ class Checkup:
     """What a graded sample says of all queries.
 
     Attributes:
-        table: One row a system, segment, metric and kind of mean, with COLUMNS.
+        table: One row per system, segment, metric and kind of mean, with COLUMNS.
         level: The coverage of the intervals.
         notes: Sentences that a reader should know.
         result: The evaluation whose per-query values were used.
@@ -139,7 +139,7 @@ class _Frame:
 
 
 def _estimates(frame: _Frame, segments: Sequence[str], level: float) -> Iterator[tuple[Any, ...]]:
-    """One row a segment and kind of mean."""
+    """One row per segment and kind of mean."""
     parts: list[tuple[str, str] | None] = [None]
     parts += [(s, v) for s in segments for v in sorted(set(frame.sample.column(s)))]
     for part in parts:

@@ -35,7 +35,7 @@ class Sample:
             (`by_<segment>`, `traffic`), `weight` if there is one, then DESIGN: how many
             queries the stratum has (N) and how many were drawn (n), the inclusion
             probability n / N and the sampling weight N / n.
-        rows: One row a sampled query.
+        rows: One row per sampled query.
         sql: The statements that drew it, empty if it was read from a file.
     """
 
@@ -88,7 +88,7 @@ class Sample:
         return [tuple(row[place] for place in places) for row in self.rows]
 
     def stage(self, plan: Plan, engine: Database) -> Stage:
-        """The stage `sample_queries`, one row a sampled query, with the data behind it.
+        """The stage `sample_queries`, one row per sampled query, with the data behind it.
 
         Raises:
             SpecError: If the sample has days and the spec has none, or the other way round.

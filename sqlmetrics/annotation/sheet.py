@@ -36,7 +36,7 @@ class Sheet:
 
     Attributes:
         names: The columns, among COLUMNS.
-        rows: One row a query and item (and day, where labels have one).
+        rows: One row per query and item (and day, where labels have one).
         sql: The query that found them.
     """
 
@@ -122,7 +122,7 @@ def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
     check_rankings(the_plan, engine)
     sampled = sample.stage(the_plan, engine)
     view = {
-        "about": f"one row a sampled query and item in the top {k} of a list",
+        "about": f"one row per sampled query and item in the top {k} of a list",
         "keys": _keys(the_plan, "ranked"),
         "columns": [],
         "joins": {
@@ -152,7 +152,7 @@ def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool) -> Stage:
         )
     joins = known.joins if known.weight and not known.weight.startswith("ranked.") else {}
     view = {
-        "about": f"one row a query and item without a label in the top {k} of a list",
+        "about": f"one row per query and item without a label in the top {k} of a list",
         "keys": _keys(the_plan, "ranked"),
         "columns": [
             Column("min(rnk)", "best_rank"),

@@ -63,15 +63,15 @@ def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
 
     Returns:
         `query_text` and `item_title`, each with the stage of the columns (`query_id`,
-        `query_text`) or (`item_id`, `item_title`), one row an id. If an id has several
+        `query_text`) or (`item_id`, `item_title`), one row per id. If an id has several
         texts it is the first in the order of the alphabet.
 
     Raises:
         InputError: If a table cannot be read or has not the columns.
     """
     wanted = {
-        "query_text": (plan.spec.queries, "query", "text", "a query"),
-        "item_title": (plan.spec.items, "item", "title", "an item"),
+        "query_text": (plan.spec.queries, "query", "text", "query"),
+        "item_title": (plan.spec.items, "item", "title", "item"),
     }
     stages: dict[str, Stage] = {}
     for column, (source, role, text, about) in wanted.items():

@@ -1,4 +1,4 @@
-"""The choices in which tools disagree, as data: one row an option, one row a choice.
+"""The choices in which tools disagree, as data: one row per option, one row per choice.
 
 A choice whose effect is a
 piece of SQL carries that piece: `plan.py` puts the columns in, no template decides.

@@ -1,4 +1,4 @@
-"""The presets: one row a tool, the choices by which its numbers come about.
+"""The presets: one row per tool, the choices by which its numbers come about.
 
 `docs/presets/` has a page for each: what it means in words, which version was compared,
 and what is left of a difference.

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("spec", type=click.Path())
-@click.option("--date", "day", metavar="DATE", help="The day; by default the last one there is.")
+@click.option(
+    "--date", "day", metavar="DATE", help="The day to check. Default: the last one in the table."
+)
 @place_options
 @click.option("--junit", metavar="FILE", help="Write JUnit XML too.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub's log too.")

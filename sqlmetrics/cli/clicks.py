@@ -45,8 +45,10 @@ SPECS = (".yml", ".yaml")
     shell_complete=completion.click_metrics,
     help="Like ndcg@10 or ctr@5; several behind commas.",
 )
-@click.option("--by", multiple=True, metavar="COLUMN", help="Segment by it; query_text is one.")
-@click.option("--per-query", is_flag=True, help="One row a request instead of the summary.")
+@click.option(
+    "--by", multiple=True, metavar="COLUMN", help="Segment by a column; query_text is one."
+)
+@click.option("--per-query", is_flag=True, help="One row per request instead of the summary.")
 @click.option(
     "--show",
     type=click.Choice(SHOWN),

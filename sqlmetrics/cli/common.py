@@ -26,7 +26,7 @@ def error_options(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(("text", "json")),
         expose_value=False,
         callback=_remembered,
-        help="Tell errors as text or, for programs, as JSON.",
+        help="Print errors as text or, for programs, as JSON.",
     )(command)
     command = click.option(
         "-q",

@@ -86,7 +86,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     "--preset",
     metavar="NAME",
     shell_complete=completion.presets,
-    help="A named set of conventions: list presets.",
+    help="A tool to agree with: see list presets.",
 )
 @click.option(
     "-c",
@@ -95,7 +95,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     multiple=True,
     metavar="OPTION=VALUE",
     shell_complete=completion.conventions,
-    help="Overrides the preset: list options. VALUE,VALUE gives each metric once for each.",
+    help="Overrides the preset: see list options. VALUE,VALUE gives each metric once for each.",
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column.")
 @click.option("--baseline", metavar="SYSTEM", help="The system that the others are compared with.")
@@ -107,17 +107,15 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @table_options
 @place_options
-@click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
+@click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
 @click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
-@click.option("--tie-audit", is_flag=True, help="How much equal scores matter, instead.")
+@click.option("--tie-audit", is_flag=True, help="Print how much equal scores matter instead.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @click.option(
     "--plan", metavar="NAME", help="How lists are ranked: window, lists, counts or ranks."
 )
 @click.option("--memory", metavar="SIZE", help="What DuckDB may take, like 4GB.")
-@click.option(
-    "--checkpoint", metavar="FOLDER", help="Keeps what is done, for a run that is stopped."
-)
+@click.option("--checkpoint", metavar="FOLDER", help="Save progress there, and go on after a stop.")
 @click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
 @output_options(FORMATS)
 @error_options

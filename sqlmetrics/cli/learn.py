@@ -28,7 +28,7 @@ def list_names(what: str) -> None:
     "--preset",
     metavar="NAME",
     shell_complete=completion.presets,
-    help="Whose conventions: list presets; and all compared.",
+    help="Explain it by the conventions of this preset.",
 )
 @error_options
 def explain(name: str, preset: str | None) -> None:

@@ -13,7 +13,7 @@ Listing = tuple[list[str], list[list[str]]]
 
 
 def metrics() -> Listing:
-    """One row a metric."""
+    """One row per metric."""
     rows = [
         [
             *(_spelled(metric), metric.title, metric.range, metric.better, metric.unit),
@@ -25,7 +25,7 @@ def metrics() -> Listing:
 
 
 def online() -> Listing:
-    """One row an online metric, of click logs."""
+    """One row per online metric, of click logs."""
     rows = [
         [f"{one.name}, {one.name}@k" if one.cut else one.name, one.better, one.unit, one.title]
         for one in ONLINE.values()
@@ -34,7 +34,7 @@ def online() -> Listing:
 
 
 def options() -> Listing:
-    """One row a value of an option, the house default first."""
+    """One row per value of an option, the house default first."""
     rows = []
     for option in OPTIONS.values():
         for i, choice in enumerate(option.choices):
@@ -44,15 +44,15 @@ def options() -> Listing:
 
 
 def presets() -> Listing:
-    """One row a preset: how it departs from the house."""
+    """One row per preset: how it differs from the house preset."""
     rows = [
         [name, ", ".join(preset.departures) or "-", preset.note] for name, preset in PRESETS.items()
     ]
-    return ["preset", "departs from the house by", "reproduces"], rows
+    return ["preset", "differs from house in", "reproduces"], rows
 
 
 def dialects() -> Listing:
-    """One row a dialect, with how far it can be trusted."""
+    """One row per dialect, with how far it can be trusted."""
     rows = []
     for one in DIALECTS.values():
         told = trust(one)

@@ -46,7 +46,7 @@ def output_options(formats: Sequence[str]) -> Callable[[Callable[..., None]], Ca
             "-o",
             "--output",
             type=click.Choice(tuple(formats)),
-            help="The format; by default as --out ends, else a table.",
+            help="The format. Default: the ending of --out, else a table.",
         )(command)
 
     return decorated

@@ -75,9 +75,9 @@ def reconcile(
 ) -> None:
     """Say which conventions give a number that was seen elsewhere.
 
-    Presets, and what departs from them in a few options, are tried on RANKINGS and LABELS,
-    as evaluate takes them; told are those that give the number, and how many would match
-    by chance. The exit code is 1 if none does.
+    It tries all presets on RANKINGS and LABELS, and changes of one or two of their options.
+    It prints those that give the number, and how many would match by chance. The exit code
+    is 1 if none does.
 
     \b
     sqlmetrics reconcile run.txt qrels.txt -m ndcg@20 --value .0919

@@ -26,8 +26,10 @@ SYSTEMS = 4
 @click.argument("spec", type=click.Path())
 @click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
-@click.option("--full-refresh", is_flag=True, help="All days of SPEC go; what there is comes.")
-@click.option("--backfill", is_flag=True, help="The days of which the table lacks a metric.")
+@click.option(
+    "--full-refresh", is_flag=True, help="Compute all days anew, in the place of the old."
+)
+@click.option("--backfill", is_flag=True, help="Only days of which the table lacks a metric.")
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
 )
@@ -41,7 +43,7 @@ SYSTEMS = 4
 @click.option(
     "--storage-version",
     metavar="VERSION",
-    help="The oldest DuckDB that shall read the published file, like v1.5.0.",
+    help="The oldest DuckDB that must read the published file, like v1.5.0.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")

@@ -18,13 +18,15 @@ CONFLICTS = ("error", "keep")
 
 @click.command()
 @click.argument("spec", type=click.Path())
-@click.option("-k", "k", type=int, default=10, show_default=True, help="Items of each list.")
+@click.option(
+    "-k", "k", type=int, default=10, show_default=True, help="How deep each list is looked at."
+)
 @click.option("--limit", type=int, metavar="N", help="The N most valuable rows.")
 @click.option("--labelled-queries", is_flag=True, help="Only queries that have a label.")
 @click.option("--sample", metavar="FILE", help="All items of a sample's queries instead.")
 @place_options
 @out_option
-@click.option("--excel", is_flag=True, help="Begin with the mark by which Excel knows UTF-8.")
+@click.option("--excel", is_flag=True, help="Write a byte order mark, so that Excel reads UTF-8.")
 @click.option("--sql", is_flag=True, help="Print the query instead of the rows.")
 @click.option(
     "--skip-input-checks",

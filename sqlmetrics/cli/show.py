@@ -17,7 +17,7 @@ from sqlmetrics.errors import SpecError
 @place_options
 @click.option("--start", metavar="DATE", help="The first day.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
-@click.option("--per-query", is_flag=True, help="One row a query instead of the summary.")
+@click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @output_options(FORMATS)
 @error_options

@@ -33,12 +33,16 @@ def _shares(command: Any) -> Any:
 
 @click.command()
 @click.argument("folder")
-@click.option("--requests", type=int, default=10_000, show_default=True, help="Of people.")
-@click.option("--results", type=int, default=10, show_default=True, help="Of a request.")
+@click.option(
+    "--requests", type=int, default=10_000, show_default=True, help="Searches made by people."
+)
+@click.option(
+    "--results", type=int, default=10, show_default=True, help="Results shown for each request."
+)
 @click.option("--model", type=click.Choice(MODELS), default="position", show_default=True)
 @click.option("--days", type=int, default=7, show_default=True)
-@click.option("--queries", type=int, default=500, show_default=True, help="Distinct ones.")
-@click.option("--users", type=int, help="Default: 2,000, or one a hundred requests if more.")
+@click.option("--queries", type=int, default=500, show_default=True, help="Distinct queries.")
+@click.option("--users", type=int, help="Default: 2,000, or one for 100 requests if more.")
 @click.option(
     "--system",
     "systems",
@@ -46,14 +50,16 @@ def _shares(command: Any) -> Any:
     default=("old", "new"),
     show_default=True,
     metavar="NAME",
-    help="A ranker; the worst first.",
+    help="A ranker, the worst one first.",
 )
 @_shares
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--overwrite", is_flag=True, help="Also files there that are no simulated log.")
+@click.option("--overwrite", is_flag=True, help="Overwrite files that no simulation made, too.")
 @error_options
 def simulate(folder: str, **settings: Any) -> None:
-    """Write a click log with a known truth, and planted dirt, to FOLDER as Parquet.
+    """Write a click log, with bots, repeated and late clicks, to FOLDER as Parquet.
+
+    What is true of it is known: relevance, propensities, and which events are to be cleaned.
 
     The same seed writes the same bytes. Rows are streamed: a hundred million results take
     less than 300 MB of memory.

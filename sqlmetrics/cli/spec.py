@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.report.table import many
 @click.option(
     "--dialect",
     shell_complete=completion.dialects,
-    help="list dialects  [default: that of --target, else duckdb]",
+    help="A dialect of list dialects.  [default: that of --target, else duckdb]",
 )
 @click.option("--per-query", is_flag=True, help="The per-query table instead of the summary.")
 @click.option(
@@ -83,7 +83,12 @@ def validate(spec: str, location: Location) -> None:
 @click.command()
 @click.argument("spec", type=click.Path())
 @place_options
-@click.option("--tolerance", default=1e-9, show_default=True, help="Of |a - b| / max(1, |b|).")
+@click.option(
+    "--tolerance",
+    default=1e-9,
+    show_default=True,
+    help="The largest |a - b| / max(1, |b|) that passes.",
+)
 @error_options
 def verify(
     spec: str,

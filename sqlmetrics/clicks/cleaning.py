@@ -262,7 +262,7 @@ class ClickTables:
         columns = [*self.names.impression_columns(), Column(position, "position"), is_test]
         columns += self.names.unread("impressions")
         view = {
-            "about": "one row an item that was shown, as logged",
+            "about": "one row per item that was shown, as logged",
             "columns": columns,
             "relation": self.impressions,
             "conditions": self._conditions("impressions"),
@@ -294,7 +294,7 @@ class ClickTables:
         return [f"{column.sql} = 0" for column in self.names.unread("requests")]
 
     def _events_read(self, *, of_all_days: bool = False) -> Stage:
-        """What was done, one row an event."""
+        """What was done, one row per event."""
         known = ", ".join(map(literal, self.actions))
         view = {
             "branches": self.names.event_columns(self.actions),

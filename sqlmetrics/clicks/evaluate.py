@@ -46,13 +46,13 @@ def evaluate_clicks(
     """Clean a click log, and compute its online metrics and those of its labels.
 
     Args:
-        log: A spec with `clicks`; or a wide log, one row an item that was shown, whose columns
+        log: A spec with `clicks`; or a wide log, one row per item that was shown, whose columns
             are taken for their roles by their names: a file, a table's name, a DataFrame.
         connection: Where its relations are; see `evaluate`.
         metrics: For a wide log: those of lists and online ones; default: the usual ones.
         by: For a wide log: columns whose values are segments.
         check: Whether to look for mistakes in what is left of the log.
-        per_query: Whether to fetch the table of one row a request.
+        per_query: Whether to fetch the table of one row per request.
         progress: Is told after each step how many of how many are done, and 0.
 
     Raises:
@@ -222,7 +222,7 @@ class CleanLog:
             some: Whether it is an error if there is none, which then says why.
 
         Returns:
-            One row a query's text and item: query_text, item_id, n_impressions, n_clicks,
+            One row per query's text and item: query_text, item_id, n_impressions, n_clicks,
             n_purchases, expected_clicks, rate, grade.
 
         Raises:

@@ -68,7 +68,7 @@ def labels(tables: ClickTables, kept: str = "") -> str:
 
 
 def pooled(tables: ClickTables) -> str:
-    """The pooled labels themselves as a `select`, one row a query's text and item.
+    """The pooled labels themselves as a `select`, one row per query's text and item.
 
     Raises:
         SpecError: If the labels are not pooled.
@@ -109,7 +109,7 @@ def _answered(tables: ClickTables) -> str:
 
 
 def _pooled(tables: ClickTables) -> Iterator[Stage]:
-    """The stages from impressions to one row a query's text and item, with its grade."""
+    """The stages from impressions to one row per query's text and item, with its grade."""
     asked = tables.clicks.labels
     yield from tables.answers()
     yield _stage("item_positions", impressions=tables.last, **_when(asked.window))

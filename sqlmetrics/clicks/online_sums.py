@@ -1,4 +1,4 @@
-"""Online metrics as SQL: one row a request, then sums over requests."""
+"""Online metrics as SQL: one row per request, then sums over requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
 
 
 def _per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]:
-    """The stages to one row a request."""
+    """The stages to one row per request."""
     yield from tables.all_requests()
     yield from tables.answered()
     facts = ["system", *tables.names.segments]

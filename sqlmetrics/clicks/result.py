@@ -44,7 +44,7 @@ class ClickResult:
     notes: tuple[str, ...] = ()
 
     def online(self) -> pa.Table:
-        """One row an online metric, day, system and segment: the fact table's columns.
+        """One row per online metric, day, system and segment: the fact table's columns.
 
         value = numerator / denominator, NULL where the denominator is 0; n_queries are the
         requests. There is no sum of squares.
@@ -86,7 +86,7 @@ class ClickResult:
 def long(
     rows: Sequence[Mapping[str, Any]], asked: Sequence[Online], spec: Spec
 ) -> list[dict[str, Any]]:
-    """The sums of online metrics, one row a metric."""
+    """The sums of online metrics, one row per metric."""
     return [
         {
             "spec": spec.title,
@@ -119,7 +119,7 @@ PLACES = {"metric_date": "day", "system": "system", "segment_name": "segment", "
 
 
 def _table(rows: Rows) -> str:
-    """One line a day, system and segment, one column a metric."""
+    """One line a day, system and segment, one column per metric."""
     told = {name: {row[name] for row in rows} for name in PLACES}
     places = [name for name in PLACES if len(told[name]) > 1]
     names = list(dict.fromkeys(_name(row) for row in rows))

@@ -63,7 +63,7 @@ def wide_log(
     """The spec of a wide click log, and a sentence of what was taken for what.
 
     Args:
-        given: One row an impression: a file, the name of a table, a `select`, or a DataFrame.
+        given: One row per impression: a file, the name of a table, a `select`, or a DataFrame.
         engine: Where it is.
         metrics: Those that are asked for; default: the usual ones that it can give.
         by: Columns whose values are segments.

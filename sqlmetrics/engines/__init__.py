@@ -1,1 +1,1 @@
-"""Text -> rows, and tables in and out: one module an engine."""
+"""Text -> rows, and tables in and out: one module per engine."""

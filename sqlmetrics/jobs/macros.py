@@ -31,7 +31,7 @@ class Macro:
 
     Attributes:
         metric: The metric.
-        of_queries: Whether it gives one row a query instead of the mean.
+        of_queries: Whether it gives one row per query instead of the mean.
     """
 
     metric: Metric

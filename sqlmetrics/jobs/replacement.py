@@ -113,7 +113,7 @@ class Replacement:
         return with_stages((*self.plan.inputs, *self.plan.per_query, *self.plan.summary), facts)
 
     def _online(self) -> str:
-        """The sums of online metrics, one row a metric."""
+        """The sums of online metrics, one row per metric."""
         asked = {"metrics": [online(text) for text in self.spec.online]}
         return print_template("jobs/online", self._view | asked | {"table": NEW_ONLINE})
 

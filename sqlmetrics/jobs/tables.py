@@ -32,7 +32,7 @@ FACTS: Mapping[str, str] = {
     "run_id": "varchar not null",
     "computed_at": "timestamp not null",
 }
-"""The fact table: one row a spec, day, system, segment, metric and cutoff."""
+"""The fact table: one row per spec, day, system, segment, metric and cutoff."""
 
 PER_QUERY: Mapping[str, str] = {
     "spec": "varchar not null",
@@ -40,7 +40,7 @@ PER_QUERY: Mapping[str, str] = {
     "system": "varchar not null",
     "query_id": "varchar not null",
 }
-"""The per-query table, before its metrics: one row a spec, day, system and query."""
+"""The per-query table, before its metrics: one row per spec, day, system and query."""
 
 RUNS: Mapping[str, str] = {
     "run_id": "varchar not null",
@@ -56,7 +56,7 @@ RUNS: Mapping[str, str] = {
     "outcome": "varchar not null",
     "message": "varchar",
 }
-"""The run log: one row a run, also of those that failed."""
+"""The run log: one row per run, also of those that failed."""
 
 KEPT = {"facts": FACTS, "per_query": PER_QUERY, "runs": RUNS}
 """Table -> the columns that it has in any case."""
@@ -142,7 +142,7 @@ def create(at: Translation, name: str, columns: Mapping[str, str]) -> str:
 
 
 def added(at: Translation, name: str, column: str, kind: str, unless: str = "") -> str:
-    """The statement that gives a table a column more, which old rows have not."""
+    """The statement that gives a table per column more, which old rows have not."""
     typed = f"{at.column(column)} {at.type(kind.removesuffix(' not null'))}"
     return at.dialect.writing.add_column.format(table=at.name(name), unless=unless, column=typed)
 

@@ -10,7 +10,7 @@ from sqlmetrics.sql.template import literal
 
 
 def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
-    """The stages from the ranked rows to `compared`, one row a list and depth.
+    """The stages from the ranked rows to `compared`, one row per list and depth.
 
     Args:
         shape: What the tables hold.

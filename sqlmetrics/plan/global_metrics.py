@@ -30,7 +30,7 @@ SEGMENT = ("segment_name", "segment_value")
 
 
 def pooled_stages(shape: Shape, needs: Needs, segments: Sequence[Segment]) -> Iterator[Stage]:
-    """The stages from `ranked` and `per_query` to one row a metric, system and segment.
+    """The stages from `ranked` and `per_query` to one row per metric, system and segment.
 
     Args:
         shape: What the tables hold.
@@ -110,7 +110,7 @@ class GlobalMetrics:
         keys = [f"ranked.{key}" for key in shape.groups]
         keys += [f"per_query.{segment(name)}" for name in shape.spec.by]
         view = {
-            "about": f"one row a {self.noun}: how often it is there, in the queries that count",
+            "about": f"one row per {self.noun}: how often it is there, in the queries that count",
             "keys": [*keys, f"ranked.{self.by}"],
             "columns": self.tallies,
             "on": equal("per_query", "ranked", shape.keys),

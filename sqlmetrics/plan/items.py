@@ -19,7 +19,7 @@ FACTS: Mapping[str, Column] = {
 
 
 def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
-    """The stages from the ranked rows and the items to `described`, one row a ranked item.
+    """The stages from the ranked rows and the items to `described`, one row per ranked item.
 
     Args:
         shape: What the tables hold.

@@ -31,7 +31,7 @@ SUMS = {
 
 @dataclass
 class SumStage:
-    """The sums over one relation, one row a query: `list_sums` over `ranked`, and so on.
+    """The sums over one relation, one row per query: `list_sums` over `ranked`, and so on.
 
     Attributes:
         over: A relation of `SUMS`.
@@ -71,7 +71,7 @@ class SumStage:
 
     @property
     def a_list(self) -> bool:
-        """Whether there is one row a list, not one a query."""
+        """Whether there is one row per list, not one a query."""
         return self.over not in ("labels", "ideal")
 
 
@@ -110,7 +110,7 @@ class Needs:
 
     @property
     def lists(self) -> str:
-        """The stage with one row a list: the sums, unless items are left out before them."""
+        """The stage with one row per list: the sums, unless items are left out before them."""
         return "ranked_lists" if self.spec.options["unjudged"] == "condensed" else "list_sums"
 
     @property

@@ -47,20 +47,25 @@ def running(groups: tuple[str, ...], *names: str) -> Iterator[Column]:
 
 
 def _levels_stage(groups: tuple[str, ...], where: str) -> Stage:
-    view = {"about": "one row a query and grade", "keys": groups, "from": "ranked", "where": where}
+    view = {
+        "about": "one row per query and grade",
+        "keys": groups,
+        "from": "ranked",
+        "where": where,
+    }
     return Stage("levels", "sums", view | {"columns": [], "joins": {}})
 
 
 def _scores_stage(sums: SumStage, keys: tuple[str, ...], where: str) -> Stage:
     """How many items of a score are to be higher and how many lower."""
-    about, groups, joins = "a query and score", [f"ranked.{key}" for key in keys], {}
+    about, groups, joins = "query and score", [f"ranked.{key}" for key in keys], {}
     high = f"ranked.{sums.relevant}"
     if not sums.relevant:
-        about, high = "a query, grade and score", "ranked.grade = levels.grade"
+        about, high = "query, grade and score", "ranked.grade = levels.grade"
         groups.append("levels.grade")
         joins = {"levels": [*equal("levels", "ranked", keys), "levels.grade >= ranked.grade"]}
     view = {
-        "about": f"one row {about}: how many items are to be higher, how many lower",
+        "about": f"one row per {about}: how many items are to be higher, how many lower",
         "keys": [*groups, "ranked.score"],
         "columns": [
             Column(f"sum({case(high, '1e0')})", "highs"),

@@ -1,4 +1,4 @@
-"""The stages from the two tables to one row a query and system."""
+"""The stages from the two tables to one row per query and system."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ queries, how many rows and lists it has, and how many mistakes there may be."""
 
 
 def per_query_stages(shape: Shape, needs: Needs) -> tuple[Stage, ...]:
-    """The stages from the two tables to one row a query and system, by the portable plan."""
+    """The stages from the two tables to one row per query and system, by the portable plan."""
     return tuple(PerQuery(shape, needs, PORTABLE).stages())
 
 
 @dataclass(frozen=True)
 class PerQuery:
-    """The stages from the two tables to one row a query and system."""
+    """The stages from the two tables to one row per query and system."""
 
     shape: Shape
     needs: Needs
@@ -58,7 +58,7 @@ class PerQuery:
         yield self._per_query_stage()
 
     def ranked_stages(self) -> Iterator[Stage]:
-        """The stages from the two tables to one row a ranked item."""
+        """The stages from the two tables to one row per ranked item."""
         yield from self._unique_stages()
         yield from self._ranking.stages()
 
@@ -205,14 +205,14 @@ class PerQuery:
 
 
 _ABOUT = {
-    "ranked": "one row a query with a ranking: sums over its list",
-    "labels": "one row a query with a label: sums over its labels",
-    "ideal": "one row a query with a label: sums over its ideal order",
-    "ideal_shown": "one row a query with a ranking: sums over its list in the best order",
-    "ideal_returned": "one row a query with a ranking: sums over as many of its labels",
-    "item_features": "one row a query with a ranking: sums over the items of its list",
-    "rank_agreement": "one row a query with a ranking: sums over its list beside the baseline's",
-    "pairs": "one row a query with a scored and labelled item: its pairs of them",
+    "ranked": "one row per query with a ranking: sums over its list",
+    "labels": "one row per query with a label: sums over its labels",
+    "ideal": "one row per query with a label: sums over its ideal order",
+    "ideal_shown": "one row per query with a ranking: sums over its list in the best order",
+    "ideal_returned": "one row per query with a ranking: sums over as many of its labels",
+    "item_features": "one row per query with a ranking: sums over the items of its list",
+    "rank_agreement": "one row per query with a ranking: sums over its list beside the baseline's",
+    "pairs": "one row per query with a scored and labelled item: its pairs of them",
 }
 
 _ABOUT_IDEAL = {

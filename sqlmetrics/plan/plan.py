@@ -80,7 +80,7 @@ class Plan:
 
     @cached_property
     def per_query(self) -> tuple[Stage, ...]:
-        """From the tables to one row a query."""
+        """From the tables to one row per query."""
         return self._own(self._lists.stages())
 
     @cached_property
@@ -93,7 +93,7 @@ class Plan:
 
     @cached_property
     def summary(self) -> tuple[Stage, ...]:
-        """From `per_query` to one row a metric, system and segment."""
+        """From `per_query` to one row per metric, system and segment."""
         return self._own(Summary(self.shape, self.needs).stages())
 
     @property

@@ -22,7 +22,7 @@ from sqlmetrics.sql.stage import Column, Stage, equal
 
 @dataclass(frozen=True)
 class Population:
-    """The stages to one row a query and system that counts.
+    """The stages to one row per query and system that counts.
 
     Attributes:
         shape: What the tables hold.

@@ -32,7 +32,7 @@ class WindowRanking:
     labels: str
 
     def stages(self) -> Iterator[Stage]:
-        """From the two tables to one row a ranked item."""
+        """From the two tables to one row per ranked item."""
         yield self.stage("ranked")
 
     def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:

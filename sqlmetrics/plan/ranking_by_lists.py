@@ -1,6 +1,6 @@
 """The stage `ranked` by lists instead of a window, on DuckDB.
 
-An item without a label adds nothing to most metrics but its place. So one row a list keeps
+An item without a label adds nothing to most metrics but its place. So one row per list keeps
 the scores alone, and a labelled item's rank is found among them:
 
 - `SortedLists`: it is the place of its score among the sorted scores;
@@ -47,7 +47,7 @@ class SortedLists(WindowRanking):
     """How some of them are kept."""
 
     def stages(self) -> Iterator[Stage]:
-        """From the two tables to one row a labelled item, and one a list without any."""
+        """From the two tables to one row per labelled item, and one a list without any."""
         yield from self._list_stages()
         yield _chosen("list_ranks", _LIST_RANKS, self._list_ranks(), "list_labels", "materialized")
         yield from self._open_stages()
@@ -60,13 +60,13 @@ class SortedLists(WindowRanking):
         return Stage(name, "in_order", {**view, "order": order})
 
     def _list_stages(self) -> Iterator[Stage]:
-        """One row a list, then one a labelled item of it."""
+        """One row per list, then one a labelled item of it."""
         yield self._listed_stage()
         if self.screened:
             view = {"lists": "list_arrays", "ranked": self._by == "given_rank", "keyed": False}
             yield Stage("list_checks", "list_checks", view)
         yield _chosen(
-            "list_labels", "one row a labelled item of a list", self._unfolded(), "list_arrays"
+            "list_labels", "one row per labelled item of a list", self._unfolded(), "list_arrays"
         )
 
     def _open_stages(self) -> Iterator[Stage]:
@@ -191,7 +191,7 @@ class GivenRanks(CountedScores):
     _keeps_all = False
 
     def stages(self) -> Iterator[Stage]:
-        """From the two tables to one row a labelled item, and one a list without any."""
+        """From the two tables to one row per labelled item, and one a list without any."""
         yield from self._list_stages()
         yield _chosen("ranked", _GIVEN, self._known_places(), "list_labels")
 
@@ -199,7 +199,7 @@ class GivenRanks(CountedScores):
         return self._by
 
 
-_LISTED = "one row a list: what its items are ranked by, and those that have a label"
+_LISTED = "one row per list: what its items are ranked by, and those that have a label"
 _LIST_RANKS = "a rank is the place of a score; a list without a label has a row without a rank"
 _GIVEN = "the ranks that were given; a list without a label has a row without a rank"
 

@@ -14,7 +14,7 @@ LONGEST = 1024
 
 
 def clues(item: str, bad: str, rank: str = "") -> Iterator[Column]:
-    """Columns of a stage with one row a list; `plan/screened` sums them up.
+    """Columns of a stage with one row per list; `plan/screened` sums them up.
 
     Args:
         item: The expression of a row's item. Hashes of 32 bits are sorted in half the time of

@@ -17,10 +17,10 @@ from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, identifier, literal
 
 _ABOUT = {
-    "rankings": "one row a ranked item",
-    "labels": "one row a labelled item",
-    "queries": "one row a query: what is known of it",
-    "items": "one row an item: what is known of it",
+    "rankings": "one row per ranked item",
+    "labels": "one row per labelled item",
+    "queries": "one row per query: what is known of it",
+    "items": "one row per item: what is known of it",
 }
 
 _ONE = {"rankings": "ranking", "labels": "label", "queries": "query", "items": "item"}
@@ -238,7 +238,7 @@ class Shape:
         """The days on which systems have rows, whatever days and queries are looked at."""
         has = self.columns["rankings"]
         view = {
-            "about": "one row a ranked item, of all days there are: its day and system",
+            "about": "one row per ranked item, of all days there are: its day and system",
             "distinct": False,
             "columns": list(self._select_groups(has)),
             "relation": self.tables["rankings"],
@@ -297,7 +297,7 @@ class Shape:
         """Metrics that need what is not there."""
         if self.spec.needs_items and "items" not in self.tables:
             measure = next(m for need, m in self.spec.needed.items() if need.startswith("items"))
-            yield f"{measure} needs the items table, one row an item; give items"
+            yield f"{measure} needs the items table, one row per item; give items"
             return
         for need, measure in self.spec.needed.items():
             table, _, role = need.partition(".")

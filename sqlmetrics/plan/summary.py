@@ -1,4 +1,4 @@
-"""From one row a query to the summary: means, counts and segments."""
+"""From one row per query to the summary: means, counts and segments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Summary:
     needs: Needs
 
     def stages(self) -> tuple[Stage, ...]:
-        """One row a query and metric, then their totals, then the summary."""
+        """One row per query and metric, then their totals, then the summary."""
         pooled = pooled_stages(self.shape, self.needs, self._segments)
         return (self._values_stage(), self._totals_stage(), *pooled, self._summary_stage())
 
@@ -102,7 +102,7 @@ class Summary:
         if self.needs.pooled:
             sums["is_pooled"] = "max(is_pooled)"
         view = {
-            "about": "one row a system, segment and metric: what its mean is made of",
+            "about": "one row per system, segment and metric: what its mean is made of",
             "groups": [*self.shape.groups],
             "keys": ["metric", "k"],
             "sums": [Column(sql, name) for name, sql in sums.items()],

@@ -34,9 +34,9 @@ class TieAudit:
     """What equal scores do to the metrics. It prints as two tables.
 
     Attributes:
-        counts: One row a system: n_lists, n_tied_lists, n_rows, n_tied_rows. A row is
+        counts: One row per system: n_lists, n_tied_lists, n_rows, n_tied_rows. A row is
             tied if another one of its list has the same score.
-        metrics: One row a metric, day and system, over all queries: worst, average, value
+        metrics: One row per metric, day and system, over all queries: worst, average, value
             (by the spec's own rule), best, spread.
     """
 

@@ -11,7 +11,7 @@ CLICK, PURCHASE = "click", "purchase"
 
 
 class ImpressionColumns(Model):
-    """The columns of the impressions: one row an item that was shown."""
+    """The columns of the impressions: one row per item that was shown."""
 
     request: str | None = "request_id"
     """One search: the list that was shown at once. None if every row is one by itself, which only a
@@ -67,7 +67,7 @@ class LogColumns(ImpressionColumns):
 
 
 class RequestColumns(Model):
-    """The columns of the requests: one row a search, also those without a result."""
+    """The columns of the requests: one row per search, also those without a result."""
 
     request: str = "request_id"
     """One search."""

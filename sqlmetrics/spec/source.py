@@ -243,9 +243,9 @@ class Output(Model):
     relation: str
     """The fact table."""
     per_query: str | None = None
-    """The table of one row a query; none if it is not given."""
+    """The table of one row per query; none if it is not given."""
     runs: str | None = None
-    """The table of one row a run; by default the fact table's name with `_runs`."""
+    """The table of one row per run; by default the fact table's name with `_runs`."""
     views: bool = True
     """Whether there are views beside the fact table: wide, latest, daily change, all days
     together."""

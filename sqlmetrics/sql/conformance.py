@@ -1,7 +1,7 @@
 """How far a dialect can be trusted: on which engine its text was executed, and how it went.
 
 `executed/<name>.json` is written by the tests (`UPDATE_GOLDEN=1 pytest -m long
-tests/engines/test_conformance.py`), one file an engine that gave every number.
+tests/engines/test_conformance.py`), one file per engine that gave every number.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Trust:
     """How far a dialect can be trusted.
 
     Attributes:
-        how: `executed`, `executed on a relative` or `parsed only`.
+        how: `executed`, `executed on a similar engine` or `parsed only`.
         run: What was executed, if anything was.
     """
 
@@ -69,7 +69,10 @@ def trust(dialect: Dialect) -> Trust:
     >>> trust(DIALECTS["trino"]).how
     'parsed only'
     """
-    for name, how in ((dialect.name, "executed"), (dialect.relative, "executed on a relative")):
+    for name, how in (
+        (dialect.name, "executed"),
+        (dialect.relative, "executed on a similar engine"),
+    ):
         if name in _records():
             return Trust(how, _records()[name])
     return Trust("parsed only")

@@ -22,7 +22,7 @@ class Relation:
         columns: The names its columns have, where the format itself fixes them.
         asks: What else can be asked of it; see `Format`.
         texts: Whether all its values are texts, a list as JSON writes it.
-        lists: Columns that hold lists, as SQL and their names; it has one row an item.
+        lists: Columns that hold lists, as SQL and their names; it has one row per item.
         added: What it has beside its columns then, likewise.
         separator: What is between the values of a line, as SQL's text has it.
         trimmed: Whether the blanks around values are left out.

@@ -145,7 +145,7 @@ def number(value: float) -> str:
 
 
 def lines(*columns: Iterable[object]) -> str:
-    """A select list, one column a line, to stand at an indent of 4."""
+    """A select list, one column per line, to stand at an indent of 4."""
     return indent(",\n".join(map(str, chain(*columns))), " " * 4).lstrip()
 
 

@@ -493,7 +493,7 @@ def test_the_sheet_in_the_docs_is_what_is_printed(shop: Path) -> None:
 
 def test_the_sql_alone(shop: Path) -> None:
     out = sqlmetrics("sheet", "search.yml", "--sql", folder=shop).stdout
-    assert out.startswith("with\n\n-- one row a query: its text\nquery_texts as (\n")
+    assert out.startswith("with\n\n-- one row per query: its text\nquery_texts as (\n")
     out = sqlmetrics("sample", "search.yml", "--size", "3", "--sql", folder=shop).stdout
     assert "md5('1|' || query_id) as lot" in out
 

@@ -243,8 +243,11 @@ def test_it_prints() -> None:
     assert "s       all      ndcg@10  ctr        5   +0.9000         0   +0.9000      5" in text, (
         text
     )
-    assert "not the same way, day to day  system  segment  offline" in text
-    assert "2026-01-04 to 2026-01-05      s       all      ndcg@10 +1.0000  ctr -1.0000" in text
+    assert "offline and online disagree, day to day  system  segment  offline" in text
+    assert (
+        "2026-01-04 to 2026-01-05                 s       all      ndcg@10 +1.0000  ctr -1.0000"
+        in text
+    )
     assert "first half" not in text
 
 

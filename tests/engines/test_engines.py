@@ -20,7 +20,7 @@ NAMES = ["select", "a b", "we`ird\\", 'q"uote', "é", "x;--"]
 
 
 def hard() -> pa.Table:
-    """One column a kind, with what is easily lost."""
+    """One column per kind, with what is easily lost."""
     rows = len(TEXTS)
     numbers = [2**53 + 1, -(2**63), 2**63 - 1, 0, None]
     floats = [-0.0, 0.1, 1 / 3, 1e300, 5e-324, -1.5, None, 2.0, 1e15, 123456789.123456789]

@@ -105,7 +105,7 @@ def expected(kind: str, *, binary: bool = False) -> list[Row]:
 
 
 def listed(rows: Rows) -> Rows:
-    """One row a query, with lists of all else."""
+    """One row per query, with lists of all else."""
     queries = dict.fromkeys(row["query_id"] for row in rows)
     own = {query: [row for row in rows if row["query_id"] == query] for query in queries}
     names = [name for name in rows[0] if name != "query_id"]
@@ -299,7 +299,7 @@ FORMATS: Mapping[str, tuple[Callable[[Rows, str, Path], Any], Sequence[str]]] = 
 """Format -> how rows are put there, and the kinds of ids that it can hold."""
 
 BY_PLACE = {"dict of dicts", "named tuples", "tuples", "generator"}
-"""These hold one value an item, whatever it is called."""
+"""These hold one value per item, whatever it is called."""
 
 
 def _cells(name: str, kinds: Sequence[str]) -> Iterator[Any]:

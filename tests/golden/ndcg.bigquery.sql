@@ -7,7 +7,7 @@
 --     no_relevant=skip, average=macro, average_over=labels, rounding=none
 with
 
--- one row a ranked item
+-- one row per ranked item
 ranking_rows as (
     select
         cast(`ds` as date) as metric_date,
@@ -18,7 +18,7 @@ ranking_rows as (
     from `shop`.`rankings`
 ),
 
--- one row a labelled item
+-- one row per labelled item
 label_rows as (
     select
         cast(`query_id` as string) as query_id,
@@ -57,7 +57,7 @@ ideal as (
     from label_rows
 ),
 
--- one row a query with a label: sums over its ideal order
+-- one row per query with a label: sums over its ideal order
 label_sums as (
     select
         query_id,
@@ -73,7 +73,7 @@ label_sums as (
     group by query_id
 ),
 
--- one row a query with a ranking: sums over its list
+-- one row per query with a ranking: sums over its list
 list_sums as (
     select
         metric_date,
@@ -94,7 +94,7 @@ list_sums as (
     group by metric_date, system, query_id
 ),
 
--- one row a query and day on which any system answered it
+-- one row per query and day on which any system answered it
 query_days as (
     select distinct
         metric_date,
@@ -102,7 +102,7 @@ query_days as (
     from list_sums
 ),
 
--- one row a day and system: those that have a row
+-- one row per day and system: those that have a row
 systems as (
     select distinct
         metric_date,
@@ -110,7 +110,7 @@ systems as (
     from list_sums
 ),
 
--- one row a query and system that counts, with a ranking or without
+-- one row per query and system that counts, with a ranking or without
 query_systems as (
     select
         query_days.metric_date,
@@ -123,7 +123,7 @@ query_systems as (
         on systems.metric_date = query_days.metric_date
 ),
 
--- one row a query and system: the metrics
+-- one row per query and system: the metrics
 per_query as (
     select
         query_systems.metric_date,
@@ -144,7 +144,7 @@ per_query as (
         and list_sums.query_id = query_systems.query_id
 ),
 
--- one row a query, system and metric
+-- one row per query, system and metric
 metric_values as (
     select
         metric_date,
@@ -174,7 +174,7 @@ metric_values as (
     from per_query
 ),
 
--- one row a system, segment and metric: what its mean is made of
+-- one row per system, segment and metric: what its mean is made of
 totals as (
     select
         metric_date,
@@ -193,7 +193,7 @@ totals as (
     group by metric_date, system, metric, k
 ),
 
--- one row a system, segment and metric
+-- one row per system, segment and metric
 summary as (
     select
         'shop.rankings' as spec,

@@ -262,7 +262,7 @@ def all_days(rows: list[dict[str, Any]]) -> dict[Key, Any]:
 
 
 def wide(rows: list[dict[str, Any]]) -> dict[Key, Any]:
-    """One row a slice, where a metric that it has not is NULL."""
+    """One row per slice, where a metric that it has not is NULL."""
     columns = {measure: Metric(*measure).column for measure in {key_of(r, *MEASURE) for r in rows}}
     parts = {"value": "", "numerator": "_numerator", "denominator": "_denominator"}
     empty = {column + part for column, part in product(columns.values(), parts.values())}

@@ -217,7 +217,7 @@ def _together() -> Iterator[Together]:
 
 
 def _rows(text: str, number: str, default: Callable[[int, int], float]) -> list[Row]:
-    """The rows of a table of lists: one row an item."""
+    """The rows of a table of lists: one row per item."""
     return [
         {
             **{name: _cell(name, cell) for name, cell in line.items() if name != "items"},

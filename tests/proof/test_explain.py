@@ -146,7 +146,7 @@ def test_what_the_inputs_decide_is_shown(preset: str) -> None:
 
 def prose(text: str) -> list[str]:
     """The lines that are not SQL: SQL is as wide as the compiler prints it."""
-    before, _, after = text.partition("SQL, one row a ")
+    before, _, after = text.partition("SQL, one row per ")
     return (before + after.partition("\nExample: ")[2]).splitlines()
 
 

@@ -71,7 +71,7 @@ def elsewhere(preset: str) -> list[Row]:
 
 
 def rows(preset: str, what: str, samples: Iterable[Mapping[Key, Pair]]) -> Iterator[Row]:
-    """One row a metric: its cutoffs, how many values, and how far the furthest two are apart."""
+    """One row per metric: its cutoffs, how many values, and how far the furthest two are apart."""
     cutoffs: dict[str, dict[str, None]] = {}
     differences: dict[str, list[float]] = {}
     for (text, _), pair in (one for found in samples for one in found.items()):

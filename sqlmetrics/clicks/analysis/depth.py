@@ -81,7 +81,7 @@ class Cutoff:
 
 @dataclass(frozen=True, repr=False)
 class Depth:
-    """How deep people look; it prints as a table a system, `all` first if there are several.
+    """How deep people look; it prints as a table per system, `all` first if there are several.
 
     Attributes:
         positions: By system and position; the system None, where there are several, is all.

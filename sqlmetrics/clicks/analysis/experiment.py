@@ -18,7 +18,7 @@ from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
 
 SERVED = "sqlmetrics_served"
-"""The table of one row a request, with its user and system."""
+"""The table of one row per request, with its user and system."""
 
 EXAMPLES = 5
 """As many users in several systems are named."""
@@ -221,7 +221,7 @@ def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> d
 
 
 def _served(log: CleanLog, title: str) -> str:
-    """The select of one row a request."""
+    """The select of one row per request."""
     stages = [*log.tables.all_requests(), *log.tables.shown()]
     view = {
         "system": f"coalesce(system, {literal(title)})",

@@ -1,6 +1,6 @@
 """Offline and online metrics side by side, day by day: whether they move together.
 
-The tables are small, a row a day, system and segment, so all of it is plain Python.
+The tables are small, a row per day, system and segment, so all of it is plain Python.
 """
 
 from __future__ import annotations

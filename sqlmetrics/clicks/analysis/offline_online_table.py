@@ -124,8 +124,8 @@ class OfflineOnline:
 
     def __repr__(self) -> str:
         parts = [_lines(self.lines), _pairs(self.pairs)]
-        parts.append(_opposed("not the same way, first half to second", self.by_half))
-        parts.append(_opposed("not the same way, day to day", self.by_day))
+        parts.append(_opposed("offline and online disagree, first half to second", self.by_half))
+        parts.append(_opposed("offline and online disagree, day to day", self.by_day))
         return "\n\n".join(filter(None, parts))
 
 

@@ -22,7 +22,7 @@ from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import identifier, verbatim
 
 LISTS = "sqlmetrics_lists"
-"""The table of both lists, one row an item of a list."""
+"""The table of both lists, one row per item of a list."""
 
 RANKED, SHOWN = "ranked", "shown"
 """What the two lists of a request are called, as systems."""
@@ -72,7 +72,7 @@ class ListComparison:
         n_differ: Requests whose shown items are not the first ranked ones in their order.
             That a shown list only ends early is no difference.
         reasons: One a reason, with 0 where there is none.
-        requests: One row a request: request_id, overlap_at_k, rbo. None if it was not asked for.
+        requests: One row per request: request_id, overlap_at_k, rbo. None if it was not asked for.
     """
 
     k: int
@@ -131,7 +131,7 @@ def shown_vs_ranked(
             of `rankings` in a spec; the request's column is `query`, by default request_id.
             Equal scores are ordered by item, as everywhere.
         k: How many places are looked at.
-        per_request: Whether to fetch the table of one row a request.
+        per_request: Whether to fetch the table of one row per request.
 
     Raises:
         SpecError: If k is none, or no request has both lists.
@@ -169,7 +169,7 @@ def _lists(log: CleanLog, source: Rankings) -> str:
     """The select of both lists of all requests."""
     columns = source.columns
     view = {
-        "about": "one row a ranked item",
+        "about": "one row per ranked item",
         "columns": [
             Column(f"cast({identifier(columns.query)} as varchar)", "request_id"),
             Column(f"cast({identifier(columns.item)} as varchar)", "item_id"),
@@ -213,7 +213,7 @@ def _means(result: Result) -> tuple[float, float]:
 
 
 def _requests(result: Result) -> pa.Table:
-    """One row a request, of the shown lists."""
+    """One row per request, of the shown lists."""
     import pyarrow.compute as pc
 
     rows = result.per_query().filter(pc.field("system") == SHOWN).drop_columns(["system"])

@@ -259,7 +259,7 @@ class _Look:
             count = self.engine.rows(with_stages(self.plan.inputs, select))[0][0]
             if count:
                 what = f"lists without an item, which cannot be told from missing ones: {count:,}"
-                remedy = "give one row an item, or evaluate without dates, with missing=zero"
+                remedy = "give one row per item, or evaluate without dates, with missing=zero"
                 yield Problem("rankings", what, count, remedy=remedy)
 
     def _lost_lists(self) -> str:

@@ -1,4 +1,4 @@
-"""What the input checks look for: one row a problem, with what to do about it."""
+"""What the input checks look for: one row per problem, with what to do about it."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
             "repeated",
             (*plan.shape.known_keys, "rows"),
             "queries that stand more than once in the queries table",
-            "keep one row a query",
+            "keep one row per query",
             {"table": names["queries"], "keys": plan.shape.known_keys},
         )
     if "items" in names:
@@ -319,7 +319,7 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
             "repeated",
             ("item_id", "rows"),
             "items that stand more than once in the items table",
-            "keep one row an item",
+            "keep one row per item",
             {"table": names["items"], "keys": ("item_id",)},
         )
 

@@ -21,7 +21,7 @@ def arrow_of(data: object, role: str, columns: Model) -> object:
     """Data in memory as Arrow, where it is Python's own; else the data itself.
 
     Ids are texts or whole numbers and become texts; the order of what is given is kept.
-    A dict {query: items} becomes one row a query, with lists.
+    A dict {query: items} becomes one row per query, with lists.
 
     Args:
         data: `{query: [item, ...]}`, for labels also `{query: {item, ...}}`; `{query: {item:
@@ -79,7 +79,7 @@ class _Table:
         return self.of_columns({name: [row.get(name) for row in named] for name in names})
 
     def of_queries(self, data: Mapping[Any, Any]) -> pa.Table:
-        """A dict from queries to their items: one row a query, with lists."""
+        """A dict from queries to their items: one row per query, with lists."""
         given = {query: self._items(query, items) for query, items in data.items()}
         items = [self._ids(self.item, list(one)) for one in given.values()]
         lists = {

@@ -1,4 +1,4 @@
-"""Tables whose rows hold lists -> one row an item."""
+"""Tables whose rows hold lists -> one row per item."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqlmetrics.sql.template import free_name, identifier, literal
 
 
 def listed(relation: Relation, columns: Model, types: Mapping[str, str] | None = None) -> Relation:
-    """The relation with one row an item, if its rows hold lists of items.
+    """The relation with one row per item, if its rows hold lists of items.
 
     The order of a list is the rank, unless its scores or ranks are a list too. Labels
     without grades have grade 1.
@@ -57,7 +57,7 @@ class _Lists:
     types: Mapping[str, str] | None
 
     def unfolded(self) -> Relation:
-        """One row an item."""
+        """One row per item."""
         if not self._is_list(self.columns.item):
             return self.table
         if holds_hits(self._type(self.columns.item) or ""):
@@ -75,7 +75,7 @@ class _Lists:
         )
 
     def _hits(self) -> Relation:
-        """One row an item, of lists of structs: as search APIs log them."""
+        """One row per item, of lists of structs: as search APIs log them."""
         fields, column = _fields(self._type(self.columns.item) or ""), identifier(self.columns.item)
         read = "unnest({}) ->> {}" if self.table.texts else "struct_extract(unnest({}), {})"
 

@@ -159,7 +159,7 @@ class _Table:
         return keys | {"system": lambda row: printable(row["system"])}
 
     def wide(self) -> Cells:
-        """A row a system, a column a metric."""
+        """A row a system, a column per metric."""
         keys = self.keys()
         found: dict[tuple[str, ...], dict[tuple[str, int], Row]] = {}
         for row in self.rows:
@@ -172,7 +172,7 @@ class _Table:
         return self._made([*keys, *map(str, self.measures.values())], lines, len(keys))
 
     def across(self) -> Cells:
-        """A row a metric, a column a system."""
+        """A row a metric, a column per system."""
         keys = {name: shown for name, shown in self.keys().items() if name != "system"}
         found: dict[tuple[str, ...], dict[str, Row]] = {}
         for row in self.rows:

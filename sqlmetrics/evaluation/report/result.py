@@ -110,7 +110,7 @@ class Result:
         return not self.spec.by and all(len(values) <= 1 for values in distinct)
 
     def summary(self) -> pa.Table:
-        """One row a metric, day, system and segment: the fact table's columns.
+        """One row per metric, day, system and segment: the fact table's columns.
 
         value = numerator / denominator; both are NULL for counts, whose value is a
         total, and for metrics of all lists together, like auc, which cannot be added up.
@@ -128,7 +128,7 @@ class Result:
         return pa.Table.from_pylist(list(self._rows), schema)
 
     def per_query(self) -> pa.Table:
-        """One row a query: [metric_date,] system, query_id, one column a metric.
+        """One row per query: [metric_date,] system, query_id, one column per metric.
 
         NULL where the query is left out of the metric's mean. A metric of all lists
         together has no column. The rows are in the order of those keys.

@@ -109,7 +109,7 @@ def json_lines(table: pa.Table) -> str:
 
 
 def jsonl(table: pa.Table) -> str:
-    """JSON lines: a row a line, without a list around them."""
+    """JSON lines: a row per line, without a list around them."""
     return "\n".join(_objects(table))
 
 

@@ -146,7 +146,7 @@ def _metric(measure: Measure, preset: str) -> Iterator[str]:
         [f"{name}={spec.options[name]}" for name in OPTIONS if OPTIONS[name].scope == "spec"],
         "; see sqlmetrics explain OPTION",
     )
-    yield "SQL, one row a system" if measure.metric.pooled else "SQL, one row a query"
+    yield "SQL, one row per system" if measure.metric.pooled else "SQL, one row per query"
     yield sql_of(measure, preset)
     yield from _worked(measure, worked(measure, preset))
 

@@ -40,7 +40,7 @@ class WorkedExample:
 
     Attributes:
         columns: The names of the table's columns.
-        rows: One row an item, the ranked ones first.
+        rows: One row per item, the ranked ones first.
         ideal: Rows (rank, item, grade, gain, discount, their product) of the ideal order,
             empty if the metric has none.
         steps: What is computed -> how: the metric's parts, then the metric.
@@ -151,7 +151,7 @@ def _columns(of: Arithmetic) -> Row:
 
 
 def _rows(of: Arithmetic) -> Iterator[Row]:
-    """One row an item; those that do not count have no numbers."""
+    """One row per item; those that do not count have no numbers."""
     width = len(_columns(of))
     for rank, (item, grade) in enumerate(of.ranked.items(), start=1):
         row: Row = (str(rank), item, _grade(grade), *_known(of, rank, item))

@@ -1,6 +1,6 @@
 """The stages from the tables to the lists, once in the order of every rule for equal scores.
 
-rankings ─┬> item_scores ─┬> orders   one row an item and rule, with its rank
+rankings ─┬> item_scores ─┬> orders   one row per item and rule, with its rank
 labels ───┘               └> scores   the same with its score, for what compares scores
 """
 

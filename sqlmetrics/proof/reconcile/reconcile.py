@@ -121,7 +121,7 @@ def _refuse(value: object, values: object, departures: object, given: Mapping[st
 def _one_measure(spec: Spec) -> Measure:
     if len(spec.measures) != 1:
         told = ", ".join(map(str, spec.measures))
-        raise SpecError(f"reconcile takes one metric and one value an option, given {told}")
+        raise SpecError(f"reconcile takes one metric and one value per option, given {told}")
     return spec.measures[0]
 
 

@@ -3,7 +3,7 @@
     orders ─┬> nonrelevant_in_order ───┐
             └> condensed_in_order ─────┤
     scores ─┬> nonrelevant_on_average ─┤
-            └> condensed_on_average ───┴─> one row a world, rule and kind of query
+            └> condensed_on_average ───┴─> one row per world, rule and kind of query
 
 Each of these stages is an evaluation of its own, with the stages of `plan`, in which a
 rule for equal scores is what else is a system. Queries are told apart by what decides

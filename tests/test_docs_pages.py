@@ -1,0 +1,100 @@
+"""The tutorial, the how-to and concept pages do what they say, from nothing; the site has all."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from marked import sliced
+from test_docs import OWN_STATE, ROOT
+from walked import FENCE, printed
+
+from sqlmetrics.cli import COMMANDS
+
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize(
+    "page", sliced("page", 0.5, OWN_STATE, lambda page: page.stem), ids=lambda page: page.stem
+)
+def test_a_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    now = printed(text, tmp_path)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        page.write_text(now, encoding="utf-8")
+    else:
+        assert text == now
+
+
+def test_blocks_that_are_not_run_can_be_read() -> None:
+    """Of other programs: their grammar at least."""
+    for page in OWN_STATE:
+        for language, body in FENCE.findall(page.read_text(encoding="utf-8")):
+            if language == "yaml":
+                yaml.safe_load(body)
+            if language == "py":
+                compile(body, page.name, "exec")
+
+
+def test_every_page_has_a_place_on_the_site() -> None:
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"[\w./-]+\.md", site.partition("\nnav:")[2])
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+# -- the page of commands ---------------------------------------------------------------
+
+EVERYWHERE = ("--debug", "--quiet", "--errors", "--help")
+PLACES = ("--db", "--connection", "--target", "--profiles")
+HEAD = """\
+# Commands
+
+<!-- UPDATE_GOLDEN=1 pytest tests/test_docs_pages.py writes this page anew -->
+`--help` behind a command prints the same. Results go to stdout; messages and progress go to
+stderr. Exit codes: 0 all is well, 1 a check failed or a number differs, 2 the spec, the usage or
+the data is wrong, 3 the database failed.
+
+Every command has `--debug`, `-q`, `--quiet`, `--errors text|json` and `-h`, `--help`. Those that
+open a database say which by `--db FILE`, `--connection URL`, `--target NAME` and `--profiles FILE`:
+see [connections](dialects.md#connections).
+"""
+
+
+def option_row(option: click.Option) -> str:
+    """An option of a command, as a row of a table."""
+    record = option.get_help_record(click.Context(click.Command("")))
+    assert record is not None
+    name, text = (" ".join(cell.split()).replace("|", "\\|") for cell in record)
+    return f"| `{name}` | {text[:1].upper()}{text[1:]} |"
+
+
+def section(command: click.Command) -> str:
+    """What a command is for, its examples and its options."""
+    text, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
+    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    takes_place = any("--target" in one.opts for one in options)
+    own = [one for one in options if not {*EVERYWHERE, *PLACES} & {*one.opts}]
+    usage = " ".join(command.collect_usage_pieces(click.Context(command)))
+    parts = [f"### {command.name}", f"`sqlmetrics {command.name} {usage}`", text.strip()]
+    parts += [f"```text\n{examples.strip()}\n```"] if examples else []
+    parts += ["Opens a database: `--db`, `--connection`, `--target`, `--profiles`."] * takes_place
+    if own:
+        parts.append("\n".join(["| option | meaning |", "| --- | --- |", *map(option_row, own)]))
+    return "\n\n".join(parts)
+
+
+def test_the_page_of_commands_is_current() -> None:
+    sections = [
+        "\n\n".join([f"## {title}", *map(section, commands)])
+        for title, commands in COMMANDS.items()
+    ]
+    fresh = "\n".join([HEAD, *(f"{one}\n" for one in sections)])
+    path = DOCS / "commands.md"
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        path.write_text(fresh, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == fresh

@@ -1,0 +1,130 @@
+"""Pages that make what they need: their blocks run one after the other, in an empty folder.
+
+A block is run by its language, and the block of `text` behind it, if there is one, is what it
+prints:
+
+* `sh`: `cat > FILE <<'END'` writes a file, `sqlmetrics ...` runs; `# exit code 1` behind a line is
+  the code to expect;
+* `yaml` whose first line is a comment with the name of a file: that file is written;
+* `python`: runs, all blocks of a page in one namespace;
+* `sql`: runs in DuckDB, on `metrics.duckdb` if the page has made it, else all blocks of a page on
+  one database in memory. A block that ends with a comma is a part of a query.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+import duckdb
+
+from sqlmetrics.cli import main
+from sqlmetrics.evaluation.report.table import aligned
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+HEREDOC = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$\n?", re.DOTALL | re.MULTILINE)
+NAMED = re.compile(r"^# (\S+\.yml)\n")
+VARIES = re.compile(r"\b\d+(\.\d+)? s\b")
+"""How long it took."""
+
+
+def printed(page: str, folder: Path) -> str:
+    """A page with what its blocks print here and now, in the place of what it says they do.
+
+    Args:
+        page: The page's text.
+        folder: An empty folder.
+    """
+    parts, at, said = [], 0, None
+    names: dict[str, object] = {}
+    here = patch.dict(os.environ, {"COLUMNS": "80", "NO_COLOR": "1"})
+    with chdir(folder), here, duckdb.connect() as memory:
+        for found in FENCE.finditer(page):
+            language, body = found.groups()
+            if language == "text" and said is not None:
+                parts.append(page[at : found.start(2)] + _kept(body, said))
+                at, said = found.end(2), None
+            else:
+                said = _run(language, body, names, memory)
+    return "".join([*parts, page[at:]])
+
+
+def _kept(old: str, new: str) -> str:
+    """What was said, if it differs in nothing but times."""
+    return old if VARIES.sub("", old) == VARIES.sub("", new) else new
+
+
+def _run(
+    language: str, body: str, names: dict[str, object], memory: duckdb.DuckDBPyConnection
+) -> str | None:
+    """What a block prints; None if it is not run."""
+    if language == "sh":
+        return "".join(_shell(body))
+    if language == "python":
+        out = io.StringIO()
+        with redirect_stdout(out):
+            exec(compile(body, "page", "exec"), names)
+        return out.getvalue()
+    if language == "sql" and not body.endswith(",\n"):
+        if not Path("metrics.duckdb").exists():
+            return _query(body, memory)
+        with duckdb.connect("metrics.duckdb", read_only=True) as database:
+            return _query(body, database)
+    if language == "yaml" and (named := NAMED.match(body)):
+        path = Path(named[1])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body, encoding="utf-8")
+    return None
+
+
+def _shell(body: str) -> Iterator[str]:
+    """What each line of a block of shell prints."""
+    for path, text in HEREDOC.findall(body):
+        Path(path).write_text(text, encoding="utf-8")
+    for line in re.sub(r"\\\n\s*", "", HEREDOC.sub("", body)).splitlines():
+        code = re.search(r"# exit code (\d)$", line)
+        words = shlex.split(line, comments=True)
+        if not words or words[:2] == ["pip", "install"]:
+            continue
+        assert words[0] == "sqlmetrics", f"the walk has no {words[0]}"
+        yield _command(words, int(code[1]) if code else 0)
+
+
+def _command(words: list[str], expect: int) -> str:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    code: object = 0
+    with patch("sys.argv", words), redirect_stdout(out), redirect_stderr(out):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    out.flush()
+    text: str = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert code == expect, f"{shlex.join(words)}: {text}"
+    return text
+
+
+def _query(body: str, database: duckdb.DuckDBPyConnection) -> str | None:
+    """The rows of a query, as a table; None of what has none."""
+    rows = database.sql(body)
+    if rows is None:
+        return None
+    kinds = [str(kind) in NUMBERS for kind in rows.types]
+    texts = [[_cell(value) for value in row] for row in rows.fetchall()]
+    first = kinds.index(True) if True in kinds else len(kinds)
+    return aligned(rows.columns, texts, numbers_from=first) + "\n"
+
+
+NUMBERS = ("DOUBLE", "BIGINT", "INTEGER", "HUGEINT")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "NULL"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
