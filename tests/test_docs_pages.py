@@ -14,7 +14,7 @@ from marked import sliced
 from test_docs import OWN_STATE, ROOT
 from walked import FENCE, printed
 
-from sqlmetrics.cli import COMMANDS
+from sqlmetrics.cli import COMMANDS, cli
 
 DOCS = ROOT / "docs"
 
@@ -90,7 +90,7 @@ def section(command: click.Command) -> str:
 
 def test_the_page_of_commands_is_current() -> None:
     sections = [
-        "\n\n".join([f"## {title}", *map(section, commands)])
+        "\n\n".join([f"## {title}", *(section(cli.commands[one]) for one in commands)])
         for title, commands in COMMANDS.items()
     ]
     fresh = "\n".join([HEAD, *(f"{one}\n" for one in sections)])
