@@ -84,6 +84,13 @@ def called(folder: Path, command: list[str], text: str = "") -> None:
     assert "rror" not in done.stderr, done.stderr
 
 
+def psql(folder: Path, url: str, start: int, end: int) -> None:
+    values = [f"start={day(start)}", f"end={day(end)}", "ON_ERROR_STOP=1"]
+    options = [word for value in values for word in ("-v", value)]
+    files = [word for name in SQL for word in ("-f", name)]
+    called(folder, [client("psql"), "-q", "-X", *options, *files, url])
+
+
 def whole(folder: Path) -> str:
     return "\n".join((folder / name).read_text() for name in SQL)
 
@@ -117,10 +124,7 @@ def test_psql(tmp_path: Path, servers: Any) -> None:
         try:
             write_job(job(), "postgres", tmp_path)
             for start, end in RANGES:
-                values = [f"start={day(start)}", f"end={day(end)}", "ON_ERROR_STOP=1"]
-                options = [word for value in values for word in ("-v", value)]
-                files = [word for name in SQL for word in ("-f", name)]
-                called(tmp_path, [client("psql"), "-q", "-X", *options, *files, url])
+                psql(tmp_path, url, start, end)
             check(opened, [*range(6)])
             write(job(), opened)  # the two ways share the tables
             check(opened, [*range(6)])
@@ -225,6 +229,36 @@ def test_sqlite_s_module(tmp_path: Path) -> None:
             connection.execute(statement, {"start": day(1), "end": day(5)})
     with database(f"sqlite:///{file}") as opened:
         check(opened, [1, 2, 3, 4])
+
+
+def test_sqlite_s_module_of_a_click_log(tmp_path: Path) -> None:
+    """Its views have no parameter of the client's."""
+    file, tables = tmp_path / "shop.db", click_log(1)
+    with database(f"sqlite:///{file}", create=True) as opened:
+        for name, rows in tables.items():
+            opened.load(name, rows)
+    write_job(click_job(), "sqlite", tmp_path)
+    with sqlite3.connect(file, isolation_level=None) as connection:
+        for start, end in ((2, 5), (0, 3)):
+            for statement in statements(tmp_path):
+                connection.execute(statement, {"start": day(start), "end": day(end)})
+    with database(f"sqlite:///{file}") as opened:
+        check_clicks(facts(opened, "log"), tables)
+
+
+@pytest.mark.xdist_group("postgres")
+def test_psql_of_a_click_log(tmp_path: Path, servers: Any) -> None:
+    url, tables = servers.connection("postgres"), click_log(1)
+    with database(url) as opened:
+        for name, rows in tables.items():
+            opened.load(name, rows)
+        try:
+            write_job(click_job(), "postgres", tmp_path)
+            for start, end in ((2, 5), (0, 3)):
+                psql(tmp_path, url, start, end)
+            check_clicks(facts(opened, "log"), tables)
+        finally:
+            clear(opened, *tables)
 
 
 @pytest.mark.long
