@@ -189,7 +189,7 @@ class ClickTables:
     @property
     def bots(self) -> bool:
         """Whether users may be bots."""
-        return self._most is not None
+        return self.clicks.cleaning.max_events_per_user_hour is not None
 
     @property
     def leaves_out(self) -> bool:
@@ -200,10 +200,6 @@ class ClickTables:
     def _moves_out(self) -> bool:
         """Whether an item may be left out because another stands where it does."""
         return self.clicks.cleaning.same_position != "keep"
-
-    @property
-    def _most(self) -> int | None:
-        return self.clicks.cleaning.max_events_per_user_hour
 
     @cached_property
     def actions(self) -> tuple[str, ...]:
@@ -339,7 +335,7 @@ class ClickTables:
             "deduplicated": DEDUPLICATED,
             "bots": BOTS if self.bots else "",
             "unseen": self.clicks.cleaning.unseen,
-            "most": self._most,
+            "most": self.clicks.cleaning.max_events_per_user_hour,
             "same_position": self.clicks.cleaning.same_position,
         }
         return Stage(name, f"clicks/{template or name}", shared | view)

@@ -85,13 +85,11 @@ def on_days(spec: Spec, days: Days | None) -> Question:
     Raises:
         SpecError: If labels would be learned from these days.
     """
-    if days is None:
-        return Question(spec, None, "" if spec.rankings.columns.date else NO_DAY)
-    if spec.clicks is None:
+    ends = days.ends if days else None
+    if days is None or spec.clicks is None:
         is_dated = spec.rankings.columns.date is not None
-        return Question(
-            spec, days.ends if is_dated else None, "" if is_dated else days.ends.start or NO_DAY
-        )
+        first = (ends and ends.start) or NO_DAY
+        return Question(spec, ends, "") if is_dated else Question(spec, None, first)
     own = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
     ranged = _click_log(own | {"daily": True, "evaluation": days})
     return Question(spec.having(clicks=ranged, rankings=None, labels=None), None, "")

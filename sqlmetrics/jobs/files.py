@@ -63,7 +63,7 @@ def compile_job(spec: Spec, name: str = "duckdb") -> dict[str, str]:
         "04_views.sql": _views(spec, at),
     }
     files = {
-        file: f"-- {_about(spec, the_dialect, file)}\n{_conventions(job, file)}\n{text(part)}"
+        file: f"-- {_about(spec, the_dialect, file, job)}\n\n{text(part)}"
         for file, part in parts.items()
         if part
     }
@@ -92,16 +92,13 @@ ABOUT = {
 }
 
 
-def _about(spec: Spec, at: Dialect, file: str) -> str:
+def _about(spec: Spec, at: Dialect, file: str, job: JobText) -> str:
     lines = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
     if file == "03_replacement.sql":
         lines.append(at.writing.promise)
+    if file == "02_evaluation.sql":  # of lists the statement itself says it
+        lines.append(job.about.removeprefix("-- ").rstrip())
     return "\n-- ".join(line for line in lines if line)
-
-
-def _conventions(job: JobText, file: str) -> str:
-    """What is computed of a click log; of lists the statement itself says it."""
-    return job.about if file == "02_evaluation.sql" else ""
 
 
 def _views(spec: Spec, at: Translation) -> list[str]:

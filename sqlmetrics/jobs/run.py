@@ -117,12 +117,10 @@ class _Run:
     def __post_init__(self) -> None:
         self.run_id = str(uuid.uuid4())
         self._begun = time.monotonic()
-        self._notes: list[str] = []
 
     def done(self, *, check: bool, how: Execution) -> RunReport:
         """Evaluate, then exchange the rows."""
         with _evaluated(self._asked, self.engine, check=check, how=how) as (per_query, notes):
-            self._notes = notes
             days = self._replaced_days()
             last_day, headline = self._headline()
             ends = days.ends if days else ALL_DAYS
@@ -241,18 +239,9 @@ def evaluated(
     per_query: bool = False,
     progress: Progress | None = None,
 ) -> Result | ClickResult:
-    """The numbers that a run of some days would write; no table is.
+    """The numbers that a run of some days would write; no table is written.
 
-    Args:
-        spec: What is asked.
-        engine: Where its tables are.
-        days: Which days; None for all.
-        check: Whether to look for bad input first.
-        per_query: Whether to fetch the table of one row a query.
-        progress: Is told how far the cleaning of a click log is.
-
-    Raises:
-        SqlmetricsError: As `evaluate` does.
+    The arguments are those of `write`, and of `evaluate_clicks`.
     """
     asked = on_days(spec, days)
     if spec.clicks is not None:
