@@ -208,7 +208,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--show", "judgments"], "pool: query_item"),
         (["--show", "days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),
         (["-m", "ctr", "--by", "land"], "clicks.impressions.columns.segments names"),
-        (["--ubi", "a", "b"], "give a spec, or the two files of --ubi"),
+        (["--ubi", "a", "b"], "give a spec, a log, or the two files of --ubi"),
     ],
 )
 def test_the_command_shows(folder: Path, arguments: list[str], told: str) -> None:
