@@ -79,7 +79,7 @@ def compile(
     about = f"-- {trusted}\n" if translation.changes else ""
     if spec.clicks is not None:
         _refuse_of_clicks(per_query=per_query, plan=plan)
-        texts = (translation.text(one).rstrip() for one in statements(spec, translation))
+        texts = (one.rstrip() for one in statements(spec, translation))
         return about + header(spec) + "\n" + "\n\n".join(f"{one};" for one in texts) + "\n"
     tables = tables_of(spec, translation)
     portable, measured = planned(spec, tables), None

@@ -22,7 +22,7 @@ def debug(*, location: Location) -> None:
     sqlmetrics debug --target prod
     sqlmetrics debug --connection postgresql://ann@host/sales
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.engines.temporary import table
+    from sqlmetrics.engines.temporary import Step
     from sqlmetrics.errors import EngineError
     from sqlmetrics.evaluation.report.table import aligned
 
@@ -31,7 +31,7 @@ def debug(*, location: Location) -> None:
         engine.rows("select 1 as one")
         dialect = engine.translation.dialect
         try:
-            with table(engine, engine.free_name("sqlmetrics_debug"), "select 1 as one"):
+            with Step(engine.free_name("sqlmetrics_debug"), "select 1 as one").there(engine):
                 temporary = "yes"
         except EngineError as error:
             temporary = f"no; each query is computed anew ({error})"

@@ -63,12 +63,21 @@ def show_spec(
 ) -> None:
     """Print the numbers of a spec."""
     from sqlmetrics.jobs.days import days_between
+    from sqlmetrics.jobs.run import evaluated
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     days = days_between(start, end, option="--")
     form = format_of(output, out, FORMATS)
-    result = evaluated(the_spec, location, days, check=check, per_query=per_query)
+    with progress_bar("steps of the log" if the_spec.clicks else "evaluating") as told:
+        result: Any = evaluated(
+            the_spec,
+            location.reading(the_spec),
+            days,
+            check=check,
+            per_query=per_query,
+            progress=told,
+        )
     if the_spec.clicks is None:
         emit_result(result, per_query, form, out)
     elif per_query or form not in ("table", "json"):
@@ -80,24 +89,3 @@ def show_spec(
 
         text = repr(result) if form == "table" else json.dumps(result.to_dicts(), default=str)
         write(f"{text}\n", out)
-
-
-def evaluated(
-    spec: Any, location: Location, days: Any = None, *, check: bool = True, per_query: bool = False
-) -> Any:
-    """The result of a spec, of some of its days if they are given."""
-    from sqlmetrics.clicks.evaluate import evaluate_clicks
-    from sqlmetrics.evaluation.inputs.open import opened
-    from sqlmetrics.evaluation.run import run
-    from sqlmetrics.jobs.days import days_of, on_days
-
-    asked = on_days(spec, days)
-    if spec.clicks is not None:
-        with progress_bar("steps of the log") as told:
-            engine = location.reading(spec)
-            return evaluate_clicks(asked, engine, check=check, per_query=per_query, progress=told)
-    with location.reading(spec) as engine, progress_bar("evaluating"):
-        tables = opened(asked, engine)
-        if days is not None and days_of(spec, days) and spec.rankings.columns.date:
-            tables = tables.on(days.ends)
-        return run(asked, tables, engine, check=check, per_query=per_query)

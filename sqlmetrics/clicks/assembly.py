@@ -56,13 +56,34 @@ def tables_of(
     names = replace(names, read=read)
     if clicks.log is not None and clicks.log.columns.request is None:
         numbered = Relation("table", NUMBERED)
-        return ClickTables(clicks, names, numbered, numbered, None, timed["log"], only_days)
+        tables = ClickTables(clicks, names, numbered, numbered, None, timed["log"], only_days)
+        return _with_views(tables)
     first = timed.get("log") or timed.get("impressions") or timed["events"]
     events = timed.get("events", first)
     if clicks.format == "ubi":
         first = ubi.impressions(clicks, timed, relations.get("requests"), known)
     requests = timed.get("requests")
-    return ClickTables(clicks, names, first, events, requests, only_days=only_days)
+    return _with_views(ClickTables(clicks, names, first, events, requests, only_days=only_days))
+
+
+def _with_views(tables: ClickTables) -> ClickTables:
+    """The same, the stages that several statements read as views, if the database has them."""
+    dialect = tables.names.at.dialect
+    if not dialect.temporary_view:
+        return tables
+    clicks, asked = tables.clicks, tables.requests is not None
+    has_days = clicks.evaluation is not None
+    shared = {
+        "events_read": tables.bots and "chosen_requests" not in tables.kept,
+        "impressions_read": tables.leaves_out or asked,
+        "user_impressions": True,
+        "clean_impressions": True,
+        "seen_impressions": clicks.cleaning.unseen is not None,
+        "request_queries": has_days or clicks.labels.window is not None,
+        "evaluated_impressions": has_days and dialect.parameters_in_views,
+        "answers": clicks.labels.pools,
+    }
+    return replace(tables, views=frozenset(name for name, is_view in shared.items() if is_view))
 
 
 def _roles(clicks: Clicks) -> dict[str, str]:

@@ -5,26 +5,25 @@
     events ──────> events_read ───────────────────────────────────────────────┘
 
 Only what is small is kept in tables: requests that are left out, the impressions of requests in
-which something is amiss, and the events. The impressions themselves are read where they are;
-only a wide table without requests is copied once, with its rows numbered, so that an impression
-and what was done with it have one number. A job of some days reads the requests of those days
-alone; but bots are looked for in the events of all, since who is one is one on every day.
+which something is amiss, and the events. The impressions themselves are read where they are, by
+way of temporary views where the database has them; only a wide table without requests is copied
+once, with its rows numbered, so that an impression and what was done with it have one number. A
+job of some days reads the requests of those days alone; but bots are looked for in the events of
+all, since who is one is one on every day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.catalog.online import Online
 from sqlmetrics.clicks.columns import EVENT, NUMBER, Names
-from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.relation import Relation, source_text
-from sqlmetrics.sql.stage import Column, Stage, with_stages
+from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal, number, verbatim
 
 NUMBERED, CHOSEN, BOTS, EXCLUDED, DEDUPLICATED, ATTRIBUTED = (
@@ -35,27 +34,6 @@ NUMBERED, CHOSEN, BOTS, EXCLUDED, DEDUPLICATED, ATTRIBUTED = (
     )
 )
 """Tables that are kept while a log is worked on."""
-
-CHOOSING = (NUMBERED, CHOSEN)
-"""Those that say which rows are looked at."""
-
-
-@dataclass(frozen=True)
-class KeptTable:
-    """A table that is kept: its name, and the stages that make it.
-
-    Attributes:
-        name: Its name.
-        stages: The stages; the last one's rows are kept.
-    """
-
-    name: str
-    stages: tuple[Stage, ...]
-
-    @property
-    def text(self) -> str:
-        """Its rows as a query."""
-        return with_stages(self.stages, f"select *\nfrom {self.stages[-1].name}")
 
 
 @dataclass(frozen=True)
@@ -72,6 +50,8 @@ class ClickTables:
             its numbered copy.
         only_days: Whether only requests of the days that count are read. The report of a log
             counts what was cleaned on all days.
+        views: The stages that stand as temporary views, since several statements read them;
+            the others are printed in each.
     """
 
     clicks: Clicks
@@ -81,100 +61,110 @@ class ClickTables:
     requests: Relation | None = None
     unnumbered: Relation | None = None
     only_days: bool = False
+    views: frozenset[str] = frozenset()
 
-    def kept(self) -> Iterator[KeptTable]:
-        """The tables to keep, each after those that it reads."""
-        if self.unnumbered:
-            order = [self.names.impressions[role] for role in ("item", "position")]
-            view = {"order": order, "request": NUMBER, "relation": self.unnumbered}
-            yield KeptTable(NUMBERED, (self._stage("numbered", "numbered", **view),))
-        if self._days:
-            yield KeptTable(CHOSEN, (self._chosen(),))
-        if self.bots:
-            found = self._stage("bot_users", "bots", most=self._most)
-            yield KeptTable(BOTS, (self._events_read(of_all_days=True), found))
-        if self.leaves_out:
-            view = {"bots": BOTS if self.bots else ""}
-            found = self._stage("excluded_requests", "excluded_requests", **view)
-            yield KeptTable(EXCLUDED, (*self._impressions_read(), found))
-        yield KeptTable(DEDUPLICATED, tuple(self._deduplicated()))
-        yield KeptTable(ATTRIBUTED, tuple(self._attributed()))
+    def stages(self, *names: str) -> list[Stage]:
+        """The stages that lead to some of them, in order, without those that stand as views."""
+        there: dict[str, Stage] = {}
 
-    def check(self, asked: Sequence[Online]) -> None:
-        """Raise SpecError if the log has not what online metrics need."""
-        has = {"requests": self.requests is not None, "time": self.names.has_times, "": True}
-        lacks = [one for one in asked if not has[one.metric.needs]]
-        if lacks:
-            needs = {"requests": "the requests, also those without a result", "time": "times"}
-            what = "; ".join(f"{one} needs {needs[one.metric.needs]}" for one in lacks)
-            raise SpecError(f"the log lacks what metrics need: {what}")
+        def add(name: str) -> None:
+            if name not in there and name not in self.views:
+                reads, stage = self._stages[name]
+                for one in reads:
+                    add(one)
+                there[name] = stage()
 
-    def shown(self) -> Iterator[Stage]:
-        """The impressions that are left."""
-        yield from self.kept_impressions()
-        known = [*self.names.logged, "position"]
-        view = {
-            "columns": [Column(f"user_impressions.{name}", name) for name in known],
-            "names": known,
-            "deduplicated": DEDUPLICATED,
+        for name in names:
+            add(name)
+        return list(there.values())
+
+    def stages_of(self, name: str) -> list[Stage]:
+        """The same for what makes one of them, also if it stands as a view."""
+        reads, stage = self._stages[name]
+        return [*self.stages(*reads), stage()]
+
+    @cached_property
+    def of(self) -> Mapping[str, str]:
+        """Stage -> what stands behind FROM for it."""
+        return {
+            name: f"{view_name(name)} as {name}" if name in self.views else name
+            for name in self._stages
         }
-        yield self._stage("clean_impressions", "clean_impressions", **view)
 
-    def left(self) -> Iterator[Stage]:
-        """The impressions that are left, without those that nobody looked at."""
-        yield from self.shown()
-        if self.clicks.cleaning.unseen is not None:
-            view = {"attributed_events": ATTRIBUTED, "unseen": self.clicks.cleaning.unseen}
-            yield self._stage("seen_impressions", "seen_impressions", **view)
+    @cached_property
+    def _stages(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Stage]]]:
+        """Stage -> the stages that it reads, and what prints it."""
+        moves = self.names.first_position == "each"
+        events = "events_of_all_days" if self._days else "events_read"
+        return {
+            "numbered": ((), self._numbered),
+            "chosen_requests": ((), self._chosen),
+            "events_of_all_days": ((), lambda: self._events_read(of_all_days=True)),
+            "bot_users": ((events,), lambda: self._stage("bot_users", "bots", events=events)),
+            "events_read": ((), self._events_read),
+            "impressions_as_logged": ((), self._as_logged),
+            "impressions_read": (("impressions_as_logged",) * moves, self._impressions_read),
+            "excluded_requests": (("impressions_read",), self._plain("excluded_requests")),
+            "user_impressions": (("impressions_read",), self._user_impressions),
+            "duplicated_requests": (("user_impressions",), self._plain("duplicated_requests")),
+            "numbered_copies": (("duplicated_requests",), self._plain("numbered_copies")),
+            "deduplicated": (("numbered_copies",), self._plain("deduplicated")),
+            "clean_impressions": (("user_impressions",), self._clean),
+            "attributed_events": (("events_read", "clean_impressions"), self._attributed),
+            "seen_impressions": (("clean_impressions",), self._plain("seen_impressions")),
+            "request_queries": ((self.left,), self._plain("request_queries")),
+            "evaluated_impressions": ((self.left, "request_queries"), self._evaluated),
+            "answers": ((), self._answers),
+            "requests": ((), self._requests),
+        }
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The stages whose rows are kept in tables."""
+        some = {
+            "numbered": self.unnumbered is not None,
+            "chosen_requests": bool(self._days),
+            "bot_users": self.bots,
+            "excluded_requests": self.leaves_out,
+        }
+        kept = (name for name, is_kept in some.items() if is_kept)
+        return frozenset((*kept, "deduplicated", "attributed_events"))
 
     @property
-    def last(self) -> str:
-        """The last stage of the impressions that are left."""
+    def left(self) -> str:
+        """The stage of the impressions that are left, but those that nobody looked at."""
         seen = self.clicks.cleaning.unseen is not None
         return "seen_impressions" if seen else "clean_impressions"
 
-    def asked(self) -> Iterator[Stage]:
-        """The requests of the impressions that are left: what was asked, and when."""
-        yield self._stage("request_queries", "request_queries", impressions=self.last)
-
-    def evaluated(self) -> Iterator[Stage]:
-        """The impressions that are left, of the requests that are evaluated."""
-        yield from self.left()
-        days = self.clicks.evaluation
-        if days is not None:
-            yield from self.asked()
-            when = days.holds("request_queries.started_at")
-            view = {"impressions": self.last, "days": days, "when": when}
-            yield self._stage("evaluated_impressions", "evaluated_impressions", **view)
-
     @property
     def evaluates(self) -> str:
-        """The last stage of the impressions that are evaluated."""
-        return self.last if self.clicks.evaluation is None else "evaluated_impressions"
+        """The stage of the impressions that are evaluated."""
+        return self.left if self.clicks.evaluation is None else "evaluated_impressions"
 
-    def answered(self) -> Iterator[Stage]:
-        """The impressions that are evaluated, and `answers` on them."""
-        yield from self.evaluated()
-        yield from self.answers()
+    def _clean(self) -> Stage:
+        known = [*self.names.logged, "position"]
+        columns = [Column(f"user_impressions.{name}", name) for name in known]
+        return self._stage("clean_impressions", columns=columns, names=known)
 
-    def answers(self) -> Iterator[Stage]:
-        """What was done with an impression."""
-        view = {"attributed_events": ATTRIBUTED, "click": CLICK, "purchase": PURCHASE}
-        yield self._stage("answers", "answers", **view)
-
-    def all_requests(self) -> Iterator[Stage]:
-        """The requests that are evaluated, also those without a result."""
-        if self.requests is None:
-            return
+    def _evaluated(self) -> Stage:
         days = self.clicks.evaluation
-        view = {
-            "columns": list(self.names.request_columns()),
-            "relation": self.requests,
-            "conditions": [*self._conditions("requests", of_all_days=True), *self._readable],
-            "key": self.names.requests["request"],
-            "having": days.holds(self.names.first_time) if days else (),
-        }
-        yield self._stage("requests", "requests", **view)
+        when = days.holds("request_queries.started_at") if days else ()
+        return self._stage("evaluated_impressions", days=days, when=when)
+
+    def _answers(self) -> Stage:
+        return self._stage("answers", click=CLICK, purchase=PURCHASE)
+
+    def _requests(self) -> Stage:
+        """The requests that are evaluated, also those without a result."""
+        days = self.clicks.evaluation
+        return self._stage(
+            "requests",
+            columns=list(self.names.request_columns()),
+            relation=self.requests,
+            conditions=[*self._conditions("requests", of_all_days=True), *self._readable],
+            key=self.names.requests["request"],
+            having=days.holds(self.names.first_time) if days else (),
+        )
 
     def sources(self, *, of_all_days: bool = False) -> dict[str, str]:
         """`impressions`, `events` and `requests` -> their rows that are read, for FROM."""
@@ -199,7 +189,7 @@ class ClickTables:
     @property
     def bots(self) -> bool:
         """Whether users may be bots."""
-        return self._most is not None
+        return self.clicks.cleaning.max_events_per_user_hour is not None
 
     @property
     def leaves_out(self) -> bool:
@@ -210,10 +200,6 @@ class ClickTables:
     def _moves_out(self) -> bool:
         """Whether an item may be left out because another stands where it does."""
         return self.clicks.cleaning.same_position != "keep"
-
-    @property
-    def _most(self) -> int | None:
-        return self.clicks.cleaning.max_events_per_user_hour
 
     @cached_property
     def actions(self) -> tuple[str, ...]:
@@ -228,6 +214,10 @@ class ClickTables:
         known = [one for one in days if one is not None]
         return known if self.only_days and len(known) == len(days) else ()
 
+    def _numbered(self) -> Stage:
+        order = [self.names.impressions[role] for role in ("item", "position")]
+        return self._stage("numbered", order=order, request=NUMBER, relation=self.unnumbered)
+
     def _chosen(self) -> Stage:
         """The requests of those days: one that began on them has a row of them."""
         tables = {"impressions": self.impressions, "requests": self.requests}
@@ -241,7 +231,7 @@ class ClickTables:
             for table, relation in tables.items()
             if relation
         ]
-        return self._stage("chosen_requests", "chosen_requests", branches=branches)
+        return self._stage("chosen_requests", branches=branches)
 
     def _conditions(self, table: str, *, of_all_days: bool = False) -> list[str]:
         """What the rows of a table meet that are read."""
@@ -251,42 +241,36 @@ class ClickTables:
             return said
         return [*said, f"{self.names.request(table)} in (select request_id from {CHOSEN})"]
 
-    def _impressions_read(self) -> Iterator[Stage]:
-        """The impressions as logged, from position 1."""
+    def _as_logged(self) -> Stage:
+        """The impressions as logged; from position 1, where a log has one first position."""
         first = self.names.first_position
         position = self.names.position
-        if first != "each":
-            position = f"{position} - {int(first) - 1}" if first != 1 else position
+        if first not in ("each", 1):
+            position = f"{position} - {int(first) - 1}"
         test = self.names.at.condition(self.clicks.cleaning.test or "")
         is_test = Column(f"case when {test} then 1 else 0 end" if test else "0", "is_test")
         columns = [*self.names.impression_columns(), Column(position, "position"), is_test]
-        columns += self.names.unread("impressions")
         view = {
             "about": "one row per item that was shown, as logged",
-            "columns": columns,
+            "columns": [*columns, *self.names.unread("impressions")],
             "relation": self.impressions,
             "conditions": self._conditions("impressions"),
         }
-        if first != "each":
-            yield self._stage("impressions_read", "table", **view)
-            return
-        yield self._stage("impressions_as_logged", "table", **view)
-        names = [one.name for one in columns if one.name != "position"]
-        yield self._stage("impressions_read", "moved_positions", names=names)
+        name = "impressions_as_logged" if first == "each" else "impressions_read"
+        return self._stage(name, "table", **view)
 
-    def kept_impressions(self) -> Iterator[Stage]:
+    def _impressions_read(self) -> Stage:
+        logged = self._as_logged()
+        if logged.name == "impressions_read":
+            return logged
+        names = [one.name for one in logged.view["columns"] if one.name != "position"]
+        return self._stage("impressions_read", "moved_positions", names=names)
+
+    def _user_impressions(self) -> Stage:
         """The impressions of users, as logged but for the position."""
-        yield from self._impressions_read()
         excluded = EXCLUDED if self.leaves_out else ""
-        view = {"excluded_requests": excluded, "timed": self.reads("impressions")}
-        yield self._stage("user_impressions", "user_impressions", **view)
-
-    def _deduplicated(self) -> Iterator[Stage]:
-        yield from self.kept_impressions()
-        yield self._stage("duplicated_requests", "duplicated_requests")
-        yield self._stage("numbered_copies", "numbered_copies")
-        view = {"same_position": self.clicks.cleaning.same_position}
-        yield self._stage("deduplicated", "deduplicated", **view)
+        timed = self.reads("impressions")
+        return self._stage("user_impressions", excluded_requests=excluded, timed=timed)
 
     @property
     def _readable(self) -> list[str]:
@@ -302,20 +286,18 @@ class ClickTables:
             "relation": self.events,
             "conditions": self._conditions("events", of_all_days=of_all_days),
         }
-        return self._stage("events_read", "events_read", **view)
+        name = "events_of_all_days" if of_all_days else "events_read"
+        return self._stage(name, "events_read", **view)
 
-    def _attributed(self) -> Iterator[Stage]:
-        yield self._events_read()
-        yield from self.shown()
-        view = {
-            "excluded_requests": EXCLUDED if self.leaves_out else "",
-            "deduplicated": DEDUPLICATED if self._moves_out else "",
-            "bots": BOTS if self.bots else "",
-            "columns": [Column(f"events_read.{name}", name) for name in EVENT],
-            "reasons": self._reasons(),
-            "deduplicate": self.clicks.cleaning.deduplicate,
-        }
-        yield self._stage("attributed_events", "attributed_events", **view)
+    def _attributed(self) -> Stage:
+        return self._stage(
+            "attributed_events",
+            excluded_requests=EXCLUDED if self.leaves_out else "",
+            deduplicated=DEDUPLICATED if self._moves_out else "",
+            columns=[Column(f"events_read.{name}", name) for name in EVENT],
+            reasons=self._reasons(),
+            deduplicate=self.clicks.cleaning.deduplicate,
+        )
 
     def _reasons(self) -> Mapping[str, str]:
         """Reason -> what an event meets that is left out for it; the first that holds counts."""
@@ -342,6 +324,23 @@ class ClickTables:
             reasons["short stay"] = f"events_read.action = {literal(CLICK)} and {short}"
         return reasons
 
-    @staticmethod
-    def _stage(name: str, template: str, **view: object) -> Stage:
-        return Stage(name, f"clicks/{template}", view)
+    def _plain(self, name: str) -> Callable[[], Stage]:
+        return lambda: self._stage(name)
+
+    def _stage(self, name: str, template: str = "", **view: object) -> Stage:
+        shared = {
+            "of": self.of,
+            "impressions": self.left,
+            "attributed_events": ATTRIBUTED,
+            "deduplicated": DEDUPLICATED,
+            "bots": BOTS if self.bots else "",
+            "unseen": self.clicks.cleaning.unseen,
+            "most": self.clicks.cleaning.max_events_per_user_hour,
+            "same_position": self.clicks.cleaning.same_position,
+        }
+        return Stage(name, f"clicks/{template or name}", shared | view)
+
+
+def view_name(stage: str) -> str:
+    """What the view of a stage is called."""
+    return f"sqlmetrics_{stage}"

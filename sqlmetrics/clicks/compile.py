@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.assembly import tables_of
+from sqlmetrics.clicks.assembly import tables_of as click_tables
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.labels import POOLED, labels, pooled
-from sqlmetrics.clicks.online_sums import sums
-from sqlmetrics.clicks.rankings import rankings
-from sqlmetrics.engines.temporary import dropped, made
+from sqlmetrics.clicks.steps import steps
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.inputs.sources import relation_of
-from sqlmetrics.evaluation.inputs.sources import tables_of as evaluated_tables
+from sqlmetrics.evaluation.inputs.sources import relation_of, tables_of
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan
-from sqlmetrics.spec.click_log import LABELS, OF_POOL, RANKINGS
+from sqlmetrics.spec.click_log import OF_POOL
 from sqlmetrics.spec.source import Model
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown
@@ -24,20 +19,15 @@ from sqlmetrics.sql.translation import Translation
 
 
 def statements(spec: Spec, at: Translation) -> Iterator[str]:
-    """The statements, in the order in which they run.
+    """The statements in the dialect, in the order in which they run.
 
     Raises:
         SpecError: If the dialect lacks what the log needs, or no text can name its source.
     """
-    tables = log_tables(spec, at)
-    asked = [online(text) for text in spec.online]
-    tables.check(asked)
-    yield from (create for create, _ in kept(tables, at))
-    if asked:
-        yield sums(tables, asked, spec)
+    for step in steps(spec, log_tables(spec, at)):
+        yield step.create(at)
     if spec.metrics:
-        yield from (create for create, _ in lists(tables, at))
-        yield script.query(plan(spec, evaluated_tables(spec, at)))
+        yield at.text(script.query(plan(spec, tables_of(spec, at))))
 
 
 def header(spec: Spec) -> str:
@@ -91,20 +81,4 @@ def log_tables(spec: Spec, at: Translation, *, only_days: bool = False) -> Click
     if files:
         why = f"{at.dialect.title} reads no files; load it, and give the relation"
         raise SpecError([f"{one}: {why}" for one in files])
-    return tables_of(spec.clicks, relations, at, only_days=only_days)
-
-
-def kept(tables: ClickTables, at: Translation) -> Iterator[tuple[str, str]]:
-    """What is cleaned once and kept: the statements that make each table, and that drop it."""
-    for table in tables.kept():
-        yield made(at, table.name, table.text), dropped(at, table.name)
-
-
-def lists(tables: ClickTables, at: Translation) -> Iterator[tuple[str, str]]:
-    """Rankings and labels as an evaluation reads them, likewise."""
-    pools = tables.clicks.labels.pools
-    if pools:
-        yield made(at, POOLED, pooled(tables)), dropped(at, POOLED)
-    texts = {RANKINGS: rankings(tables), LABELS: labels(tables, POOLED if pools else "")}
-    for name, text in texts.items():
-        yield made(at, name, text, is_view=True), dropped(at, name, is_view=True)
+    return click_tables(spec.clicks, relations, at, only_days=only_days)

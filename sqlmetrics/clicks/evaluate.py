@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics.catalog.online import Online, online
+from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
-from sqlmetrics.clicks.cleaning import ATTRIBUTED, CHOOSING, DEDUPLICATED, EXCLUDED, ClickTables
+from sqlmetrics.clicks.cleaning import ATTRIBUTED, DEDUPLICATED, EXCLUDED, ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
-from sqlmetrics.clicks.labels import POOLED, labels, pooled
-from sqlmetrics.clicks.online_sums import sums
+from sqlmetrics.clicks.labels import labels, pooled
 from sqlmetrics.clicks.rankings import rankings
 from sqlmetrics.clicks.result import ClickResult, long
+from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists, online_step
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.clicks.values import Unread
 from sqlmetrics.clicks.wide_log import wide_log
 from sqlmetrics.engines.database import Database, database
-from sqlmetrics.engines.temporary import check_keeps, table, view
+from sqlmetrics.engines.temporary import TABLE, Step, check_keeps, keeping
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import Progress
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
@@ -30,7 +30,7 @@ from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_log import LABELS, RANKINGS, Clicks
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.stage import Stage, print_template, with_stages
+from sqlmetrics.sql.stage import print_template, with_stages
 
 
 def evaluate_clicks(
@@ -77,10 +77,11 @@ def evaluate_clicks(
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     asked = [online(text) for text in spec.online]
     with database(connection) as engine, cleaned_log(spec.clicks, engine, progress) as clean:
-        clean.tables.check(asked)
+        sums = online_step(clean.tables, spec)
         counts, findings = clean.counts(), clean.findings()
         clean.tell(COUNTED)
-        rows = long(clean.online(asked, spec).to_pylist(), asked, spec) if asked else []
+        found = [with_dates(engine.table(step.select)) for step in sums]
+        rows = [row for one in found for row in long(one.to_pylist(), asked, spec)]
         clean.tell(ADDED_UP)
         offline = None
         if spec.metrics:
@@ -115,20 +116,22 @@ class CleanLog:
     def tell(self, step: int) -> None:
         """Tell that a step is done; they are counted from the first after the tables."""
         if self.progress:
-            made = len(list(self.tables.kept()))
+            made = len(self.tables.kept)
             self.progress(made + step, made + EVALUATED, 0)
 
     def counts(self) -> dict[tuple[str, str | None], int]:
         """(`impressions` or an action, why it was left out or None) -> rows."""
         tables = self.tables
         told = {
+            "of": tables.of,
             "excluded_requests": EXCLUDED if tables.leaves_out else "",
             "deduplicated": DEDUPLICATED,
             "attributed_events": ATTRIBUTED,
             "why": _why(tables),
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
-        rows = self.engine.rows(with_stages(tables.left(), print_template("clicks/totals", told)))
+        stages = tables.stages("impressions_read", tables.left)
+        rows = self.engine.rows(with_stages(stages, print_template("clicks/totals", told)))
         counts = {(what, why): n for what, why, n in rows if n}
         later = ("repeated", "same position", "below the last click")
         removed = sum(counts.get((IMPRESSIONS, why), 0) for why in later)
@@ -139,8 +142,10 @@ class CleanLog:
         """What is odd about the log, and how often; nothing is left out for it."""
         tables = self.tables
         each = tables.names.first_position == "each"
+        logged = "impressions_as_logged" if each else "impressions_read"
         told = {
-            "impressions": "impressions_as_logged" if each else "impressions_read",
+            "of": tables.of,
+            "impressions": logged,
             "position": "position"
             if each
             else f"position + {int(tables.names.first_position) - 1}",
@@ -149,7 +154,7 @@ class CleanLog:
             "relation": tables.requests,
         }
         select = print_template("clicks/findings", told)
-        rows = self.engine.rows(with_stages(tables.kept_impressions(), select))
+        rows = self.engine.rows(with_stages(tables.stages(logged, "user_impressions"), select))
         named = {
             f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
         }
@@ -162,9 +167,10 @@ class CleanLog:
             for one in self.unread
         }
         if self.tables.clicks.lists_from == "hit_ids":
-            lists = "select count(distinct request_id) as n from user_impressions"
-            stages = self.tables.kept_impressions()
-            ((n_lists,),) = self.engine.rows(with_stages(stages, lists))
+            source = self.tables.of["user_impressions"]
+            counted = f"select count(distinct request_id) as n from {source}"
+            stages = self.tables.stages("user_impressions")
+            ((n_lists,),) = self.engine.rows(with_stages(stages, counted))
             odd[f"lists taken from {ubi.HITS}"] = n_lists
         return odd
 
@@ -175,13 +181,7 @@ class CleanLog:
         Raises:
             InputError: If an evaluation fails for lack of them, with what became of the log.
         """
-        with ExitStack() as made:
-            kept = ""
-            if self.tables.clicks.labels.pools:
-                kept = POOLED
-                made.enter_context(table(self.engine, POOLED, pooled(self.tables)))
-            made.enter_context(view(self.engine, RANKINGS, self.rankings()))
-            made.enter_context(view(self.engine, LABELS, labels(self.tables, kept)))
+        with keeping(self.engine, lists(self.tables)):
             try:
                 yield
             except InputError as error:
@@ -193,19 +193,6 @@ class CleanLog:
         for name, why in ((RANKINGS, absence.of_lists), (LABELS, absence.of_labels)):
             if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
                 raise InputError(why(self.tables, self.engine, self.counts())) from error
-
-    def online(self, asked: Sequence[Online], spec: Spec) -> pa.Table:
-        """The sums of online metrics by day, system and segment."""
-        return with_dates(self.engine.table(sums(self.tables, asked, spec)))
-
-    def answered(self) -> Iterator[Stage]:
-        """The stages to the impressions that are evaluated, and to `answers` on them."""
-        return self.tables.answered()
-
-    @property
-    def left(self) -> str:
-        """The stage of the impressions that are evaluated."""
-        return self.tables.evaluates
 
     def rankings(self) -> str:
         """What was shown: rows (query_id, item_id, score ...)."""
@@ -278,19 +265,23 @@ def cleaned_log(
     dry: bool = False,
 ) -> Iterator[CleanLog]:
     """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry."""
-    limit = "\nlimit 0" if dry else ""
     tables, kinds = _tables(clicks, engine, only_days)
     log = CleanLog(tables, engine, progress)
-    there = list(tables.kept())
-    choosing = sum(kept.name in CHOOSING for kept in there)
-    with ExitStack() as made:
-        for done, kept in enumerate(there, 1):
-            if done == choosing + 1 and not dry:
-                log = replace(log, unread=values.check(tables, kinds, engine))
-                actions.check(tables, engine)
-            made.enter_context(table(engine, kept.name, kept.text + limit))
-            log.tell(done - len(there))
-        yield log
+    limit = "\nlimit 0" if dry else ""
+    todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]
+    choosing = sum(step.name in CHOOSING for step in todo)
+    left = iter(range(1 - len(tables.kept), 1))
+
+    def told(step: Step) -> None:
+        if step.kind == TABLE:
+            log.tell(next(left))
+
+    with keeping(engine, todo[:choosing], told):
+        if not dry:
+            log = replace(log, unread=values.check(tables, kinds, engine))
+            actions.check(tables, engine)
+        with keeping(engine, todo[choosing:], told):
+            yield log
 
 
 @contextmanager
@@ -300,7 +291,7 @@ def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
         yield
         return
     with cleaned_log(spec.clicks, engine, dry=dry) as log, log.views():
-        log.tables.check([online(text) for text in spec.online])
+        online_step(log.tables, spec)
         yield
 
 

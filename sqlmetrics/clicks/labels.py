@@ -62,8 +62,9 @@ def labels(tables: ClickTables, kept: str = "") -> str:
     """
     if not tables.clicks.labels.pools:
         return _answered(tables)
-    stages = [*tables.left(), *tables.asked(), *(() if kept else _pooled(tables))]
-    view = {"pooled": f"{kept} as pooled" if kept else "pooled", **_when(tables.clicks.evaluation)}
+    stages = tables.stages("request_queries") if kept else _stages(tables, "request_queries")
+    source = f"{kept} as pooled" if kept else "pooled"
+    view = {"of": tables.of, "pooled": source, **_when(tables.clicks.evaluation)}
     return with_stages(stages, print_template("clicks/of_query", view))
 
 
@@ -79,14 +80,12 @@ def pooled(tables: ClickTables) -> str:
             "judgments are labels that all requests of a query share; add to the spec: "
             f"clicks: {{labels: {{pool: query_item}}}}, given pool {asked.pool}"
         )
-    requests = tables.asked() if asked.window else ()
-    return with_stages([*tables.left(), *requests, *_pooled(tables)], "select *\nfrom pooled")
+    return with_stages(_stages(tables), "select *\nfrom pooled")
 
 
 def standing(tables: ClickTables) -> str:
     """How many impressions are there to learn from, with a text, and clicked, as a `select`."""
-    requests = tables.asked() if tables.clicks.labels.window else ()
-    stages = [*tables.left(), *requests, *_pooled(tables)]
+    stages = _stages(tables)
     last = next(number for number, one in enumerate(stages, 1) if one.name == "item_positions")
     return with_stages(stages[:last], print_template("clicks/standing", {}))
 
@@ -96,6 +95,7 @@ def _answered(tables: ClickTables) -> str:
     grades, days = tables.clicks.labels.grades, tables.clicks.evaluation
     whens = " ".join(f"when {literal(one)} then {number(n)}" for one, n in grades.items())
     view = {
+        "of": tables.of,
         "attributed_events": ATTRIBUTED,
         "grade": f"case attributed_events.action {whens} else 0 end",
         "days": days or "",
@@ -105,14 +105,20 @@ def _answered(tables: ClickTables) -> str:
         ],
     }
     select = print_template("clicks/grades", view)
-    return with_stages([*tables.left(), *tables.asked()], select) if days else select
+    return with_stages(tables.stages("request_queries"), select) if days else select
+
+
+def _stages(tables: ClickTables, *more: str) -> list[Stage]:
+    """The stages from impressions to one row a query's text and item, and others of the log."""
+    requests = ("request_queries",) if tables.clicks.labels.window else ()
+    return [*tables.stages(tables.left, *more, *requests, "answers"), *_pooled(tables)]
 
 
 def _pooled(tables: ClickTables) -> Iterator[Stage]:
-    """The stages from impressions to one row per query's text and item, with its grade."""
+    """Those after the log's own."""
     asked = tables.clicks.labels
-    yield from tables.answers()
-    yield _stage("item_positions", impressions=tables.last, **_when(asked.window))
+    view = {"of": tables.of, "impressions": tables.left, **_when(asked.window)}
+    yield _stage("item_positions", **view)
     yield _stage("positions")
     yield _stage("item_counts", fewest=asked.min_impressions)
     overall = asked.prior > 0 and OVER[asked.rate].mean != ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlmetrics.catalog.online import Online, cutoffs
 from sqlmetrics.clicks.cleaning import BOTS, ClickTables
+from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.summary import NO_DATE, UNKNOWN
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
@@ -21,7 +22,12 @@ COUNTS = {
 
 
 def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
-    """The sums of online metrics by day, system and segment."""
+    """The sums of online metrics by day, system and segment.
+
+    Raises:
+        SpecError: If the log has not what a metric needs.
+    """
+    _check(tables, asked)
     daily = tables.clicks.daily
     keys = ["day", "system"] if daily else ["system"]
     segments = [{"name": "all", "value": "'all'", "grouped": keys}]
@@ -40,13 +46,23 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
     return with_stages(_per_request(tables, asked), print_template("clicks/online", view))
 
 
+def _check(tables: ClickTables, asked: Sequence[Online]) -> None:
+    has = {"requests": tables.requests is not None, "time": tables.names.has_times, "": True}
+    lacks = [one for one in asked if not has[one.metric.needs]]
+    if lacks:
+        needs = {"requests": "the requests, also those without a result", "time": "times"}
+        what = "; ".join(f"{one} needs {needs[one.metric.needs]}" for one in lacks)
+        raise SpecError(f"the log lacks what metrics need: {what}")
+
+
 def _per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]:
     """The stages to one row per request."""
-    yield from tables.all_requests()
-    yield from tables.answered()
+    requests = ("requests",) if tables.requests is not None else ()
+    yield from tables.stages(*requests, tables.evaluates, "answers")
     facts = ["system", *tables.names.segments]
     columns = [*_facts(tables.evaluates, facts), *_counts(tables.evaluates, cutoffs(asked))]
     view = {
+        "of": tables.of,
         "columns": columns,
         "from": tables.evaluates,
         "keys": [f"{tables.evaluates}.request_id"],

@@ -22,5 +22,5 @@ def rankings(tables: ClickTables) -> str:
         f"min(metric_date) {of_request} as metric_date",
         *tables.names.segments,
     ]
-    select = f"select\n    {lines(columns)}\nfrom {tables.evaluates}"
-    return with_stages(tables.evaluated(), select)
+    select = f"select\n    {lines(columns)}\nfrom {tables.of[tables.evaluates]}"
+    return with_stages(tables.stages(tables.evaluates), select)

@@ -170,12 +170,12 @@ def _tables(
             told = ", ".join(asked) or "labels"
             raise SpecError(f"the spec says it all but the comparison: leave out {told}")
         own = {"metrics": asks.metrics} if asks.metrics else {}
-        spec = on_days(rankings.having(by=asks.carried, **own), days)
-        with ready(spec, engine):
-            tables = opened(spec, engine)
-            if days is not None and days_of(spec, days) and spec.rankings.columns.date:
-                tables = tables.on(days.ends)
-            yield spec, tables
+        spec = rankings.having(by=asks.carried, **own)
+        days_of(spec, days)
+        of_days = on_days(spec, days)
+        with ready(of_days.spec, engine):
+            tables = opened(of_days.spec, engine)
+            yield of_days.spec, tables.on(of_days.ends) if of_days.ends else tables
         return
     named = {"by": asks.carried, **asked}
     if _are_runs(rankings):
@@ -183,9 +183,9 @@ def _tables(
     else:
         spec, tables = question(engine, rankings, labels, asks.metrics, **named)
         spec = _with_systems(spec, tables, engine)
-    if days is not None and days_of(spec, days) and spec.rankings.columns.date:
-        tables = tables.on(days.ends)
-    yield spec, tables
+    days_of(spec, days)
+    ends = on_days(spec, days).ends
+    yield spec, tables.on(ends) if ends else tables
 
 
 def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:

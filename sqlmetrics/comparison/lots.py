@@ -53,7 +53,7 @@ def remainder(expression: str) -> str:
 
 
 def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
-    """The stages from `pairs` to `lots`, one row a cluster.
+    """The stages from `pairs` to `lots`, one row per cluster.
 
     Args:
         pairing: What is compared.

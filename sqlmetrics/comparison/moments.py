@@ -140,7 +140,7 @@ class Moments:
 
 
 def moments_query(pairing: Pairing) -> tuple[list[Stage], str]:
-    """The stages behind `per_query`, and the select of one row a system, segment and metric."""
+    """The stages behind `per_query`, and the select of one row per system, segment and metric."""
     last = "select *\nfrom moments"
     return [*pairing.stages(), *_stages(pairing)], last
 
@@ -181,12 +181,12 @@ def _differences(pairing: Pairing) -> Stage:
         Column(is_above(f"{one}difference"), "n_wins"),
         Column(is_above(f"-{one}difference"), "n_losses"),
     ]
-    about, on = "one row a query, system and metric: what is summed", ("system", *METRIC)
+    about, on = "one row per query, system and metric: what is summed", ("system", *METRIC)
     return join_stage("differences", about, columns, "metric_pairs", to="centres", on=on)
 
 
 def _cluster_sums(pairing: Pairing) -> Stage:
-    about = "one row a cluster, system, segment and metric"
+    about = "one row per cluster, system, segment and metric"
     keys = ["system", "cluster"], [*METRIC, "centre"]
     sums = [Column(f"sum({name})", name) for name in SUMMED]
     return segments_stage(
@@ -216,7 +216,7 @@ _MOMENTS = {
 
 def _moments(pairing: Pairing, source: str) -> Stage:
     sums = [Column(f"{text}", f"sum_{name}") for name, text in _MOMENTS.items()]
-    about = "one row a system, segment and metric: counts and sums of its pairs"
+    about = "one row per system, segment and metric: counts and sums of its pairs"
     if source == "cluster_sums":
         return sums_stage("moments", about, KEYS, sums, source)
     keys = ["system"], [*METRIC]

@@ -69,7 +69,7 @@ class Pairing:
         return "weight" if self._weighted else "1e0"
 
     def query_values(self) -> Stage:
-        """One row a query and system."""
+        """One row per query and system."""
         keys = dict.fromkeys([*self.plan.shape.query_keys, "system", *self.carried])
         columns: list[object] = [key for key in keys if key != "cluster"]
         if self.cluster:
@@ -81,7 +81,7 @@ class Pairing:
             own = chosen_if(only, measure.column) if only else measure.column
             columns.append(Column(own, measure.column))
         named = ", ".join(map(literal, (self.baseline, *self.systems)))
-        about = "one row a query and system: its values, NULL where a mean leaves it out"
+        about = "one row per query and system: its values, NULL where a mean leaves it out"
         return columns_stage("query_values", about, columns, "per_query", f"system in ({named})")
 
     def stages(self) -> Iterator[Stage]:
@@ -102,7 +102,7 @@ class Pairing:
         yield Stage("pairs", "comparison/pairs", view)
 
     def metric_pairs(self) -> Stage:
-        """One row a query, system and metric that both have a value of."""
+        """One row per query, system and metric that both have a value of."""
         metrics = [
             {
                 "columns": [
@@ -120,9 +120,9 @@ class Pairing:
         return Stage("metric_pairs", "comparison/metric_pairs", view)
 
     def counts(self) -> Stage:
-        """One row a system: how many queries have a value of each metric."""
+        """One row per system: how many queries have a value of each metric."""
         columns = [Column(f"count({one.column})", one.column) for one in self.measures]
-        about = "one row a system: how many of its queries have a value"
+        about = "one row per system: how many of its queries have a value"
         return sums_stage("counts", about, ["system"], columns, "query_values")
 
 

@@ -15,7 +15,7 @@ from sqlmetrics.sql.template import double
 
 
 def ranks_query(pairing: Pairing) -> tuple[list[Stage], str]:
-    """The stages behind `per_query`, and the select of one row a system, segment and metric."""
+    """The stages behind `per_query`, and the select of one row per system, segment and metric."""
     stages = [
         *pairing.stages(),
         pairing.metric_pairs(),
@@ -34,12 +34,12 @@ def _signs(pairing: Pairing) -> Stage:
         Column(f"floor(abs(difference) / {step} + 0.5e0)", "size"),
         Column(is_above("difference"), "n_wins"),
     ]
-    about = f"one row a query, system and metric that differ: by how many steps of {TIED:g}"
+    about = f"one row per query, system and metric that differ: by how many steps of {TIED:g}"
     return columns_stage("signs", about, columns, "metric_pairs", f"abs(difference) > {step}")
 
 
 def _sizes(pairing: Pairing) -> Stage:
-    about = "one row a system, segment, metric and size of a difference"
+    about = "one row per system, segment, metric and size of a difference"
     sums = [Column("count(*)", "n_alike"), Column("sum(n_wins)", "n_wins")]
     keys = ["system"], [*METRIC, "size"]
     return segments_stage("sizes", about, keys, sums, "signs", segments=pairing.segments)
@@ -59,7 +59,7 @@ def _rank_sums() -> Stage:
         Column("sum(n_wins * (last_rank - (n_alike - 1) / 2e0))", "rank_sum"),
         Column(f"sum({cubes})", "ties"),
     ]
-    about = "one row a system, segment and metric; equal sizes share the mean of their ranks"
+    about = "one row per system, segment and metric; equal sizes share the mean of their ranks"
     return sums_stage("rank_sums", about, KEYS, columns, "places")
 
 

@@ -99,7 +99,7 @@ def check_count(count: int) -> None:
 def replicates_query(
     pairing: Pairing, test: str, seed: int, count: int, n_clusters: int
 ) -> tuple[list[Stage], str]:
-    """The stages behind `per_query`, and the select of one row a replicate, system and segment."""
+    """The stages behind `per_query`, and the select of one row per replicate, system and segment."""
     keys = ("system", *SEGMENT, "replicate")
     names = [f"{one.column}_{what}" for one in pairing.measures for what in ("sum", "weight")]
     about, weight = _WEIGHTS[test]
@@ -134,7 +134,7 @@ def _with_lots(pairing: Pairing, groups: Sequence[str]) -> Stage:
         columns.append(Column(f"{difference}{weighted}", f"{one.column}_sum"))
         counted = chosen_if(f"{difference} is null", "0e0", weight)
         columns.append(Column(counted, f"{one.column}_weight"))
-    about = "one row a query and system, with the lot of its cluster"
+    about = "one row per query and system, with the lot of its cluster"
     return join_stage("pair_lots", about, columns, "pairs", to="lots", on=(pairing.unit[-1],))
 
 
@@ -143,12 +143,12 @@ def _lot_sums(pairing: Pairing) -> Stage:
     for one in pairing.measures:
         sums.append(Column(f"coalesce(sum({one.column}_sum), 0e0)", f"{one.column}_sum"))
         sums.append(Column(f"sum({one.column}_weight)", f"{one.column}_weight"))
-    about, keys = "one row a lot, system and segment", (["system", "lot"], list[str]())
+    about, keys = "one row per lot, system and segment", (["system", "lot"], list[str]())
     return segments_stage("lot_sums", about, keys, sums, "pair_lots", segments=pairing.segments)
 
 
 def _summed(keys: Sequence[str], names: Sequence[str]) -> Stage:
-    about = "one row a replicate, system and segment"
+    about = "one row per replicate, system and segment"
     columns = [Column(f"sum(times * {name})", name) for name in names]
     return sums_stage("replicate_sums", about, keys, columns, "replicate_weights")
 

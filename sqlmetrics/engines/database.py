@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlmetrics.engines.descriptions import Descriptions
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.engines.engine import Engine
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sqlmetrics.engines.session import Session
 
 
 class TranslatedDatabase(Descriptions):
@@ -23,7 +24,7 @@ class TranslatedDatabase(Descriptions):
         engine: The engine.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Session) -> None:
         self._engine = engine
         self.translation = Translation(dialect(engine.dialect))
         self.find = engine.find

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import duckdb
 from sqlmetrics.engines.descriptions import Descriptions
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.setup import Setup
+from sqlmetrics.engines.statements import Statements
 from sqlmetrics.engines.url import ConnectionURL, check_there, is_file, is_sqlite
 from sqlmetrics.engines.values import plain
 from sqlmetrics.errors import EngineError, InputError, SpecError
@@ -43,7 +44,7 @@ the whole file again for each of them if the file is filtered, as our buckets ar
 _WRITING = RLock()
 
 
-class DuckDB(Descriptions):
+class DuckDB(Descriptions, Statements):
     """One connection. SELECT rights are enough: what is made is temporary.
 
     Used in a `with` block; on leaving it the connection is as it was: settings that
@@ -61,7 +62,6 @@ class DuckDB(Descriptions):
 
     name = "DuckDB"
     translation = Translation()
-    transactional = True
     holds_nan = True
 
     def __init__(
@@ -287,38 +287,13 @@ class DuckDB(Descriptions):
         self.rows(f"explain {sql}")
 
     @contextmanager
-    def made(self, create: str, drop: str) -> Iterator[None]:
-        """What a statement makes, for as long as the block lasts."""
-        self.execute(create)
-        try:
-            yield
-        except BaseException:
-            with suppress(EngineError):  # the first error is the one to tell
-                self.execute(drop)
-            raise
-        self.execute(drop)
-
-    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
-        """A table that is kept for as long as the block lasts, made of others that are."""
-        return self.made(create, drop)
-
-    @contextmanager
     def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (no other process can write)
         """As the only one of this process that writes: of others the file keeps out all."""
         with _WRITING:
             yield
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that the block does, or nothing of it."""
-        self.execute("begin transaction")
-        try:
-            yield
-        except BaseException:
-            with suppress(EngineError):  # the first error is the one to tell
-                self.execute("rollback")
-            raise
-        self.execute("commit")
+    def _transaction(self) -> tuple[str, str, str]:
+        return "begin transaction", "commit", "rollback"
 
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""

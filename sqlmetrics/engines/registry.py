@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from sqlmetrics.engines.engine import Engine
 from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
 from sqlmetrics.engines.sqlalchemy import driver_connection, is_alchemy, url_of
 from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, ConnectionURL, check_there, place
 from sqlmetrics.errors import EngineError, SpecError, unknown
+
+if TYPE_CHECKING:
+    from sqlmetrics.engines.duckdb import DuckDB
+    from sqlmetrics.engines.session import Session
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,9 @@ ENGINES = (
     ),
 )
 
+Engine: TypeAlias = "DuckDB | Session"
+"""An open connection; see `Session`."""
+
 SCHEMES = {scheme: known for known in ENGINES for scheme in known.schemes}
 
 
@@ -134,12 +140,12 @@ def open_engine(
         where = place_of(connection, profiles)
         return _opened(replace(where, makes=(NEW_FILE, NEW_SCHEMA)) if create else where)
     if hasattr(connection, "free_name"):
-        return cast(Engine, connection)
+        return cast("Engine", connection)
     if is_alchemy(connection):
         return _below_alchemy(connection)
     known = _of_object(connection)
     with _driver(known):
-        return cast(Engine, _class(known)(connection))
+        return cast("Engine", _class(known)(connection))
 
 
 def _below_alchemy(connection: Any) -> Engine:
@@ -154,7 +160,7 @@ def _below_alchemy(connection: Any) -> Engine:
     known = next(_engines_of(given), None)
     kind = _class(known) if known else None
     if kind and issubclass(kind, DbApi):
-        return cast(Engine, kind(given, give_back=give_back))
+        return cast("Engine", kind(given, give_back=give_back))
     if give_back is None:
         driver = type(given).__module__
         raise SpecError(
@@ -212,7 +218,7 @@ def _opened(where: ConnectionURL) -> Engine:
     if where.scheme in FILES and NEW_FILE not in where.makes:
         check_there(where.path)
     with _driver(known):
-        return cast(Engine, _class(known).open(where))
+        return cast("Engine", _class(known).open(where))
 
 
 def _known(scheme: str) -> EngineInfo:

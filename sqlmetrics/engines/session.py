@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
+from sqlmetrics.engines.statements import Statements
 from sqlmetrics.engines.types import ARROW, kind_of, settled, tabular
 from sqlmetrics.engines.values import plain
 from sqlmetrics.errors import EngineError, InputError
@@ -27,8 +28,14 @@ SAVEPOINT = (
 )
 
 
-class Session(ABC):
-    """An engine; a subclass says what differs. See `Engine` for what is promised.
+class Session(Statements):
+    """One open connection, used in a `with` block; a subclass says what differs.
+
+    It is given text in its own dialect, and names as `template.relation` reads them: dotted,
+    a part in double quotes where it is not a plain word; `quoted` turns such a name into the
+    dialect's own text. Whatever its driver raises becomes an `EngineError` with the SQL, and
+    after that the connection can be used again. What is registered is gone when it is left, and
+    settings are put back; it is closed then if it was opened here.
 
     Attributes:
         TYPES: Kind -> the type of a column that is created; a kind that is not in it
@@ -39,7 +46,6 @@ class Session(ABC):
 
     dialect: str
     name: str
-    transactional: ClassVar[bool] = True
     holds_nan: ClassVar[bool] = True
     errors: tuple[type[BaseException], ...]
     TYPES: ClassVar[Mapping[str, str]]
@@ -101,10 +107,10 @@ class Session(ABC):
     def _close(self) -> None:
         self._connection.close()
 
-    def _settle(self) -> None:  # noqa: B027
+    def _settle(self) -> None:
         """Set what decides the meaning of our text, to be put back afterwards."""
 
-    def _recover(self) -> None:  # noqa: B027
+    def _recover(self) -> None:
         """Make the connection usable after an error."""
 
     def _in_transaction(self) -> bool:
@@ -241,44 +247,12 @@ class Session(ABC):
                 raise InputError(f"column {name!r} has NaN or infinity; {self.name} holds neither")
 
     @contextmanager
-    def made(self, create: str, drop: str) -> Iterator[None]:
-        """What a statement makes, for as long as the block lasts."""
-        self.execute(create)
-        with self._dropped(drop):
-            yield
-
-    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
-        """A table that is kept for as long as the block lasts, made of others that are."""
-        return self.made(create, drop)
-
-    @contextmanager
-    def _dropped(self, drop: str) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self._quietly(self.execute, drop)  # the first error is the one to tell
-            raise
-        self.execute(drop)
-
-    @contextmanager
     def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (an engine that locks needs it)
         """As the only one that writes what is named so; others wait."""
         yield
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that the block does, or nothing of it, where the engine has transactions."""
-        if not self.transactional:
-            yield
-            return
-        begin, commit, rollback = SAVEPOINT if self._in_transaction() else self.TRANSACTION
-        self.execute(begin)
-        try:
-            yield
-        except BaseException:
-            self._quietly(self.execute, rollback)  # the first error is the one to tell
-            raise
-        self.execute(commit)
+    def _transaction(self) -> tuple[str, str, str]:
+        return SAVEPOINT if self._in_transaction() else self.TRANSACTION
 
     @contextmanager
     def scratch(self) -> Iterator[str]:

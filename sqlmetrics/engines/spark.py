@@ -49,7 +49,7 @@ _KINDS = {
     "tinyint": "BIGINT",
 }
 
-_KEPT = re.compile(r"cache table (?P<name>\S+) as\n")
+_KEPT = re.compile(r"(?:--.*\n)*cache table (?P<name>\S+) as\n")
 
 _LOST = ("UNAVAILABLE", "stopped SparkContext", "Answer from Java side is empty")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from pydantic import ValidationError
@@ -10,28 +11,88 @@ from pydantic import ValidationError
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.translation import Translation
+
+NO_DAY = f"cast('{NO_DATE}' as date)"
+"""Where rows stand that have no day."""
 
 
-def on_days(spec: Spec, days: Days | None, *, check: bool = True) -> Spec:
-    """The spec; of a click log it says itself which days are evaluated, each for itself.
+@dataclass(frozen=True)
+class Question:
+    """What is asked of some days.
+
+    Attributes:
+        spec: The spec; of a click log it says itself which days are evaluated.
+        ends: The days of the rankings that are read; None for all, and of a click log.
+        day: The day of rows that have none, as SQL; empty if the evaluation says it.
+    """
+
+    spec: Spec
+    ends: Ends | None
+    day: str
+
+
+class ClientDays(Days):
+    """The days that a client of the database says: its parameters stand where dates would."""
+
+    dates: tuple[str, str]
+    """The first day and the day after the last one, as SQL."""
+    moments: tuple[str, str]
+    """When they begin, in microseconds, likewise."""
+
+    @property
+    def are_all(self) -> bool:
+        """The client gives both ends."""
+        return False
+
+    def __str__(self) -> str:
+        return "on the days of this run"
+
+    def overlaps(self, _: Days) -> bool:
+        """Whoever runs it sees to it that labels are not learned from these days."""
+        return False
+
+    def holds(self, time: str) -> list[str]:
+        """What a time in microseconds meets that lies in them."""
+        return [f"{time} >= {self.moments[0]}", f"{time} < {self.moments[1]}"]
+
+    @property
+    def ends(self) -> Ends:
+        """As SQL."""
+        return Ends(*self.dates, words=str(self))
+
+
+def client_days(at: Translation, parameter: str) -> ClientDays:
+    """The days of a compiled job, by how its client names a parameter."""
+    named = [parameter.format(name=name) for name in ("start", "end")]
+    times = (at.dialect.times.moment.format(column=one) for one in named)
+    moments = (f"({at.dialect.times.micros.format(column=one)})" for one in times)
+    return ClientDays(
+        dates=[f"cast({at.own_text(one)} as date)" for one in named],
+        moments=[at.own_text(one) for one in moments],
+    )
+
+
+def on_days(spec: Spec, days: Days | None) -> Question:
+    """What is asked of some days: where tables have days, of these alone.
 
     Args:
         spec: What is asked.
         days: Which days; None for all, as the spec says it.
-        check: Whether labels may not be learned from these days.
 
     Raises:
-        SpecError: If they would be.
+        SpecError: If labels would be learned from these days.
     """
-    clicks = spec.clicks
-    if clicks is None or days is None:
-        return spec
-    changed = {"daily": True, "evaluation": days}
-    own = {name: getattr(clicks, name) for name in Clicks.model_fields} | changed
-    ranged = _click_log(own) if check else clicks.model_copy(update=changed)
-    return spec.having(clicks=ranged, rankings=None, labels=None)
+    ends = days.ends if days else None
+    if days is None or spec.clicks is None:
+        is_dated = spec.rankings.columns.date is not None
+        first = (ends and ends.start) or NO_DAY
+        return Question(spec, ends, "") if is_dated else Question(spec, None, first)
+    own = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
+    ranged = _click_log(own | {"daily": True, "evaluation": days})
+    return Question(spec.having(clicks=ranged, rankings=None, labels=None), None, "")
 
 
 def days_of(spec: Spec, days: Days | None) -> Days | None:

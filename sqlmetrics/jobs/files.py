@@ -6,28 +6,23 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime
 from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.files import writing_to
-from sqlmetrics.engines.temporary import dropped, made
 from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.days import client_days
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.job import job_text, text, together
+from sqlmetrics.jobs.exchange import together
+from sqlmetrics.jobs.job import JobText, job_text, text
 from sqlmetrics.jobs.views import compiled_views
-from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialect import Client, Dialect
 from sqlmetrics.sql.dialects import DIALECTS, dialect
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
-
-START, END = date(9998, 7, 5), date(9998, 7, 7)
-"""Days that no data has, after those from which labels are learned: the text is made for them,
-and they become the client's parameters."""
 
 THIS_RUN = "sqlmetrics_this_run"
 RUN_ID = f"(select run_id from {THIS_RUN})"
@@ -56,19 +51,19 @@ def compile_job(spec: Spec, name: str = "duckdb") -> dict[str, str]:
         raise SpecError(f"no job is compiled for {the_dialect.title}; there are {known}")
     kept = CLIENTS[name].keep
     at = Translation(replace(the_dialect, keep=kept) if kept else the_dialect)
-    days = Days(start=START, end=END)
-    job = job_text(spec, at, days, *_moment(spec, at), check=False)
+    days = client_days(at, CLIENTS[name].parameter)
+    job = job_text(spec, at, days, *_moment(spec, at))
     parts: dict[str, list[str]] = {
         "01_tables.sql": [*the_dialect.session, *job.tables],
         "02_evaluation.sql": [_this_run(at), *job.evaluation] if at.dialect.keep else [],
         "03_replacement.sql": [
             *job.replacement,
-            *([dropped(at, THIS_RUN)] if at.dialect.keep else []),
+            *([f"{at.dialect.drop} {THIS_RUN}"] if at.dialect.keep else []),
         ],
         "04_views.sql": _views(spec, at),
     }
     files = {
-        file: f"-- {_about(spec, the_dialect, file)}\n\n{_with_parameters(text(part), the_dialect)}"
+        file: f"-- {_about(spec, the_dialect, file, job)}\n\n{text(part)}"
         for file, part in parts.items()
         if part
     }
@@ -97,10 +92,12 @@ ABOUT = {
 }
 
 
-def _about(spec: Spec, at: Dialect, file: str) -> str:
+def _about(spec: Spec, at: Dialect, file: str, job: JobText) -> str:
     lines = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
     if file == "03_replacement.sql":
         lines.append(at.writing.promise)
+    if file == "02_evaluation.sql":  # of lists the statement itself says it
+        lines.append(job.about.removeprefix("-- ").rstrip())
     return "\n-- ".join(line for line in lines if line)
 
 
@@ -114,27 +111,15 @@ def _moment(spec: Spec, at: Translation) -> tuple[str, str]:
     """What names the run, and when it is; by its days, where nothing is kept."""
     if at.dialect.keep:
         return RUN_ID, NOW
-    days = f"concat({literal(f'{spec.title} ')}, '{START}', ' ', '{END}')"
-    return at.expression(days, "0"), at.expression("current_timestamp", "0")
+    start, end = (CLIENTS[at.dialect.name].parameter.format(name=one) for one in ("start", "end"))
+    days = f"concat({literal(f'{spec.title} ')}, {start}, ' ', {end})"
+    return at.own_text(days), at.own_text("current_timestamp")
 
 
 def _this_run(at: Translation) -> str:
     """What names the run, and when it began."""
     about = f"select\n    {at.dialect.run_id} as run_id,\n    {at.dialect.times.now} as started_at"
-    return made(at, THIS_RUN, about)
-
-
-def _with_parameters(told: str, at: Dialect) -> str:
-    """The client's parameters in place of the days for which the text was made."""
-    for name, day in {"start": START, "end": END}.items():
-        parameter = CLIENTS[at.name].parameter.format(name=name)
-        moment = datetime(day.year, day.month, day.day, tzinfo=UTC)
-        micros = round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 1_000_000
-        time = at.times.moment.format(column=parameter)
-        told = told.replace(str(micros), f"({at.times.micros.format(column=time)})")
-        told = told.replace(literal(day.isoformat()), parameter)
-        told = told.replace(f"from {START} and before {END}", "on the days of this run")
-    return told
+    return f"{at.dialect.keep} {THIS_RUN} as\n{about}"
 
 
 def _manifest(spec: Spec, at: Dialect, files: Mapping[str, str]) -> str:

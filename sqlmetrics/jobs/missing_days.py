@@ -72,8 +72,9 @@ def data_days(spec: Spec, engine: Database) -> set[date]:
     """The days that the rankings, or what is left of a click log, have."""
     if spec.clicks is not None:
         with engine, cleaned_log(spec.clicks, engine) as log:
-            stages = list(log.answered())
-            rows = engine.rows(with_stages(stages, f"select distinct metric_date from {log.left}"))
+            tables = log.tables
+            select = f"select distinct metric_date from {tables.of[tables.evaluates]}"
+            rows = engine.rows(with_stages(tables.stages(tables.evaluates), select))
     elif spec.rankings.columns.date is None:
         raise SpecError("days can be missing only where the rankings have rankings.columns.date")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -16,21 +17,20 @@ from sqlmetrics.engines.database import Database, database
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.files import replaced, writing, writing_to
 from sqlmetrics.errors import EngineError, InputError
-from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.destination import (
     check_destination,
     check_writer,
     destination,
     unknown_version,
 )
+from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
-from sqlmetrics.jobs.replacement import ALL_DAYS
-from sqlmetrics.jobs.tables import check_own, columns, create, prepared, targets
+from sqlmetrics.jobs.tables import check_own, columns, create, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.source import Output
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.template import literal, parts, relation
+from sqlmetrics.sql.template import identifier, lines, literal, parts, relation
 
 ARROW = {
     "integer": pa.int32(),
@@ -76,7 +76,7 @@ def publish(
     to = destination(place, storage_version)
     with engine:
         if to.kind == "database":
-            return list(_to_database(spec, engine, place, full_refresh=full_refresh))
+            return _to_database(spec, engine, place, full_refresh=full_refresh)
         check_destination(spec, engine, to)
         if to.kind == "file":
             return list(_to_file(spec, engine, to.path, to.version))
@@ -189,32 +189,30 @@ def _alone_spec(spec: Spec) -> Spec:
     return spec.model_copy(update={"output": output})
 
 
-def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) -> Iterator[str]:
+def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) -> list[str]:
     """The spec's rows in another database, in the place of those of the same days."""
     known = columns(spec)
-    tables = [
-        one.filled(known[one.key])
+    tables = {
+        one.key: one.filled(known[one.key])
         for one in _tables(spec, engine, f" where spec = {literal(spec.title)}")
-    ]
+    }
     source = wide(spec, engine)
     with database(url, create=True) as other:
         check_writer(other)
         check_own(spec, other)
-        held = [other.register(f"sqlmetrics_published_{one.key}", one.typed) for one in tables]
-        facts = next(one for one in tables if one.key == "facts")
-        with other.alone(facts.name):
-            for statement in prepared(spec, other, {one.key: one.kinds for one in tables}):
-                other.execute(statement)
-            ends = ALL_DAYS if full_refresh else _days(facts)
-            views = view_statements(spec, other, source)
-            is_undone = other.translation.dialect.undoes_views
-            with other.transaction():
-                check_definitions(spec, ends, other)
-                for one, rows in zip(tables, held, strict=True):
-                    _replace(other, spec, one, rows, ends)
-                    yield one.name
-                make_views(spec, other, views if is_undone else ())
-            make_views(spec, other, () if is_undone else views)
+        at = other.translation
+        rows = {}
+        for key, one in tables.items():
+            held = other.register(f"sqlmetrics_published_{key}", one.typed)
+            names = tuple(one.kinds)
+            select = f"select\n    {lines(map(identifier, names))}\nfrom {held}"
+            if key == "runs":  # a run that is told there does not change any more
+                select += f"\nwhere run_id not in (select run_id from {relation(one.name)})"
+            rows[key] = TableRows(names, select, are_added=key == "runs")
+        ends = ALL_DAYS if full_refresh else _days(tables["facts"])
+        kinds = {key: one.kinds for key, one in tables.items()}
+        Exchange(spec, at, rows, ends, secrets.token_hex(4), kinds, source).carry_out(other)
+    return [one.name for one in tables.values()]
 
 
 def _days(facts: _Published) -> Ends:
@@ -223,15 +221,3 @@ def _days(facts: _Published) -> Ends:
         return Days(start=date.max - timedelta(1), end=date.max).ends
     ends = pc.min_max(facts.typed["metric_date"]).as_py()
     return Days(start=ends["min"], end=ends["max"] + timedelta(1)).ends
-
-
-def _replace(other: Database, spec: Spec, one: _Published, rows: str, ends: Ends) -> None:
-    """Old rows out, new rows in; of the run log only the same runs."""
-    at = other.translation
-    own = [f"spec = {literal(spec.title)}", *(ends.of("metric_date") if one.key != "runs" else ())]
-    where = [at.value(condition) for condition in own]
-    if one.key == "runs":
-        where.append(f"{at.column('run_id')} in (select {at.column('run_id')} from {rows})")
-    names = ", ".join(map(at.column, one.kinds))
-    other.execute(f"delete from {at.name(one.name)} where {' and '.join(where)}")
-    other.execute(f"insert into {at.name(one.name)} ({names}) select {names} from {rows}")

@@ -5,34 +5,31 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
-import sqlmetrics
-from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.evaluate import cleaned_log
-from sqlmetrics.clicks.online_sums import sums
+from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+from sqlmetrics.clicks.result import ClickResult
+from sqlmetrics.clicks.steps import online_step
 from sqlmetrics.engines.database import Database
-from sqlmetrics.engines.temporary import table
+from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError, SqlmetricsError
-from sqlmetrics.evaluation.execution import USUALLY, Execution
+from sqlmetrics.evaluation.execution import USUALLY, Execution, Progress
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.notes import notes
-from sqlmetrics.evaluation.run import executing
-from sqlmetrics.jobs.days import days_of, on_days
-from sqlmetrics.jobs.definitions import check_definitions
-from sqlmetrics.jobs.partitions import replace_by_day
-from sqlmetrics.jobs.replacement import ALL_DAYS, NEW_FACTS, NEW_ONLINE, Replacement
+from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.run import executing, run
+from sqlmetrics.jobs.days import Question, days_of, on_days
+from sqlmetrics.jobs.exchange import ALL_DAYS
+from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
 from sqlmetrics.jobs.tables import check_own, prepared, targets
-from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.plan.plan import plan as planned
-from sqlmetrics.plan.summary import NO_DATE
-from sqlmetrics.spec.days import Days, as_sql, day_of
+from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
-from sqlmetrics.sql.template import literal, relation
+from sqlmetrics.sql.template import literal
 
 MESSAGE = 500
 """As many characters of an error go into the run log."""
@@ -101,7 +98,7 @@ def write(
         raise SpecError("a full refresh replaces all days; leave out start and end")
     with engine:
         check_own(spec, engine)
-        job = _Job(spec, engine, days_of(spec, days), full_refresh, datetime.now(UTC))
+        job = _Run(spec, engine, days_of(spec, days), full_refresh, datetime.now(UTC))
         try:
             return job.done(check=check, how=how)
         except SqlmetricsError as error:
@@ -110,7 +107,7 @@ def write(
 
 
 @dataclass
-class _Job:
+class _Run:
     spec: Spec
     engine: Database
     days: Days | None
@@ -120,70 +117,51 @@ class _Job:
     def __post_init__(self) -> None:
         self.run_id = str(uuid.uuid4())
         self._begun = time.monotonic()
-        self._notes: list[str] = []
 
     def done(self, *, check: bool, how: Execution) -> RunReport:
-        """Evaluate, lock, replace."""
-        with ExitStack() as evaluation:
-            per_query, self._notes = evaluation.enter_context(
-                _evaluated(self._asked, self.engine, self.days, check=check, how=how)
-            )
+        """Evaluate, then exchange the rows."""
+        with _evaluated(self._asked, self.engine, check=check, how=how) as (per_query, notes):
             days = self._replaced_days()
             last_day, headline = self._headline()
-            job = self._replacement(days)
-            message = "; ".join(self._notes)[:MESSAGE]
-            with self.engine.alone(targets(self.spec)["facts"]):
-                for statement in prepared(self.spec, self.engine):
-                    self.engine.execute(statement)
-                views = view_statements(self.spec, self.engine)
-                with self.engine.transaction():
-                    if not self.full_refresh:
-                        check_definitions(self.spec, job.ends, self.engine)
-                    if job.at.dialect.by_day:
-                        replace_by_day(job, self.engine, per_query)
-                    for statement in () if job.at.dialect.by_day else job.statements(per_query):
-                        self.engine.execute(statement)
-                    rows = self._counts(job)
-                    self.engine.execute(self._logged(job, days, rows, "replaced", message))
-                    if job.at.dialect.undoes_views:
-                        make_views(self.spec, self.engine, views)
-                if not job.at.dialect.undoes_views:
-                    make_views(self.spec, self.engine, views)
-        seconds = time.monotonic() - self._begun
-        told = tuple(self._notes)
-        return RunReport(self.run_id, days, rows, told, last_day, headline, seconds)
+            ends = days.ends if days else ALL_DAYS
+            new = self._new_rows()
+            rows = new.exchange(per_query, ends, self.run_id[:8]).carry_out(
+                self.engine,
+                lambda counts: new.log(ends, **self._told("replaced", "; ".join(notes), counts)),
+            )
+        return RunReport(self.run_id, days, rows, tuple(notes), last_day, headline, self._seconds)
 
     def log_failure(self, error: SqlmetricsError) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
         with suppress(SqlmetricsError):
             for statement in prepared(self.spec, self.engine):
                 self.engine.execute(statement)
-            job = self._replacement(self.days)
-            message = " ".join(str(error).split())[:MESSAGE]
-            self.engine.execute(self._logged(job, self.days, {}, "failed", message))
+            ends = self.days.ends if self.days else ALL_DAYS
+            told = self._told("failed", " ".join(str(error).split()))
+            self.engine.execute(self._new_rows().log(ends, **told))
 
     @cached_property
-    def _asked(self) -> Spec:
+    def _asked(self) -> Question:
         return on_days(self.spec, self.days)
 
     @property
-    def _is_dated(self) -> bool:
-        """Whether the evaluation says of which day a row is."""
-        return self._asked.rankings.columns.date is not None
+    def _seconds(self) -> float:
+        return time.monotonic() - self._begun
 
-    def _replacement(self, days: Days | None) -> Replacement:
+    def _new_rows(self) -> NewRows:
         at = self.engine.translation
         now = self.started.replace(tzinfo=None).isoformat(" ")
-        first = days.start if days and days.start else date.fromisoformat(NO_DATE)
-        return Replacement(
-            self.spec,
-            at,
-            literal(self.run_id),
-            at.expression(at.dialect.times.moment, literal(now)),
-            days.ends if days else ALL_DAYS,
-            "" if self._is_dated else as_sql(first),
-            self.run_id[:8],
-        )
+        moment = at.expression(at.dialect.times.moment, literal(now))
+        return NewRows(self.spec, at, literal(self.run_id), moment, self._asked.day)
+
+    def _told(
+        self, outcome: str, message: str, counts: Mapping[str, int] | None = None
+    ) -> dict[str, str]:
+        """What the run log says beside the days."""
+        told = {table: str(n) for table, n in (counts or {}).items()}
+        told |= {"seconds": f"{self._seconds:.3f}e0", "outcome": literal(outcome)}
+        told["engine"] = literal(f"{self.engine.name} {self.engine.version}")
+        return told | ({"message": literal(message[:MESSAGE])} if message else {})
 
     def _replaced_days(self) -> Days | None:
         """The days that are replaced: those given, else those that there are."""
@@ -205,83 +183,72 @@ class _Job:
         """The last day that has numbers, which may be before the end of the range; and these."""
         if not self.spec.metrics:
             return None, ()
-        first = self._asked.measures[0]
+        first = self._asked.spec.measures[0]
         rows = self.engine.rows(
             f"select system, metric_date, value from {NEW_FACTS} where segment_name = 'all' "
             f"and metric = {literal(first.name)} and k = {first.k or 0}"
         )
         last = max((str(day) for _, day, _ in rows), default="")
         values = sorted((system, value) for system, day, value in rows if str(day) == last)
-        return day_of(last) if last and self._is_dated else None, tuple(values)
-
-    def _counts(self, job: Replacement) -> dict[str, int]:
-        """Table -> its rows of the replaced days."""
-        names = {key: name for key, name in targets(self.spec).items() if key != "runs"}
-        where = " and ".join(job.of("metric_date"))
-        return {
-            key: int(self.engine.rows(f"select count(*) from {relation(name)} where {where}")[0][0])
-            for key, name in names.items()
-        }
-
-    def _logged(
-        self,
-        job: Replacement,
-        days: Days | None,
-        rows: Mapping[str, int],
-        outcome: str,
-        message: str,
-    ) -> str:
-        seconds = time.monotonic() - self._begun
-        ends = days.ends if days else ALL_DAYS
-        return job.logged(
-            {
-                "seconds": f"{seconds:.3f}e0",
-                "range_start": ends.start or "cast(null as date)",
-                "range_end": ends.end or "cast(null as date)",
-                "facts": str(rows.get("facts", "cast(null as bigint)")),
-                "per_query": str(rows.get("per_query", "cast(null as bigint)")),
-                "engine": literal(f"{self.engine.name} {self.engine.version}"),
-                "version": literal(sqlmetrics.__version__),
-                "outcome": literal(outcome),
-                "message": literal(message) if message else "cast(null as varchar)",
-            }
-        )
+        return day_of(last) if last and not self._asked.day else None, tuple(values)
 
 
 @contextmanager
 def _evaluated(
-    spec: Spec, engine: Database, days: Days | None, *, check: bool, how: Execution
+    asked: Question, engine: Database, *, check: bool, how: Execution
 ) -> Iterator[tuple[str, list[str]]]:
     """The query of the per-query table, with notes, while it and the new rows are there."""
+    spec = asked.spec
     if spec.clicks is None:
-        with _lists(spec, engine, days, check=check, how=how) as lists:
+        with _lists(asked, engine, check=check, how=how) as lists:
             yield lists
         return
-    asked = [online(text) for text in spec.online]
-    with ExitStack() as made:
-        log = made.enter_context(cleaned_log(spec.clicks, engine, only_days=True))
-        log.tables.check(asked)
-        if asked:
-            made.enter_context(table(engine, NEW_ONLINE, sums(log.tables, asked, spec)))
+    with (
+        cleaned_log(spec.clicks, engine, only_days=True) as log,
+        keeping(engine, online_step(log.tables, spec, NEW_ONLINE)),
+    ):
         if not spec.metrics:
             yield "", []
             return
-        made.enter_context(log.views())
-        yield made.enter_context(_lists(spec, engine, None, check=check, how=how))
+        with log.views(), _lists(asked, engine, check=check, how=how) as lists:
+            yield lists
 
 
 @contextmanager
 def _lists(
-    spec: Spec, engine: Database, days: Days | None, *, check: bool, how: Execution
+    asked: Question, engine: Database, *, check: bool, how: Execution
 ) -> Iterator[tuple[str, list[str]]]:
-    dated = spec.rankings.columns.date is not None
-    tables = replace(opened(spec, engine), ends=days.ends if days and dated else None)
-    the_plan = planned(spec, tables)
+    tables = replace(opened(asked.spec, engine), ends=asked.ends)
+    the_plan = planned(asked.spec, tables)
     with (
         how.limited(engine),
         executing(the_plan, engine, check=check, per_query=True, how=how) as script,
-        table(engine, NEW_FACTS, script.summary),
+        keeping(engine, [Step(NEW_FACTS, script.summary)]),
     ):
         select = f"select system, metric, k, value from {NEW_FACTS} where segment_name = 'all'"
         numbers = engine.rows(select)
         yield script.per_query, notes(the_plan, script, engine, numbers, check=check)
+
+
+def evaluated(
+    spec: Spec,
+    engine: Database,
+    days: Days | None = None,
+    *,
+    check: bool = True,
+    per_query: bool = False,
+    progress: Progress | None = None,
+) -> Result | ClickResult:
+    """The numbers that a run of some days would write; no table is written.
+
+    The arguments are those of `write`, and of `evaluate_clicks`.
+    """
+    asked = on_days(spec, days)
+    if spec.clicks is not None:
+        return evaluate_clicks(
+            asked.spec, engine, check=check, per_query=per_query, progress=progress
+        )
+    days_of(spec, days)
+    with engine:
+        tables = replace(opened(asked.spec, engine), ends=asked.ends)
+        return run(asked.spec, tables, engine, check=check, per_query=per_query)

@@ -21,7 +21,9 @@ class Script:
     """The statements of one evaluation, in order.
 
     Attributes:
-        keep: Computes `per_query` once and keeps it; empty where nothing can be kept.
+        table: What keeps `per_query`; empty where nothing can be kept.
+        kept: The query of its rows.
+        keep: The statement that makes it.
         more: Adds other buckets of queries to it.
         copies: Write each bucket to a file, from which it is then kept.
         lists: Counts the lists there are, where that is known from what was kept.
@@ -36,6 +38,8 @@ class Script:
     summary: str
     drop: str
     stages: tuple[Stage, ...]
+    table: str = ""
+    kept: str = ""
     more: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     lists: str = ""
@@ -100,6 +104,8 @@ def script(
         first, others = f"select *\nfrom read_parquet([{there}])", []
     return Script(
         copies=tuple(_copied(body, file) for body, file in copies) if files else (),
+        table=table,
+        kept=_header(plan) + first,
         keep=_header(plan) + f"{dialect.keep} {table} as\n{first}",
         summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
         per_query=per_query_text(plan, table) if per_query else "",

@@ -231,7 +231,7 @@ class Clicks(Model):
         learned, evaluated = self.labels.window, self.evaluation
         if not (learned or evaluated):
             return self
-        if learned and evaluated and learned.overlaps(evaluated):
+        if learned and evaluated and evaluated.overlaps(learned):
             raise ValueError(
                 f"labels.window ({learned}) and evaluation ({evaluated}) overlap: labels would be "
                 "learned from the requests that are evaluated"

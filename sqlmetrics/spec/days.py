@@ -22,11 +22,16 @@ class Days(Model):
 
     @model_validator(mode="after")
     def _are_some(self) -> Days:
-        if self.start is None and self.end is None:
+        if self.are_all:
             raise ValueError("give start, end or both")
         if self.start and self.end and self.start >= self.end:
             raise ValueError(f"the end must come after the start: no day is {self}")
         return self
+
+    @property
+    def are_all(self) -> bool:
+        """Whether no end is given."""
+        return self.start is None and self.end is None
 
     def __str__(self) -> str:
         words = {"from": self.start, "before": self.end}

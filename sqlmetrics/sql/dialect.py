@@ -113,6 +113,8 @@ class Dialect:
         keep: How a statement that keeps a query's rows for a while begins; empty where
             there is none, and the query runs again for each table.
         drop: What they are dropped with.
+        temporary_view: Whether a query's text can be kept for a while as well.
+        parameters_in_views: Whether such a view may have a client's parameters in it.
         hides_kept: Whether a query that has CTEs does not find what was kept, but computes it
             again; subqueries do find it.
         types: DuckDB's word for a type -> that of a column in a table that stays, where it is
@@ -149,6 +151,8 @@ class Dialect:
     settings: str = ""
     keep: str = "create temporary table"
     drop: str = "drop table"
+    temporary_view: bool = False
+    parameters_in_views: bool = True
     hides_kept: bool = False
     types: Mapping[str, str] = field(default_factory=dict)
     storage: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
@@ -69,18 +70,34 @@ class Window:
 
 
 def with_stages(stages: Iterable[Stage], last: str) -> str:
-    """`with` all stages, and a last select."""
+    """`with` all stages, if there are any, and a last select."""
     ctes = ",\n\n".join(_cte(stage) for stage in stages)
-    return finished(f"with\n\n{ctes}\n\n{last}")
+    return finished(f"with\n\n{ctes}\n\n{last}" if ctes else last)
+
+
+def select_of(stages: Sequence[Stage]) -> str:
+    """The last stage as a select, the others before it, below its comment."""
+    *before, last = stages
+    comment, select = commented(_body(last))
+    return comment + with_stages(before, select)
+
+
+def commented(text: str) -> tuple[str, str]:
+    """The comment lines above a select, and the select."""
+    comment = re.match(r"(?:--.*\n)*", text)
+    above = comment[0] if comment else ""
+    return above, text[len(above) :]
 
 
 def _cte(stage: Stage) -> str:
-    folder = "" if "/" in stage.template else "plan/"
-    body = print_template(f"{folder}{stage.template}", stage.view)
-    comment, select = body.split("\n", 1) if body.startswith("--") else ("", body)
-    head = f"{comment}\n" if comment else ""
+    comment, select = commented(_body(stage))
     hint = f"{stage.hint} " if stage.hint else ""
-    return f"{head}{stage.name} as {hint}(\n{indent(select, ' ' * 4)}\n)"
+    return f"{comment}{stage.name} as {hint}(\n{indent(select, ' ' * 4)}\n)"
+
+
+def _body(stage: Stage) -> str:
+    folder = "" if "/" in stage.template else "plan/"
+    return print_template(f"{folder}{stage.template}", stage.view)
 
 
 def print_template(name: str, view: Mapping[str, Any]) -> str:

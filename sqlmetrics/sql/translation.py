@@ -51,11 +51,13 @@ class Translation:
             raise SpecError(f"{self.dialect.title} cannot read this as one query: {text}")
         return f"select * from {self._hide(text)}"
 
+    def own_text(self, text: str) -> str:
+        """What stands for a text of the dialect, until all around it is translated."""
+        return self._hide(text) if self.changes else text
+
     def expression(self, template: str, column: str) -> str:
         """What stands for an expression over a column that is of the dialect already."""
-        return (
-            self._hide(self.own(template, column)) if self.changes else self.own(template, column)
-        )
+        return self.own_text(self.own(template, column))
 
     def own(self, template: str, column: str) -> str:
         """An expression of the dialect over a column, which is told in DuckDB's words."""
@@ -103,7 +105,7 @@ class Translation:
 
         from sqlmetrics.sql.transpile import printed
 
-        return printed(parse_one(expression, read="duckdb"), self.dialect)
+        return self._shown(printed(parse_one(expression, read="duckdb"), self.dialect))
 
     def _hide(self, text: str) -> str:
         mark = f"{MARK}{len(self._hidden)}_"
@@ -147,7 +149,7 @@ def _below(text: str, shown: str, own: str) -> str:
 
 _COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as \($", re.MULTILINE)
 _STATEMENT = re.compile(
-    r"((?:--[^\n]*\n)*)((?:create(?: temporary)?|cache) table \w+ as\n)?(.*)", re.DOTALL
+    r"((?:--[^\n]*\n)*)((?:create(?: temporary)?|cache) (?:table|view) \w+ as\n)?(.*)", re.DOTALL
 )
 
 

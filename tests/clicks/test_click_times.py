@@ -105,9 +105,10 @@ def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
         try:
             clicks = Clicks(log={"relation": "texts_log", "columns": columns}, daily=True)
             with cleaned_log(clicks, engine) as log:
+                source = log.tables.of["user_impressions"]
                 shown = with_stages(
-                    log.tables.kept_impressions(),
-                    "select request_id, shown_at, metric_date from user_impressions",
+                    log.tables.stages("user_impressions"),
+                    f"select request_id, shown_at, metric_date from {source}",
                 )
                 found = {texts[int(n)]: (at, day) for n, at, day in engine.rows(shown)}
                 counts, findings = log.counts(), log.findings()

@@ -96,7 +96,7 @@ def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
 
 def clear(engine: Any, *more: str) -> None:
     """Drop what a test has made in a database that others use too."""
-    for view in ("wide", "wide_shop", "wide_other", "latest", "daily_change", "rollup"):
+    for view in ("wide", "wide_shop", "wide_other", "wide_log", "latest", "daily_change", "rollup"):
         engine.execute(f"drop view if exists metrics_{view}")
     for table in ("runs", "truth", "metrics", "metrics_of_queries", "metrics_runs", *more):
         engine.execute(f"drop table if exists {table}")

@@ -15,7 +15,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines.duckdb import DuckDB, open_database
-from sqlmetrics.jobs.replacement import Replacement
+from sqlmetrics.jobs.exchange import Exchange
 from sqlmetrics.jobs.run import write
 
 SPEC = """\
@@ -136,15 +136,15 @@ def test_a_run_that_fails_anywhere_changes_nothing(folder: Path) -> None:
     tables = ("metrics", "per_query", "metrics_runs where outcome = 'replaced'")
     before = [rows(folder, f"from {table} order by all") for table in tables]
     the_spec = sm.Spec.read(folder / spec(folder, metrics="[mrr, ap, hit@3]"))
-    own = Replacement.statements
+    own = Exchange.statements
     for failing in range(5):
 
-        def broken(self: Replacement, per_query: str, failing: int = failing) -> Iterator[str]:
-            texts = list(own(self, per_query))
+        def broken(self: Exchange, tables: set[str], failing: int = failing) -> Iterator[str]:
+            texts = list(own(self, tables))
             yield from [*texts[:failing], f"select * from nowhere_{failing}", *texts[failing:]]
 
         with (
-            patch.object(Replacement, "statements", broken),
+            patch.object(Exchange, "statements", broken),
             open_database(str(folder / "shop.duckdb"), writing=True) as connection,
             DuckDB(connection) as engine,
             pytest.raises(sm.EngineError, match=f"nowhere_{failing}"),

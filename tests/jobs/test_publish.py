@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pytest
@@ -113,6 +114,24 @@ def test_another_database(shop: str, servers: Any) -> None:
             publish(job(), engine, url)
             check(other, [*range(6)])
             assert {key[0] for key in facts(other, "other")} == {"2026-01-01"}
+            told = "select count(*), count(distinct run_id) from metrics_runs"
+            assert other.rows(f"{told} where spec = 'shop'") == engine.rows(told)
+        finally:
+            clear(other)
+
+
+@pytest.mark.xdist_group("chdb")
+def test_a_database_without_transactions(shop: str, servers: Any) -> None:
+    """Days are exchanged there as a run does it, and the run log is only added to."""
+    there = servers.open("chdb")
+    with database(shop) as engine, database(there) as other:
+        try:
+            for _ in range(2):
+                with patch("sqlmetrics.jobs.publish.database", return_value=database(there)):
+                    publish(job(), engine, "clickhouse://here/default")
+                write(job(), engine)
+            check(other, [*range(6)])
+            assert other.rows("select count(*) from metrics_runs") == [(2,)]
         finally:
             clear(other)
 

@@ -97,6 +97,19 @@ def test_the_text_of_a_click_log_begins_with_its_conventions(dialect: str) -> No
     ]
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_no_stage_of_a_click_log_is_printed_twice(dialect: str) -> None:
+    labels = {**POOLED, "window": {"end": "2026-01-04"}}
+    log = {**CLICKS, "labels": labels, "evaluation": {"start": "2026-01-04"}}
+    text = sm.compile(sm.Spec(clicks=log, metrics=["ndcg@10", "ctr@5"]), dialect)
+    views = re.findall(r"^create temporary view sqlmetrics_(?!click_)(\w+) as$", text, re.M)
+    stages = [*views, *re.findall(r"^(\w+) as \($", text, re.M)]
+    assert sorted(set(stages)) == sorted(stages)
+    assert {"user_impressions", "clean_impressions", "seen_impressions", "answers"} <= {*views}
+    for view in views:  # and each is read by more than one statement
+        assert len(re.findall(rf"(?:from|join) [`\"]?sqlmetrics_{view}\b", text)) > 1, view
+
+
 def test_the_days_of_a_job_are_conditions_of_their_own() -> None:
     rankings = {**SEARCH["rankings"], "columns": {"date": "day"}}
     given = {"name": "search", "rankings": rankings, "labels": {"relation": "labels"}}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlmetrics.clicks.analysis.shown_vs_ranked import ListComparison, shown_vs_ranked
 from sqlmetrics.clicks.evaluate import CleanLog
 from sqlmetrics.engines.database import Database
-from sqlmetrics.engines.temporary import table
+from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.distributions import chi_square as chisquare
 from sqlmetrics.evaluation.report.table import aligned, printable
@@ -164,7 +164,7 @@ def soundness(
     if unit == "users" and not has_users:
         raise SpecError("the log has no column of users; unit: requests counts its requests")
     unit = unit or ("users" if has_users else "requests")
-    with table(log.engine, SERVED, _served(log, title)):
+    with Step(SERVED, _served(log, title)).there(log.engine):
         assigned = log.engine.rows(print_template("clicks/assigned", {"served": SERVED}))
         n = {system: int(users if unit == "users" else all) for system, all, users in assigned}
         several = len(n) > 1
@@ -222,10 +222,13 @@ def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> d
 
 def _served(log: CleanLog, title: str) -> str:
     """The select of one row per request."""
-    stages = [*log.tables.all_requests(), *log.tables.shown()]
+    tables = log.tables
+    asked = ("requests", "impressions_read") if tables.requests is not None else ()
+    stages = tables.stages(*asked, "clean_impressions")
     view = {
+        "of": tables.of,
         "system": f"coalesce(system, {literal(title)})",
-        "requests": log.tables.requests is not None,
+        "requests": tables.requests is not None,
     }
     return with_stages([*stages, Stage("served", "clicks/served", view)], _ALL)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.clicks.evaluate import CleanLog
-from sqlmetrics.engines.temporary import table
+from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.report.result import Result
@@ -141,7 +141,7 @@ def shown_vs_ranked(
         raise SpecError(f"k must be 1 or more, given {k}")
     source = ranked if isinstance(ranked, Rankings) else ClickRankings(**ranked)
     engine = log.engine
-    with table(engine, LISTS, _lists(log, source)):
+    with Step(LISTS, _lists(log, source)).there(engine):
         names = {"lists": LISTS, "ranked": RANKED, "shown": SHOWN}
         ((n_all, *met),) = engine.rows(print_template("clicks/met", names))
         n_both, n_only_ranked, n_only_shown = (int(n or 0) for n in met)
@@ -178,10 +178,15 @@ def _lists(log: CleanLog, source: Rankings) -> str:
         "relation": source_relation(source, "clicks_ranked", log.engine),
         "conditions": [verbatim(source.where)] if source.where else [],
     }
-    names = {"ranked": RANKED, "shown": SHOWN, "direction": "asc" if columns.rank else "desc"}
+    names = {
+        "of": log.tables.of,
+        "ranked": RANKED,
+        "shown": SHOWN,
+        "direction": "asc" if columns.rank else "desc",
+    }
     stages = [
         Stage("ranked_items", "clicks/table", view),
-        *log.tables.shown(),
+        *log.tables.stages("clean_impressions"),
         Stage("listed", "clicks/listed", names),
     ]
     return with_stages(stages, print_template("clicks/lists", {}))

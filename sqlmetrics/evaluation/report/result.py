@@ -142,7 +142,7 @@ class Result:
         return self._per_query.sort_by([(key, "ascending") for key in keys])
 
     def wide(self) -> pa.Table:
-        """One row a system, day and segment, one column a metric: `ndcg@10`.
+        """One row per system, day and segment, one column per metric: `ndcg@10`.
 
         The columns `metric_date`, `segment_name` and `segment_value` are there if the
         evaluation has days, or segments. NULL where no query counted.
@@ -172,7 +172,7 @@ class Result:
         """The summary as a pandas DataFrame.
 
         Args:
-            wide: Whether to give one row a system and one column a metric; see `wide`.
+            wide: Whether to give one row per system and one column per metric; see `wide`.
         """
         return (self.wide() if wide else self.summary()).to_pandas()
 
@@ -182,7 +182,7 @@ class Result:
         """The summary as a polars DataFrame.
 
         Args:
-            wide: Whether to give one row a system and one column a metric; see `wide`.
+            wide: Whether to give one row per system and one column per metric; see `wide`.
         """
         import polars as pl
 

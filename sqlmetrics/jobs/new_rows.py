@@ -1,51 +1,36 @@
-"""The statements that put a spec's numbers in place of those of the same days."""
+"""New rows of a job's tables: the numbers of a spec, with what the tables say beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import sqlmetrics
 from sqlmetrics.catalog.online import online
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.tables import FACTS, PER_QUERY, targets
+from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
+from sqlmetrics.jobs.tables import FACTS, PER_QUERY, RUNS, targets
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
-from sqlmetrics.sql.template import finished, identifier, literal
+from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.sql.translation import Translation
 
 NEW_FACTS, NEW_ONLINE = "sqlmetrics_new_facts", "sqlmetrics_new_online"
 """What is computed before the tables are locked: the summary, and sums of online metrics."""
 
-ALL_DAYS = Ends(None, None)
-
 
 @dataclass(frozen=True)
-class TableRows:
-    """New rows of a table.
-
-    Attributes:
-        columns: The table's columns, in the query's order.
-        select: The query.
-    """
-
-    columns: Sequence[str]
-    select: str
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """The rows of a spec and some days, replaced.
+class NewRows:
+    """The rows that a run adds, as queries in DuckDB's words.
 
     Attributes:
         spec: What was asked.
         at: The dialect.
         run_id: An SQL text that names the run.
         now: An SQL time: when it was.
-        ends: Of the days; none for all that the spec has.
         day: An SQL date for rows that have none; empty if they have.
-        key: Part of the name of what the run makes for itself.
         plan: What computes the new rows, where no table can keep them for a while.
     """
 
@@ -53,57 +38,45 @@ class Replacement:
     at: Translation
     run_id: str
     now: str
-    ends: Ends = ALL_DAYS
     day: str = ""
-    key: str = "new"
     plan: Plan | None = None
 
-    def rows(self, per_query: str) -> dict[str, TableRows]:
-        """Table -> its new rows, as a query in DuckDB's words.
+    def exchange(self, per_query: str, ends: Ends, key: str = "new") -> Exchange:
+        """These rows in the place of those of some days.
 
         Args:
             per_query: The query of the per-query table; empty if there is none.
+            ends: Of the days; none for all that the spec has.
+            key: Part of the name of what the run makes for itself.
         """
         facts = [self._facts()] * bool(self.spec.metrics)
         facts += [self._online()] * bool(self.spec.online)
         rows = {"facts": TableRows(tuple(FACTS), "\nunion all\n".join(facts))}
         if per_query and "per_query" in targets(self.spec):
             rows["per_query"] = TableRows(self._per_query_columns, self._rows(per_query))
-        return rows
+        return Exchange(self.spec, self.at, rows, ends, key)
 
-    def statements(self, per_query: str) -> Iterator[str]:
-        """Delete and insert, table by table; they belong into one transaction."""
-        names = targets(self.spec)
-        for table, rows in self.rows(per_query).items():
-            yield self._delete(names[table])
-            yield self._insert(names[table], rows.columns, rows.select)
+    def log(self, ends: Ends, **values: str) -> str:
+        """The statement that adds a row to the run log.
 
-    def overwritten(self, per_query: str) -> Iterator[str]:
-        """For Spark: each day that has rows is written anew, as a partition."""
-        names = targets(self.spec)
-        for table, rows in self.rows(per_query).items():
-            into = f"insert overwrite table {self.at.name(names[table])} by name"
-            yield f"{into}\n{self.at.text(finished(rows.select)).rstrip()}"
-
-    def logged(self, values: Mapping[str, str]) -> str:
-        """The statement that adds a row to the run log, of SQL values."""
-        told = {"run_id": self.run_id, "spec": literal(self.spec.title), "started_at": self.now}
-        told |= dict(values)
-        select = "select\n    " + ",\n    ".join(told.values())
-        return self._insert(targets(self.spec)["runs"], tuple(told), select)
-
-    def of(self, day: str) -> list[str]:
-        """What rows meet that are replaced."""
-        return [f"spec = {literal(self.spec.title)}", *self.ends.of(day)]
-
-    def _delete(self, table: str) -> str:
-        where = "\n    and ".join(map(self.at.value, self.of("metric_date")))
-        return finished(f"delete from {self.at.name(table)}\nwhere\n    {where}")
-
-    def _insert(self, table: str, columns: Sequence[str], select: str) -> str:
-        names = ",\n    ".join(map(self.at.column, columns))
-        head = f"insert into {self.at.name(table)} (\n    {names}\n)\n"
-        return head + self.at.text(finished(select)).rstrip()
+        Args:
+            ends: Of the days that were replaced.
+            values: Column of the log -> an SQL value; the others are NULL.
+        """
+        known = {
+            "run_id": self.run_id,
+            "spec": literal(self.spec.title),
+            "started_at": self.now,
+            "range_start": ends.start,
+            "range_end": ends.end or ends.last,
+            "engine": literal(self.at.dialect.title),
+            "version": literal(sqlmetrics.__version__),
+            "outcome": "'replaced'",
+            **values,
+        }
+        given = {name: known.get(name) or f"cast(null as {kind})" for name, kind in RUNS.items()}
+        select = "select\n    " + ",\n    ".join(given.values())
+        return insert(self.at, targets(self.spec)["runs"], TableRows(tuple(given), select))
 
     def _facts(self) -> str:
         """The summary, with what a job adds."""

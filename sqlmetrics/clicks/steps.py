@@ -1,0 +1,97 @@
+"""A click log as a list of steps, which are either carried out or printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlmetrics.catalog.online import online
+from sqlmetrics.clicks.cleaning import (
+    ATTRIBUTED,
+    BOTS,
+    CHOSEN,
+    DEDUPLICATED,
+    EXCLUDED,
+    NUMBERED,
+    ClickTables,
+    view_name,
+)
+from sqlmetrics.clicks.labels import POOLED, labels, pooled
+from sqlmetrics.clicks.online_sums import sums
+from sqlmetrics.clicks.rankings import rankings
+from sqlmetrics.engines.temporary import TABLE, VIEW, Step
+from sqlmetrics.spec.click_log import LABELS, RANKINGS
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import select_of, with_stages
+
+TABLES: Mapping[str, str] = {
+    "numbered": NUMBERED,
+    "chosen_requests": CHOSEN,
+    "bot_users": BOTS,
+    "excluded_requests": EXCLUDED,
+    "deduplicated": DEDUPLICATED,
+    "attributed_events": ATTRIBUTED,
+}
+"""Stages whose rows are kept -> the table that keeps them."""
+
+ORDER = (
+    *("numbered", "chosen_requests", "events_read", "bot_users"),
+    *("impressions_read", "excluded_requests", "user_impressions", "deduplicated"),
+    *("clean_impressions", "attributed_events", "seen_impressions", "request_queries"),
+    *("evaluated_impressions", "answers"),
+)
+"""Stages that are kept or stand as views, each after those that it reads."""
+
+CHOOSING = (NUMBERED, CHOSEN)
+"""Tables that say which rows are looked at."""
+
+
+def cleaning(tables: ClickTables) -> Iterator[Step]:
+    """What is cleaned once: the tables that are kept, and the views between them."""
+    for stage in ORDER:
+        if stage in tables.views:
+            yield Step(view_name(stage), select_of(tables.stages_of(stage)), VIEW)
+        elif stage in tables.kept:
+            yield Step(TABLES[stage], with_stages(tables.stages(stage), f"select *\nfrom {stage}"))
+
+
+def online_step(tables: ClickTables, spec: Spec, name: str = "") -> Sequence[Step]:
+    """The sums of the online metrics that a spec asks for; none if it asks for none.
+
+    Args:
+        tables: The stages of the log.
+        spec: What is asked.
+        name: The table that keeps them; none if they are only read.
+
+    Raises:
+        SpecError: If the log has not what a metric needs.
+    """
+    asked = [online(text) for text in spec.online]
+    return [Step(name, sums(tables, asked, spec))] if asked else []
+
+
+def lists(tables: ClickTables) -> Iterator[Step]:
+    """Rankings and labels as an evaluation reads them; views, where these are as fast."""
+    pools = tables.clicks.labels.pools
+    if pools:
+        yield Step(POOLED, pooled(tables))
+    kind = TABLE if tables.names.at.changes else VIEW
+    yield Step(RANKINGS, rankings(tables), kind)
+    yield Step(LABELS, labels(tables, POOLED if pools else ""), kind)
+
+
+def steps(spec: Spec, tables: ClickTables, kept_online: str = "") -> Iterator[Step]:
+    """All of a log before its lists are evaluated: cleaning, online metrics, lists.
+
+    Args:
+        spec: What is asked.
+        tables: The stages of its log.
+        kept_online: The table that keeps the sums of online metrics; none if they are only
+            read.
+
+    Raises:
+        SpecError: If the log has not what a metric needs.
+    """
+    yield from cleaning(tables)
+    yield from online_step(tables, spec, kept_online)
+    if spec.metrics:
+        yield from lists(tables)

@@ -1,0 +1,150 @@
+"""New rows in the place of old ones: the same steps, carried out or printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.partitions import replace_by_day
+from sqlmetrics.jobs.tables import prepared, targets
+from sqlmetrics.jobs.views import Wide, make_views, view_statements
+from sqlmetrics.spec.days import Ends
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE
+from sqlmetrics.sql.template import finished, literal, relation
+from sqlmetrics.sql.translation import Translation
+
+ALL_DAYS = Ends(None, None)
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """New rows of a table.
+
+    Attributes:
+        columns: The table's columns, in the query's order.
+        select: The query, in DuckDB's words.
+        are_added: Whether no old row goes.
+    """
+
+    columns: Sequence[str]
+    select: str
+    are_added: bool = False
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Rows of a spec's tables and some days, replaced.
+
+    Attributes:
+        spec: What was asked.
+        at: The dialect.
+        rows: Table -> its new rows.
+        ends: Of the days; none for all that the spec has.
+        key: Part of the name of what is made on the way.
+        columns: Table -> columns that it shall have beside those of the spec.
+        views: What the wide view gets beside what it has.
+    """
+
+    spec: Spec
+    at: Translation
+    rows: Mapping[str, TableRows]
+    ends: Ends = ALL_DAYS
+    key: str = "new"
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    views: Wide | None = None
+
+    def carry_out(
+        self, engine: Database, log: Callable[[Mapping[str, int]], str] | None = None
+    ) -> dict[str, int]:
+        """Replace the rows, all in one transaction where there are any, as the only writer.
+
+        Args:
+            engine: Where the tables are; they are made if they are not there.
+            log: The statement that adds to the run log, of the rows that now stand.
+
+        Returns:
+            Table -> the rows that now stand for these days.
+
+        Raises:
+            SpecError: If the table holds other days by another definition of a metric.
+            EngineError: If a table or a view cannot be written.
+        """
+        is_undone = self.at.dialect.undoes_views
+        is_by_day = bool(self.at.dialect.by_day)
+        by_day = {table for table, rows in self.rows.items() if is_by_day and not rows.are_added}
+        with engine.alone(targets(self.spec)["facts"]):
+            for statement in prepared(self.spec, engine, self.columns):
+                engine.execute(statement)
+            views = view_statements(self.spec, engine, self.views)
+            with engine.transaction():
+                check_definitions(self.spec, self.ends, engine)
+                for table in sorted(by_day):
+                    replace_by_day(self, table, engine)
+                for statement in self.statements(set(self.rows) - by_day):
+                    engine.execute(statement)
+                counts = self._counts(engine)
+                if log:
+                    engine.execute(log(counts))
+                make_views(self.spec, engine, views if is_undone else ())
+            make_views(self.spec, engine, () if is_undone else views)
+        return counts
+
+    def printed(self, log: str) -> Iterator[str]:
+        """The statements that do the same for whoever executes them, with that of the run log."""
+        if self.at.dialect.writing.replace == OVERWRITE:
+            yield "set spark.sql.sources.partitionOverwriteMode = dynamic"
+            for table, rows in self.rows.items():
+                into = f"insert overwrite table {self._name(table)} by name"
+                yield f"{into}\n{self.at.text(finished(rows.select)).rstrip()}"
+            yield log
+            return
+        yield from together(self.spec, self.at, [*self.statements(set(self.rows)), log])
+
+    def statements(self, tables: Set[str]) -> Iterator[str]:
+        """Delete and insert, one after the other of these tables."""
+        for table, rows in self.rows.items():
+            if table in tables:
+                if not rows.are_added:
+                    where = "\n    and ".join(map(self.at.value, self.of("metric_date")))
+                    yield finished(f"delete from {self._name(table)}\nwhere\n    {where}")
+                yield insert(self.at, targets(self.spec)[table], rows)
+
+    def of(self, day: str) -> list[str]:
+        """What rows meet that are replaced."""
+        return [f"spec = {literal(self.spec.title)}", *self.ends.of(day)]
+
+    def count(self, table: str) -> str:
+        """How many rows of a table stand for these days, as SQL between parentheses."""
+        where = "\n            and ".join(self.of("metric_date"))
+        source = relation(targets(self.spec)[table])
+        return (
+            f"(\n        select count(*)\n        from {source}\n"
+            f"        where\n            {where}\n    )"
+        )
+
+    def _counts(self, engine: Database) -> dict[str, int]:
+        tables = [table for table in targets(self.spec) if table != "runs"]
+        return {one: int(engine.rows(f"select {self.count(one)} as n")[0][0]) for one in tables}
+
+    def _name(self, table: str) -> str:
+        return self.at.name(targets(self.spec)[table])
+
+
+def insert(at: Translation, table: str, rows: TableRows) -> str:
+    """The statement that adds rows to a table."""
+    names = ",\n    ".join(map(at.column, rows.columns))
+    head = f"insert into {at.name(table)} (\n    {names}\n)\n"
+    return head + at.text(finished(rows.select)).rstrip()
+
+
+def together(spec: Spec, at: Translation, statements: Sequence[str]) -> list[str]:
+    """Statements as one transaction, where there are any, and as the only writer."""
+    writing = at.dialect.writing
+    if writing.replace == EXCHANGE or not writing.begin:
+        return list(statements)
+    facts = at.value(literal(targets(spec)["facts"]))
+    lock = [writing.lock.format(name=facts)] if writing.lock else []
+    return [writing.begin, *lock, *statements, writing.commit]
