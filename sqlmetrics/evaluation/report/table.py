@@ -53,9 +53,7 @@ def parts(
     names: Sequence[str], rows: Sequence[Sequence[str]], first: int, width: int
 ) -> list[list[int]]:
     """The columns of numbers that stand side by side: one list for each table that is needed."""
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, column)) + GAP for column in zip(names, *rows, strict=True)]
+    widths = [max(map(_width, column)) + GAP for column in zip(names, *rows, strict=True)]
     texts = sum(widths[:first])
     if texts + sum(widths[first:]) > width + GAP:
         texts = sum(min(one, NARROW + GAP) for one in widths[:first])
@@ -81,6 +79,23 @@ class _Grid:
 
     def printed(self, columns: Sequence[int], width: int | None = None) -> str:
         """Some columns as one table."""
+        cells = [[one[i] for i in columns] for one in (self.names, *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        fits = width is None or sum(widths) + GAP * (len(widths) - 1) <= width
+        if fits and not self.styles and all(map(_is_plain, chain.from_iterable(cells))):
+            return "\n".join(map(self._line, cells, repeat(columns), repeat(widths)))
+        return self._by_rich(columns, width)
+
+    def _line(self, cells: Sequence[str], columns: Sequence[int], widths: Sequence[int]) -> str:
+        """A line of plain cells: importing rich for them takes longer than most evaluations."""
+        aligned = (
+            cell.rjust(width) if i >= self.first else cell.ljust(width)
+            for cell, i, width in zip(cells, columns, widths, strict=True)
+        )
+        return (" " * GAP).join(aligned).rstrip()
+
+    def _by_rich(self, columns: Sequence[int], width: int | None) -> str:
+        """The same with cells of any width, broken and styled."""
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -110,12 +125,10 @@ class _Grid:
 
     def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
         """How wide each column is: the widest texts are broken first, words last."""
-        from rich.cells import cell_len
-
         cells = {i: [self.names[i], *(row[i] for row in self.rows)] for i in columns}
-        widths = {i: max(map(cell_len, texts)) for i, texts in cells.items()}
+        widths = {i: max(map(_width, texts)) for i, texts in cells.items()}
         texts = [i for i in columns if i < self.first]
-        words = {i: max(map(cell_len, " ".join(cells[i]).split()), default=1) for i in texts}
+        words = {i: max(map(_width, " ".join(cells[i]).split()), default=1) for i in texts}
         for least in (words, dict.fromkeys(texts, NARROW), dict.fromkeys(texts, 1)):
             while sum(widths.values()) + GAP * (len(widths) - 1) > width:
                 widest = max(texts, key=lambda i: widths[i] - least[i], default=None)
@@ -123,6 +136,20 @@ class _Grid:
                     break
                 widths[widest] -= 1
         return widths
+
+
+def _is_plain(text: str) -> bool:
+    """Whether each character of a text takes one place."""
+    return text.isascii() and text.isprintable()
+
+
+def _width(text: str) -> int:
+    """How many places a text takes."""
+    if _is_plain(text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def terminal_width() -> int | None:
