@@ -99,7 +99,7 @@ def check_count(count: int) -> None:
 def replicates_query(
     pairing: Pairing, test: str, seed: int, count: int, n_clusters: int
 ) -> tuple[list[Stage], str]:
-    """The stages behind `per_query`, and the select of one row per replicate, system and segment."""
+    """The stages behind `per_query`; the select of one row per replicate, system and segment."""
     keys = ("system", *SEGMENT, "replicate")
     names = [f"{one.column}_{what}" for one in pairing.measures for what in ("sum", "weight")]
     about, weight = _WEIGHTS[test]

@@ -626,7 +626,7 @@ def test_what_ubi_cannot_use_is_refused(tmp_path: Path) -> None:
 def test_messages_of_a_log_name_what_helps(tmp_path: Path) -> None:
     shown, done = tmp_path / "shown.csv", tmp_path / "done.csv"
     shown.write_text("request_id;item_id;position\nr;a;1\n")
-    done.write_text("request_id;item_id;action;stay\nr;a;click;12,5\n")
+    done.write_text("request_id;item_id;action;stay\nr;a;click;12,500\n")
     log: Row = {
         "impressions": {"file": str(shown)},
         "events": {"file": str(done), "columns": {"dwell": "stay"}},

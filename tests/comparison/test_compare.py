@@ -464,7 +464,7 @@ def test_it_prints_within_80_columns_and_as_rows() -> None:
     assert found.to_pandas()["verdict"].tolist() == found.to_polars()["verdict"].to_list()
     with pytest.raises(KeyError, match="2 rows"):
         found["cg@1"]
-    own = found.sql[found.sql.index("-- one row a query and system: its values") :]
+    own = found.sql[found.sql.index("-- one row per query and system: its values") :]
     assert max(map(len, own.splitlines())) <= 88
 
 
