@@ -13,6 +13,7 @@ from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings, moments, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.pairing import Pairing
+from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.comparison.systems import SYSTEM, side_by_side
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError, unknown
@@ -323,7 +324,7 @@ def _tested(run: _Run, pairing: Pairing, asks: Asked, found: findings.Sums) -> f
         return replace(found, ranks={findings.key(row): row for row in rows})
     if asks.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         most = max(one.n_clusters for one in found.moments.values())
-        query = resampling.replicates_query(pairing, asks.test, asks.seed, asks.replicates, most)
-        rows = run.rows(*query)
-        return replace(found, replicates=resampling.read(iter(rows), pairing))
+        whole = found.is_complete(pairing)
+        drawn = Resampling(pairing, asks.test, asks.seed, asks.replicates, most, whole)
+        return replace(found, replicates=drawn.read(run.rows(*drawn.query())))
     return found

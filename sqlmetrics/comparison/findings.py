@@ -54,6 +54,11 @@ class Sums:
     ranks: Mapping[Key, Mapping[str, Any]]
     replicates: Mapping[Key, Replicates]
 
+    def is_complete(self, pairing: Pairing) -> bool:
+        """Whether each query of each system has a value of each metric."""
+        columns = [one.column for one in pairing.measures]
+        return all(row[name] == row["n_rows"] for row in self.counts.values() for name in columns)
+
 
 def key(row: Mapping[str, Any]) -> Key:
     """The key of a row of the warehouse."""
