@@ -12,6 +12,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings, moments, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
+from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.comparison.systems import SYSTEM, side_by_side
@@ -26,7 +27,6 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown, source_text
 from sqlmetrics.sql.stage import Stage, with_stages
@@ -106,7 +106,7 @@ def compare(
         raise SpecError(unknown("test", test, findings.TESTS))
     if test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
-    asks = Asked(
+    asks = Options(
         systems=tuple(systems),
         baseline=baseline,
         test=test,
@@ -128,41 +128,13 @@ def compare(
         return _compared(planned(spec, tables), asks, engine, check=check)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of a comparison; see `compare`."""
-
-    systems: tuple[str, ...]
-    baseline: str | None
-    test: str
-    level: float
-    margin: float
-    by: tuple[str, ...]
-    cluster: str | None
-    replicates: int
-    seed: int
-    metrics: tuple[str, ...]
-    days: Days | None
-
-    def of_runs(self, names: tuple[str, ...]) -> Asked:
-        """The same of tables side by side, whose first one is the baseline."""
-        systems = self.systems or names
-        return replace(self, systems=systems, baseline=self.baseline or systems[0])
-
-    @property
-    def carried(self) -> tuple[str, ...]:
-        """The columns that queries must have."""
-        own = self.cluster if self.cluster not in (None, "query_id") else None
-        return tuple(dict.fromkeys([*self.by, *([own] if own else [])]))
-
-
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 @contextmanager
 def _tables(
-    rankings: Any, labels: Any, asks: Asked, asked: Mapping[str, Any], engine: Database
+    rankings: Any, labels: Any, asks: Options, asked: Mapping[str, Any], engine: Database
 ) -> Iterator[tuple[Spec, Tables]]:
     """What is asked of an evaluation, and where its tables are."""
     days = asks.days
@@ -229,7 +201,7 @@ class _Run:
         return "\n\n".join(f"{own(one).rstrip()};" for one in every if one) + "\n"
 
 
-def _compared(plan: Plan, asks: Asked, engine: Database, *, check: bool) -> Comparison:
+def _compared(plan: Plan, asks: Options, engine: Database, *, check: bool) -> Comparison:
     if "system" not in plan.shape.keys:
         raise SpecError(
             f"there is one system, {plan.spec.title}, and compare needs two: name the column of "
@@ -271,7 +243,7 @@ def _compared(plan: Plan, asks: Asked, engine: Database, *, check: bool) -> Comp
 
 
 def _pairing(
-    plan: Plan, measures: Sequence[Measure], asks: Asked, there: Sequence[str]
+    plan: Plan, measures: Sequence[Measure], asks: Options, there: Sequence[str]
 ) -> tuple[Pairing, list[str]]:
     """What is compared with what, and what should be said of that."""
     for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
@@ -312,7 +284,7 @@ def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _tested(run: _Run, pairing: Pairing, asks: Asked, found: findings.Sums) -> findings.Sums:
+def _tested(run: _Run, pairing: Pairing, asks: Options, found: findings.Sums) -> findings.Sums:
     """With what the test needs beside the moments."""
     if asks.test == "wilcoxon":
         if pairing.cluster:
