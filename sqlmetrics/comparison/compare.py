@@ -15,12 +15,12 @@ from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.resampling import Resampling
-from sqlmetrics.comparison.systems import SYSTEM, side_by_side
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, days_of, on_days
 from sqlmetrics.plan.plan import Plan
@@ -123,8 +123,8 @@ def compare(
         database(connection) as engine,
         _tables(rankings, labels, asks, asked, engine) as (spec, tables),
     ):
-        if not isinstance(rankings, Spec) and _are_runs(rankings):
-            asks = asks.of_runs(tuple(rankings))
+        if runs := _runs(rankings, asked):
+            asks = asks.of_runs(runs)
         return _compared(planned(spec, tables), asks, engine, check=check)
 
 
@@ -151,12 +151,8 @@ def _tables(
             yield of_days.spec, tables.on(of_days.ends) if of_days.ends else tables
         return
     named = {"by": asks.carried, **asked}
-    if _are_runs(rankings):
-        spec, tables = side_by_side(engine, rankings, labels, asks.metrics, named)
-    else:
-        spec, tables = question(engine, rankings, labels, asks.metrics, **named)
-        spec = _with_systems(spec, tables, engine)
-    days_of(spec, days)
+    spec, tables = question(engine, rankings, labels, asks.metrics, **named)
+    spec = _with_systems(spec, tables, engine)
     ends = on_days(spec, days).ends
     yield spec, tables.on(ends) if ends else tables
 
@@ -171,11 +167,12 @@ def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
     return spec.having(rankings=source.model_copy(update={"columns": columns}))
 
 
-def _are_runs(rankings: Any) -> bool:
-    """Whether they are system -> table, and not one table by its columns or lists."""
-    if not isinstance(rankings, Mapping):
-        return False
-    return not any(isinstance(one, list | tuple) for one in rankings.values())
+def _runs(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of several tables, one a system; none of a table that has them all."""
+    if isinstance(rankings, Spec):
+        return ()
+    ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
+    return tuple(runs_in(rankings, ids))
 
 
 @dataclass
