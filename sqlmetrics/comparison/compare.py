@@ -153,6 +153,7 @@ def _tables(
     named = {"by": asks.carried, **asked}
     spec, tables = question(engine, rankings, labels, asks.metrics, **named)
     spec = _with_systems(spec, tables, engine)
+    days_of(spec, days)
     ends = on_days(spec, days).ends
     yield spec, tables.on(ends) if ends else tables
 
