@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -145,26 +144,23 @@ def _sources(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | No
         if not tables[0].endswith(YAML):
             raise click.UsageError("give LABELS behind the rankings, or a spec (.yml) alone")
         return tables[0], None
-    runs = tables if labels is not None else tables[:-1]
-    labels = labels if labels is not None else tables[-1]
+    *runs, labels = tables if labels is None else (*tables, labels)
     return (runs[0] if len(runs) == 1 else _named(runs)), labels
 
 
-def _named(runs: tuple[str, ...]) -> dict[str, str]:
-    """System -> its table: the name before =, or that of the file without its endings.
+def _named(runs: list[str]) -> Any:
+    """The paths, or system -> its table where names stand before =.
 
     Raises:
-        SpecError: If two systems would have one name.
+        SpecError: If only some have a name, or two have the same.
     """
-    named: dict[str, str] = {}
-    for run in runs:
-        name, equal, place = run.partition("=")
-        if not (equal and name.isidentifier()):
-            name, place = Path(run).name.split(".")[0], run
-        if name in named:
-            raise SpecError(f"two systems are called {name}: name them, like a={place} b={place}")
-        named[name] = place
-    return named
+    parts = [run.partition("=") for run in runs]
+    names = [name for name, equal, _ in parts if equal and name.isidentifier()]
+    if not names:
+        return runs
+    if len({*names}) < len(runs):
+        raise SpecError(f"give each system a name of its own, like a={runs[0]} b={runs[-1]}")
+    return {name: place for name, _, place in parts}
 
 
 def _spec(file: str) -> Any:

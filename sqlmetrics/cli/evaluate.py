@@ -149,7 +149,14 @@ def evaluate(
     from sqlmetrics.evaluation.evaluate import evaluate as run
 
     if labels is None and len(tables) == 1 and tables[0].endswith((".yml", ".yaml")):
-        show_spec(tables[0], location, per_query=per_query, output=output, out=out)
+        show_spec(
+            tables[0],
+            location,
+            per_query=per_query,
+            confidence=named["confidence"],
+            output=output,
+            out=out,
+        )
         return
     if labels is None and len(tables) == 1:
         raise click.UsageError("give LABELS behind RANKINGS, or a spec (.yml) alone")

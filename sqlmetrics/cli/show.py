@@ -18,6 +18,7 @@ from sqlmetrics.errors import SpecError
 @click.option("--start", metavar="DATE", help="The first day.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
 @click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
+@click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
 @output_options(FORMATS)
 @error_options
@@ -28,6 +29,7 @@ def show(
     start: str | None,
     end: str | None,
     per_query: bool,
+    confidence: float | None,
     skip_input_checks: bool,
     output: str | None,
     out: str | None,
@@ -45,6 +47,7 @@ def show(
         end=end,
         per_query=per_query,
         check=not skip_input_checks,
+        confidence=confidence,
         output=output,
         out=out,
     )
@@ -58,6 +61,7 @@ def show_spec(
     end: str | None = None,
     per_query: bool = False,
     check: bool = True,
+    confidence: float | None = None,
     output: str | None = None,
     out: str | None = None,
 ) -> None:
@@ -76,6 +80,7 @@ def show_spec(
             days,
             check=check,
             per_query=per_query,
+            confidence=confidence,
             progress=told,
         )
     if the_spec.clicks is None:

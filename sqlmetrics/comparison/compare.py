@@ -12,20 +12,21 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings, moments, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
+from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
-from sqlmetrics.comparison.systems import SYSTEM, side_by_side
+from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, days_of, on_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown, source_text
 from sqlmetrics.sql.stage import Stage, with_stages
@@ -105,7 +106,7 @@ def compare(
         raise SpecError(unknown("test", test, findings.TESTS))
     if test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
-    asks = Asked(
+    asks = Options(
         systems=tuple(systems),
         baseline=baseline,
         test=test,
@@ -122,37 +123,9 @@ def compare(
         database(connection) as engine,
         _tables(rankings, labels, asks, asked, engine) as (spec, tables),
     ):
-        if not isinstance(rankings, Spec) and _are_runs(rankings):
-            asks = asks.of_runs(tuple(rankings))
+        if runs := _runs(rankings, asked):
+            asks = asks.of_runs(runs)
         return _compared(planned(spec, tables), asks, engine, check=check)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of a comparison; see `compare`."""
-
-    systems: tuple[str, ...]
-    baseline: str | None
-    test: str
-    level: float
-    margin: float
-    by: tuple[str, ...]
-    cluster: str | None
-    replicates: int
-    seed: int
-    metrics: tuple[str, ...]
-    days: Days | None
-
-    def of_runs(self, names: tuple[str, ...]) -> Asked:
-        """The same of tables side by side, whose first one is the baseline."""
-        systems = self.systems or names
-        return replace(self, systems=systems, baseline=self.baseline or systems[0])
-
-    @property
-    def carried(self) -> tuple[str, ...]:
-        """The columns that queries must have."""
-        own = self.cluster if self.cluster not in (None, "query_id") else None
-        return tuple(dict.fromkeys([*self.by, *([own] if own else [])]))
 
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -161,7 +134,7 @@ def _several(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _tables(
-    rankings: Any, labels: Any, asks: Asked, asked: Mapping[str, Any], engine: Database
+    rankings: Any, labels: Any, asks: Options, asked: Mapping[str, Any], engine: Database
 ) -> Iterator[tuple[Spec, Tables]]:
     """What is asked of an evaluation, and where its tables are."""
     days = asks.days
@@ -178,11 +151,8 @@ def _tables(
             yield of_days.spec, tables.on(of_days.ends) if of_days.ends else tables
         return
     named = {"by": asks.carried, **asked}
-    if _are_runs(rankings):
-        spec, tables = side_by_side(engine, rankings, labels, asks.metrics, named)
-    else:
-        spec, tables = question(engine, rankings, labels, asks.metrics, **named)
-        spec = _with_systems(spec, tables, engine)
+    spec, tables = question(engine, rankings, labels, asks.metrics, **named)
+    spec = _with_systems(spec, tables, engine)
     days_of(spec, days)
     ends = on_days(spec, days).ends
     yield spec, tables.on(ends) if ends else tables
@@ -198,11 +168,12 @@ def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
     return spec.having(rankings=source.model_copy(update={"columns": columns}))
 
 
-def _are_runs(rankings: Any) -> bool:
-    """Whether they are system -> table, and not one table by its columns or lists."""
-    if not isinstance(rankings, Mapping):
-        return False
-    return not any(isinstance(one, list | tuple) for one in rankings.values())
+def _runs(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of several tables, one a system; none of a table that has them all."""
+    if isinstance(rankings, Spec):
+        return ()
+    ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
+    return tuple(runs_in(rankings, ids))
 
 
 @dataclass
@@ -228,7 +199,7 @@ class _Run:
         return "\n\n".join(f"{own(one).rstrip()};" for one in every if one) + "\n"
 
 
-def _compared(plan: Plan, asks: Asked, engine: Database, *, check: bool) -> Comparison:
+def _compared(plan: Plan, asks: Options, engine: Database, *, check: bool) -> Comparison:
     if "system" not in plan.shape.keys:
         raise SpecError(
             f"there is one system, {plan.spec.title}, and compare needs two: name the column of "
@@ -270,7 +241,7 @@ def _compared(plan: Plan, asks: Asked, engine: Database, *, check: bool) -> Comp
 
 
 def _pairing(
-    plan: Plan, measures: Sequence[Measure], asks: Asked, there: Sequence[str]
+    plan: Plan, measures: Sequence[Measure], asks: Options, there: Sequence[str]
 ) -> tuple[Pairing, list[str]]:
     """What is compared with what, and what should be said of that."""
     for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
@@ -311,7 +282,7 @@ def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _tested(run: _Run, pairing: Pairing, asks: Asked, found: findings.Sums) -> findings.Sums:
+def _tested(run: _Run, pairing: Pairing, asks: Options, found: findings.Sums) -> findings.Sums:
     """With what the test needs beside the moments."""
     if asks.test == "wilcoxon":
         if pairing.cluster:
@@ -323,7 +294,7 @@ def _tested(run: _Run, pairing: Pairing, asks: Asked, found: findings.Sums) -> f
         return replace(found, ranks={findings.key(row): row for row in rows})
     if asks.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         most = max(one.n_clusters for one in found.moments.values())
-        query = resampling.replicates_query(pairing, asks.test, asks.seed, asks.replicates, most)
-        rows = run.rows(*query)
-        return replace(found, replicates=resampling.read(iter(rows), pairing))
+        whole = found.is_complete(pairing)
+        drawn = Resampling(pairing, asks.test, asks.seed, asks.replicates, most, whole)
+        return replace(found, replicates=drawn.read(run.rows(*drawn.query())))
     return found

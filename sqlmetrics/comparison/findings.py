@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
@@ -12,6 +12,7 @@ from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.comparison import ranks, resampling
 from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
 from sqlmetrics.comparison.moments import KEYS, Moments
+from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.resampling import Replicates
 from sqlmetrics.comparison.verdict import sentence, verdict
@@ -19,9 +20,6 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
-
-if TYPE_CHECKING:
-    from sqlmetrics.comparison.compare import Asked
 
 TESTS = {
     "t": "paired t",
@@ -53,6 +51,11 @@ class Sums:
     counts: Mapping[str, Mapping[str, Any]]
     ranks: Mapping[Key, Mapping[str, Any]]
     replicates: Mapping[Key, Replicates]
+
+    def is_complete(self, pairing: Pairing) -> bool:
+        """Whether each query of each system has a value of each metric."""
+        columns = [one.column for one in pairing.measures]
+        return all(row[name] == row["n_rows"] for row in self.counts.values() for name in columns)
 
 
 def key(row: Mapping[str, Any]) -> Key:
@@ -92,7 +95,7 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
     return left, notes
 
 
-def rows(pairing: Pairing, asks: Asked, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
+def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of a comparison, in the order in which they are read; and notes."""
     found = [_row(pairing, asks, sums, place) for place in _places(pairing, sums)]
     overall = [row for row in found if row["segment_name"] == ALL]
@@ -130,7 +133,7 @@ def _places(pairing: Pairing, sums: Sums) -> list[Place]:
     ]
 
 
-def _row(pairing: Pairing, asks: Asked, sums: Sums, place: Place) -> dict[str, Any]:
+def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str, Any]:
     system, name, value, measure = place
     own: Key = (system, name, value, measure.name, measure.k or 0)
     metric: Metric = measure.metric
@@ -166,7 +169,7 @@ _NUMBERS = (
 )
 
 
-def _numbers(found: Moments, asks: Asked) -> dict[str, Any]:
+def _numbers(found: Moments, asks: Options) -> dict[str, Any]:
     low, high = found.interval(asks.level) or (None, None)
     before = found.baseline_value
     return {
@@ -185,7 +188,7 @@ def _numbers(found: Moments, asks: Asked) -> dict[str, Any]:
     }
 
 
-def _tested(own: Key, found: Moments, asks: Asked, sums: Sums) -> dict[str, Any]:
+def _tested(own: Key, found: Moments, asks: Options, sums: Sums) -> dict[str, Any]:
     """The p-value, and what else the test says."""
     if found.n_clusters < 2:
         return {}

@@ -64,9 +64,12 @@ def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
     yield Stage("clusters", "comparison/clusters", {"keys": [unit]})
     hashed = at.expression(at.dialect.hashed, f"{literal(f'{seed}|')} || {unit}")
     yield columns_stage(
-        "cluster_hashes", "the MD5 of a cluster's id", [unit, Column(hashed, "hash")], "clusters"
+        "cluster_hashes",
+        "the MD5 of a cluster's id",
+        [unit, Column(hashed, "cluster_hash")],
+        "clusters",
     )
-    number = "cast(row_number() over (order by hash asc) as double)"
+    number = "cast(row_number() over (order by cluster_hash asc) as double)"
     yield columns_stage(
         "cluster_numbers", "clusters by number", [unit, Column(number, "number")], "cluster_hashes"
     )

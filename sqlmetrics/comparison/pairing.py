@@ -121,7 +121,8 @@ class Pairing:
 
     def counts(self) -> Stage:
         """One row per system: how many queries have a value of each metric."""
-        columns = [Column(f"count({one.column})", one.column) for one in self.measures]
+        columns = [Column("count(*)", "n_rows")]
+        columns += [Column(f"count({one.column})", one.column) for one in self.measures]
         about = "one row per system: how many of its queries have a value"
         return sums_stage("counts", about, ["system"], columns, "query_values")
 

@@ -31,7 +31,7 @@ def _signs(pairing: Pairing) -> Stage:
     step = double(TIED)
     columns: list[object] = [
         *("system", *map(segment, pairing.by), *METRIC),
-        Column(f"floor(abs(difference) / {step} + 0.5e0)", "size"),
+        Column(f"floor(abs(difference) / {step} + 0.5e0)", "difference_size"),
         Column(is_above("difference"), "n_wins"),
     ]
     about = f"one row per query, system and metric that differ: by how many steps of {TIED:g}"
@@ -41,12 +41,12 @@ def _signs(pairing: Pairing) -> Stage:
 def _sizes(pairing: Pairing) -> Stage:
     about = "one row per system, segment, metric and size of a difference"
     sums = [Column("count(*)", "n_alike"), Column("sum(n_wins)", "n_wins")]
-    keys = ["system"], [*METRIC, "size"]
+    keys = ["system"], [*METRIC, "difference_size"]
     return segments_stage("sizes", about, keys, sums, "signs", segments=pairing.segments)
 
 
 def _places() -> Stage:
-    over = Window(KEYS, ["size asc"], "unbounded preceding")
+    over = Window(KEYS, ["difference_size asc"], "unbounded preceding")
     columns = [*KEYS, "n_alike", "n_wins", Column(f"sum(n_alike) over {over}", "last_rank")]
     about = "the rank of the last difference of a size, the smallest first"
     return columns_stage("places", about, columns, "sizes")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison import lots
 from sqlmetrics.comparison.pairing import SEGMENT, Pairing
 from sqlmetrics.comparison.stages import (
@@ -38,7 +39,7 @@ class Replicates:
 
     Attributes:
         differences: The sum of weighted differences of each.
-        weights: The sum of weights of each; the same for all by randomisation.
+        weights: The sum of weights of each; none by randomisation, where they stay the same.
     """
 
     differences: Sequence[float]
@@ -96,70 +97,94 @@ def check_count(count: int) -> None:
         )
 
 
-def replicates_query(
-    pairing: Pairing, test: str, seed: int, count: int, n_clusters: int
-) -> tuple[list[Stage], str]:
-    """The stages behind `per_query`; the select of one row per replicate, system and segment."""
-    keys = ("system", *SEGMENT, "replicate")
-    names = [f"{one.column}_{what}" for one in pairing.measures for what in ("sum", "weight")]
-    about, weight = _WEIGHTS[test]
-    groups = [*dict.fromkeys([*pairing.carried, "lot"])]
-    lot = lots.remainder("product")
-    own = ("system", *SEGMENT, "replicate", *names)
-    stages = [
-        *pairing.stages(),
-        *lots.lots(pairing, seed, n_clusters),
-        _with_lots(pairing, groups),
-        _lot_sums(pairing),
-        *lots.replicates(seed, count),
-        Stage("products", "comparison/products", {}),
-        columns_stage(
-            "replicate_lots", "the lot in the replicate", [*own, Column(lot, "lot")], "products"
-        ),
-        columns_stage(
-            "replicate_weights", about, [*own, Column(weight("lot"), "times")], "replicate_lots"
-        ),
-        _summed(keys, names),
-    ]
-    return stages, "select *\nfrom replicate_sums"
+@dataclass(frozen=True)
+class Resampling:
+    """The stages behind `per_query` that draw replicates.
+
+    Attributes:
+        pairing: What is compared.
+        test: `bootstrap` or `randomization`.
+        seed: Another one draws other replicates.
+        count: How many.
+        n_clusters: Of how many clusters.
+        is_complete: Whether each query has a value of each metric, so that one sum of weights
+            holds for all.
+    """
+
+    pairing: Pairing
+    test: str
+    seed: int
+    count: int
+    n_clusters: int
+    is_complete: bool = False
+
+    def weight_of(self, measure: Measure) -> str:
+        """The column of the sum of its weights; empty where none is needed."""
+        if self.test == RANDOMIZATION:
+            return ""
+        return "all_weight" if self.is_complete else f"{measure.column}_weight"
+
+    @property
+    def _sums(self) -> dict[str, Measure]:
+        """Column -> the metric that it is of."""
+        sums = {f"{one.column}_sum": one for one in self.pairing.measures}
+        weights = {self.weight_of(one): one for one in self.pairing.measures}
+        return {**sums, **{name: one for name, one in weights.items() if name}}
+
+    def query(self) -> tuple[list[Stage], str]:
+        """The stages, and the select of one row per replicate, system and segment."""
+        keys = ("system", *SEGMENT, "replicate")
+        about, weight = _WEIGHTS[self.test]
+        own = (*keys, *self._sums)
+        lot, times = Column(lots.remainder("product"), "lot"), Column(weight("lot"), "times")
+        sums = [Column(f"sum(times * {name})", name) for name in self._sums]
+        stages = [
+            *self.pairing.stages(),
+            *lots.lots(self.pairing, self.seed, self.n_clusters),
+            self._pair_lots(),
+            self._lot_sums(),
+            *lots.replicates(self.seed, self.count),
+            Stage("products", "comparison/products", {}),
+            columns_stage("replicate_lots", "the lot in the replicate", [*own, lot], "products"),
+            columns_stage("replicate_weights", about, [*own, times], "replicate_lots"),
+            sums_stage("replicate_sums", _A_REPLICATE, keys, sums, "replicate_weights"),
+        ]
+        return stages, "select *\nfrom replicate_sums"
+
+    def _pair_lots(self) -> Stage:
+        of = self.pairing
+        weight = of.weight if of.weight == "1e0" else f"pairs.{of.weight}"
+        columns: list[object] = [f"pairs.{name}" for name in of.carried]
+        columns.append("lots.lot")
+        for name, one in self._sums.items():
+            difference = f"pairs.{one.column}_difference"
+            if name == f"{one.column}_sum":
+                weighted = difference if weight == "1e0" else f"{difference} * {weight}"
+                columns.append(Column(weighted, name))
+            else:
+                counted = chosen_if(f"{difference} is null", "0e0", weight)
+                columns.append(Column(counted, name))
+        about = "one row per query and system, with the lot of its cluster"
+        return join_stage("pair_lots", about, columns, "pairs", to="lots", on=(of.unit[-1],))
+
+    def _lot_sums(self) -> Stage:
+        sums = [Column(f"coalesce(sum({name}), 0e0)", name) for name in self._sums]
+        keys = ["system", "lot"], list[str]()
+        segments = self.pairing.segments
+        return segments_stage("lot_sums", _A_LOT, keys, sums, "pair_lots", segments=segments)
+
+    def read(self, rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, ...], Replicates]:
+        """System, segment, its value, metric and cutoff -> the replicates, in their order."""
+        found: dict[tuple[Any, ...], tuple[list[float], list[float]]] = {}
+        for row in sorted(rows, key=lambda one: int(one["replicate"])):
+            for one in self.pairing.measures:
+                own = (*(row[name] for name in ("system", *SEGMENT)), one.name, one.k or 0)
+                sums, weights = found.setdefault(own, ([], []))
+                sums.append(float(row[f"{one.column}_sum"]))
+                if weight := self.weight_of(one):
+                    weights.append(float(row[weight]))
+        return {own: Replicates(*pair) for own, pair in found.items()}
 
 
-def _with_lots(pairing: Pairing, groups: Sequence[str]) -> Stage:
-    weighted = "" if pairing.weight == "1e0" else f" * pairs.{pairing.weight}"
-    weight = f"pairs.{pairing.weight}" if weighted else pairing.weight
-    columns: list[object] = [f"pairs.{name}" for name in groups if name != "lot"]
-    columns.append("lots.lot")
-    for one in pairing.measures:
-        difference = f"pairs.{one.column}_difference"
-        columns.append(Column(f"{difference}{weighted}", f"{one.column}_sum"))
-        counted = chosen_if(f"{difference} is null", "0e0", weight)
-        columns.append(Column(counted, f"{one.column}_weight"))
-    about = "one row per query and system, with the lot of its cluster"
-    return join_stage("pair_lots", about, columns, "pairs", to="lots", on=(pairing.unit[-1],))
-
-
-def _lot_sums(pairing: Pairing) -> Stage:
-    sums = []
-    for one in pairing.measures:
-        sums.append(Column(f"coalesce(sum({one.column}_sum), 0e0)", f"{one.column}_sum"))
-        sums.append(Column(f"sum({one.column}_weight)", f"{one.column}_weight"))
-    about, keys = "one row per lot, system and segment", (["system", "lot"], list[str]())
-    return segments_stage("lot_sums", about, keys, sums, "pair_lots", segments=pairing.segments)
-
-
-def _summed(keys: Sequence[str], names: Sequence[str]) -> Stage:
-    about = "one row per replicate, system and segment"
-    columns = [Column(f"sum(times * {name})", name) for name in names]
-    return sums_stage("replicate_sums", about, keys, columns, "replicate_weights")
-
-
-def read(rows: Iterator[Mapping[str, Any]], pairing: Pairing) -> dict[tuple[Any, ...], Replicates]:
-    """System, segment, its value, metric and cutoff -> the replicates, in their order."""
-    found: dict[tuple[Any, ...], tuple[list[float], list[float]]] = {}
-    for row in sorted(rows, key=lambda one: int(one["replicate"])):
-        for one in pairing.measures:
-            own = (*(row[name] for name in ("system", *SEGMENT)), one.name, one.k or 0)
-            sums, weights = found.setdefault(own, ([], []))
-            sums.append(float(row[f"{one.column}_sum"]))
-            weights.append(float(row[f"{one.column}_weight"]))
-    return {own: Replicates(*pair) for own, pair in found.items()}
+_A_LOT = "one row per lot, system and segment"
+_A_REPLICATE = "one row per replicate, system and segment"

@@ -237,18 +237,31 @@ def evaluated(
     *,
     check: bool = True,
     per_query: bool = False,
+    confidence: float | None = None,
     progress: Progress | None = None,
 ) -> Result | ClickResult:
     """The numbers that a run of some days would write; no table is written.
 
-    The arguments are those of `write`, and of `evaluate_clicks`.
+    The arguments are those of `write`, of `evaluate` and of `evaluate_clicks`.
+
+    Raises:
+        SpecError: Also if intervals are asked for of a click log.
     """
     asked = on_days(spec, days)
     if spec.clicks is not None:
+        if confidence is not None:
+            raise SpecError("confidence is for rankings and labels; this spec has a click log")
         return evaluate_clicks(
             asked.spec, engine, check=check, per_query=per_query, progress=progress
         )
     days_of(spec, days)
     with engine:
         tables = replace(opened(asked.spec, engine), ends=asked.ends)
-        return run(asked.spec, tables, engine, check=check, per_query=per_query)
+        return run(
+            asked.spec,
+            tables,
+            engine,
+            check=check,
+            per_query=per_query,
+            confidence=confidence,
+        )

@@ -43,7 +43,12 @@ TYPES = frozenset(
 )
 """The types that a cast may name."""
 
-NEVER_NULL = frozenset({"rnk", "given_rank", "item_id", "query_id", "system", "metric_date"})
+NEVER_NULL = frozenset(
+    {
+        *("rnk", "given_rank", "item_id", "query_id", "system", "metric_date"),
+        *("cluster_hash", "difference_size"),
+    }
+)
 """Columns of ours whose order need not say where NULLs stand."""
 
 FLOATS = frozenset({"score", "grade"})

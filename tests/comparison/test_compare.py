@@ -21,11 +21,19 @@ from marked import engines
 import sqlmetrics as sm
 from sqlmetrics.comparison import lots
 from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
-from sqlmetrics.comparison.moments import Moments
+from sqlmetrics.comparison.moments import Moments, moments_query
+from sqlmetrics.comparison.pairing import Pairing
+from sqlmetrics.comparison.ranks import ranks_query
+from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.comparison.verdict import verdict
 from sqlmetrics.engines.database import TranslatedDatabase
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.evaluation.distributions import signed_rank
+from sqlmetrics.evaluation.inputs.sources import tables_of
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.sql.dialects import DIALECTS, dialect
+from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.sql.translation import Translation
 
 N = 40
 NEW = [round(0.5 + 0.4 * sin(i * 1.7), 6) for i in range(1, N + 1)]
@@ -238,6 +246,25 @@ def test_resampling_is_numpy_s_within_its_error(test: str) -> None:
     assert abs(found["p_value"] - p) < 4 * np.sqrt(p * (1 - p) / 4000)
 
 
+def test_metrics_that_some_queries_have_no_value_of_are_drawn_with_their_own_weights() -> None:
+    systems, undefined = {"new": NEW, "old": OLD}, "recall(rel=0.6)@1"
+    alone = compared(systems, test="bootstrap")
+    both = compared(systems, test="bootstrap", metrics=["cg@1", undefined])
+    assert "all_weight" in alone.sql
+    assert "all_weight" not in both.sql
+    one, other = alone["cg@1"], both["cg@1"]
+    assert [other[name] for name in ("ci_low", "ci_high")] == [
+        near(one[name]) for name in ("ci_low", "ci_high")
+    ]
+    values = [[float(x >= 0.6), float(y >= 0.6)] for x, y in zip(NEW, OLD, strict=True)]
+    d = np.array([(x - y) / (x + y) for x, y in values if x + y])
+    row = both[undefined]
+    assert (row["n"], row["difference"]) == (len(d), near(d.mean()))
+    drawn = np.random.default_rng(1).poisson(1, (20_000, len(d)))
+    limits = np.quantile(drawn @ d / drawn.sum(1).clip(1), [0.025, 0.975])
+    assert [row["ci_low"], row["ci_high"]] == pytest.approx(list(limits), abs=0.03)
+
+
 def test_many_clusters_are_drawn_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = compared({"new": NEW, "old": OLD}, test="bootstrap")
     monkeypatch.setattr(lots, "EXACT", 10)
@@ -392,7 +419,7 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
 
     refused("one system, new, and compare needs two", one, labels, "cg@1")
     refused("name the column of systems", one.drop_columns("system"), labels, "cg@1")
-    refused("compare needs two systems, given a", {"a": one}, labels, "cg@1")
+    refused("one system, a, and compare needs two", {"a": one}, labels, "cg@1")
     refused("unknown metric 'ndgc'; did you mean 'ndcg'", rankings, labels, "ndgc@3")
     nw = {"baseline": "nw", "error": sm.InputError}
     refused("unknown system 'nw'; did you mean 'new'", rankings, labels, "cg@1", **nw)
@@ -401,6 +428,7 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
     refused("margin is 0 or more", rankings, labels, "cg@1", margin=-1)
     refused("replicates are 100 to", rankings, labels, "cg@1", test="bootstrap", replicates=5)
     refused("a number of all lists together", rankings, labels, "auc")
+    refused("no column of dates", rankings, labels, "cg@1", start="2026-01-01", end="2026-02-01")
     clusters = {"test": "wilcoxon", "cluster": "score"}
     refused("wilcoxon takes each query for itself", rankings, labels, "cg@1", **clusters)
     bad = labels.set_column(2, "grade", pa.array([None, *labels["grade"].to_pylist()[1:]]))
@@ -505,7 +533,7 @@ def test_tables_side_by_side_and_a_spec_give_the_same(tmp_path: Path) -> None:
     assert re.search(r"^moments as \(", sql, re.MULTILINE)
     twice = ["old.parquet", "old.parquet", "labels.parquet", "-m", "cg@1"]
     done = sqlmetrics("compare", *twice, folder=tmp_path, expect=2)
-    assert "two systems are called old" in done.stderr
+    assert "given twice" in done.stderr
 
 
 # -- intervals of a single mean ---------------------------------------------------------
@@ -529,3 +557,20 @@ def test_evaluate_gives_student_s_interval_of_a_mean_where_there_is_one() -> Non
     assert "ci_low" not in plain.summary().column_names
     with pytest.raises(sm.SpecError, match="confidence is above 0 and below 1"):
         sm.evaluate(rankings, labels, metrics, confidence=95)
+
+
+def test_its_sql_has_a_text_in_every_dialect(caplog: pytest.LogCaptureFixture) -> None:
+    spec = sm.Spec(
+        rankings={"relation": "a.r", "columns": {"score": "score", "system": "system"}},
+        labels={"relation": "a.l"},
+        metrics=["mrr"],
+    )
+    for name in DIALECTS:
+        at = Translation(dialect(name))
+        asked = plan(spec, tables_of(spec, at))
+        pairing = Pairing(asked, asked.measures, ("b",), "a")
+        drawn = Resampling(pairing, "bootstrap", seed=1, count=1000, n_clusters=200_000)
+        for stages, last in (moments_query(pairing), ranks_query(pairing), drawn.query()):
+            text = at.text(with_stages([*asked.inputs, *asked.per_query, *stages], last))
+            assert max(map(len, text.splitlines())) <= 100, name
+    assert caplog.text == ""
