@@ -147,15 +147,13 @@ def _tables(
         days_of(spec, days)
         of_days = on_days(spec, days)
         with ready(of_days.spec, engine):
-            tables = opened(of_days.spec, engine)
-            yield of_days.spec, tables.on(of_days.ends) if of_days.ends else tables
+            yield of_days.spec, opened(of_days.spec, engine).on(of_days.ends)
         return
     named = {"by": asks.carried, **asked}
     spec, tables = question(engine, rankings, labels, asks.metrics, **named)
     spec = _with_systems(spec, tables, engine)
     days_of(spec, days)
-    ends = on_days(spec, days).ends
-    yield spec, tables.on(ends) if ends else tables
+    yield spec, tables.on(on_days(spec, days).ends)
 
 
 def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
@@ -218,7 +218,7 @@ def _evaluated(
 def _lists(
     asked: Question, engine: Database, *, check: bool, how: Execution
 ) -> Iterator[tuple[str, list[str]]]:
-    tables = replace(opened(asked.spec, engine), ends=asked.ends)
+    tables = opened(asked.spec, engine).on(asked.ends)
     the_plan = planned(asked.spec, tables)
     with (
         how.limited(engine),
@@ -256,7 +256,7 @@ def evaluated(
         )
     days_of(spec, days)
     with engine:
-        tables = replace(opened(asked.spec, engine), ends=asked.ends)
+        tables = opened(asked.spec, engine).on(asked.ends)
         return run(
             asked.spec,
             tables,

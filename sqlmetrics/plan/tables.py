@@ -34,8 +34,8 @@ class Tables:
     zones: Zones = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    def on(self, ends: Ends) -> Tables:
-        """The same, of some days alone."""
+    def on(self, ends: Ends | None) -> Tables:
+        """The same, of some days alone; None for all."""
         return replace(self, ends=ends)
 
     def shown(self, relation: Relation) -> Relation:
