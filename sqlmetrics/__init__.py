@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.simulation.simulate import simulate
     from sqlmetrics.comparison.compare import compare
     from sqlmetrics.comparison.comparison import Comparison
+    from sqlmetrics.comparison.diagnosis import Diagnosis, diagnose
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Comparison",
+    "Diagnosis",
     "EngineError",
     "InputError",
     "Result",
@@ -45,6 +47,7 @@ __all__ = [
     "compare",
     "compile",
     "connect",
+    "diagnose",
     "evaluate",
     "evaluate_clicks",
     "explain",
@@ -59,6 +62,7 @@ __all__ = [
 
 _HOMES = {
     "Comparison": "comparison.comparison",
+    "Diagnosis": "comparison.diagnosis",
     "EngineError": "errors",
     "InputError": "errors",
     "Result": "evaluation.report.result",
@@ -67,6 +71,7 @@ _HOMES = {
     "SqlmetricsError": "errors",
     "TieAudit": "proof.ties",
     "compare": "comparison.compare",
+    "diagnose": "comparison.diagnosis",
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
     "explain": "proof.explain.explain",

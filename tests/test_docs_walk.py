@@ -367,6 +367,20 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"compare rankings labels -m mrr {RANKED} PLACE",
         "compare search.yml --connection dev --profiles profiles.yml",
     ),
+    "diagnose": (
+        f"diagnose rankings.parquet --labels labels.parquet {RANKED} --weight traffic "
+        "--baseline prod --queries queries.parquet --start 2026-01-01 --end 2026-01-02 "
+        "--preset trec_eval -c missing=drop --margin 0.02 --level 0.9 --where 'score > -1' "
+        "--skip-input-checks -o json --out d.json",
+        "diagnose a=runs.csv b=runs.csv words.csv --query qid --item doc --score value "
+        "--grade level --label-column item=item --separator ; --decimal , --grades low=0 "
+        "--grades mid=1 --grades high=2",
+        "diagnose rankings.parquet labels.parquet --rank rank 2",
+        "diagnose \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
+        f"labels.parquet {RANKED} --time-zone Europe/Berlin",
+        "diagnose search.yml --systems prod,cand PLACE",
+        "diagnose search.yml --connection dev --profiles profiles.yml",
+    ),
     "show": (
         "show search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
         "show files.yml --per-query -o csv --out shown.csv --confidence 0.95",
@@ -464,7 +478,7 @@ def test_each_option_of_a_verb_runs(verb: str, folder: Path) -> None:
 
 # -- other databases ------------------------------------------------------------------
 
-OPENING = ("evaluate", "compare", "show", "debug", "validate", "verify", "run", "check")
+OPENING = ("evaluate", "compare", "diagnose", "show", "debug", "validate", "verify", "run", "check")
 """Verbs with a cell that names the place."""
 
 

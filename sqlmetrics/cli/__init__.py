@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "compare.compare",
             "Compare systems with a baseline, and say what is real.",
         ),
+        "diagnose": ("diagnose.diagnose", "Name known patterns among metrics: why one moved."),
         "show": ("show.show", "Print the numbers of SPEC; write no table."),
         "clicks": ("clicks.clicks", "Clean a click log; judgments, CTR and NDCG from it."),
         "reconcile": (

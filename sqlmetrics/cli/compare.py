@@ -14,7 +14,10 @@ from sqlmetrics.cli.output import emit, format_of, output_options
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlmetrics.comparison.comparison import Comparison
+    from sqlmetrics.spec.spec import Spec
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
@@ -105,15 +108,9 @@ def compare(
     from sqlmetrics.comparison.compare import compare as compared
 
     form = format_of(output, out, FORMATS)
-    given = {key: value for key, value in named.items() if value not in (None, ())}
-    asked = {
-        "label_columns": pairs(label_columns, "--label-column"),
-        "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
-        **{name: convention_value(text) for name, text in pairs(conventions, "-c").items()},
-    }
-    given |= {name: value for name, value in asked.items() if value}
-    rankings, labels = _sources(tables, labels)
-    spec = _spec(rankings) if labels is None else None
+    given = options_given(named, label_columns, grades, conventions)
+    rankings, labels = sources(tables, labels)
+    spec = spec_of(rankings) if labels is None else None
     if spec is None and not metrics:
         raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
     with location.reading(spec) as engine:
@@ -138,7 +135,23 @@ def _texts(found: Comparison) -> dict[str, Any]:
     return {name: lambda write=write: write(found) for name, write in made.items()}
 
 
-def _sources(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
+def options_given(
+    named: Mapping[str, Any],
+    label_columns: tuple[str, ...],
+    grades: tuple[str, ...],
+    conventions: tuple[str, ...],
+) -> dict[str, Any]:
+    """The options that were given, as arguments."""
+    asked = {
+        "label_columns": pairs(label_columns, "--label-column"),
+        "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+        **{name: convention_value(text) for name, text in pairs(conventions, "-c").items()},
+    }
+    given = {key: value for key, value in named.items() if value not in (None, ())}
+    return given | {name: value for name, value in asked.items() if value}
+
+
+def sources(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
     """The rankings, of several tables by their names; and the labels, None with a spec."""
     if labels is None and len(tables) == 1:
         if not tables[0].endswith(YAML):
@@ -163,7 +176,8 @@ def _named(runs: list[str]) -> Any:
     return {name: place for name, _, place in parts}
 
 
-def _spec(file: str) -> Any:
+def spec_of(file: str) -> Spec:
+    """A spec by its file."""
     from sqlmetrics.spec.spec import Spec
 
     return Spec.read(file)

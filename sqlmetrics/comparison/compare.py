@@ -21,7 +21,8 @@ from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
-from sqlmetrics.evaluation.run import executing
+from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.run import executing, run
 from sqlmetrics.jobs.days import days_between, days_of, on_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
@@ -126,6 +127,27 @@ def compare(
         if runs := _runs(rankings, asked):
             asks = asks.of_runs(runs)
         return _compared(planned(spec, tables), asks, engine, check=check)
+
+
+def evaluated(
+    rankings: Any,
+    labels: Any,
+    metrics: Sequence[str],
+    engine: Database,
+    *,
+    start: str | date | None = None,
+    end: str | date | None = None,
+    check: bool = True,
+    **asked: Any,
+) -> Result:
+    """The numbers of each system of a comparison by itself; the arguments are those of `compare`.
+
+    Raises:
+        SqlmetricsError: As `evaluate` does.
+    """
+    asks = Options(metrics=tuple(metrics), days=days_between(start, end))
+    with _tables(rankings, labels, asks, asked, engine) as (spec, tables):
+        return run(spec, tables, engine, check=check, per_query=False)
 
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -11,17 +11,17 @@ from sqlmetrics.spec.days import Days
 class Options:
     """What is asked of a comparison; see `compare`."""
 
-    systems: tuple[str, ...]
-    baseline: str | None
-    test: str
-    level: float
-    margin: float
-    by: tuple[str, ...]
-    cluster: str | None
-    replicates: int
-    seed: int
     metrics: tuple[str, ...]
     days: Days | None
+    systems: tuple[str, ...] = ()
+    baseline: str | None = None
+    test: str = "t"
+    level: float = 0.95
+    margin: float = 0.0
+    by: tuple[str, ...] = ()
+    cluster: str | None = None
+    replicates: int = 1000
+    seed: int = 1
 
     def of_runs(self, names: tuple[str, ...]) -> Options:
         """The same of tables side by side, whose first one is the baseline."""

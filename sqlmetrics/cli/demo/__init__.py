@@ -111,6 +111,7 @@ def _next(paths: dict[str, Path]) -> str:
 Go on there:
   cd {folder}
   sqlmetrics show spec.yml                 # the numbers by day and country
+  sqlmetrics compare spec.yml --margin .01 # is the difference real?
   sqlmetrics build spec.yml                # write them into metrics.duckdb, and
                                            # check: fails, for the country above
   sqlmetrics run spec.yml --publish bi/    # a copy for a dashboard

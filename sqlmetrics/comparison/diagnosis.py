@@ -1,0 +1,273 @@
+"""`diagnose`: which patterns there are among metrics, with numbers, and where to look next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.comparison.compare import compare, evaluated
+from sqlmetrics.comparison.comparison import Comparison
+from sqlmetrics.comparison.rules import METRICS, RULES, Condition, Rule
+from sqlmetrics.engines.database import database
+from sqlmetrics.evaluation.report.result import Result
+
+MARGIN = 0.01
+"""A difference that does not matter, where nobody says another."""
+SAME = 1e-12
+"""Two numbers of one list are the same up to here."""
+WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that fired.
+
+    Attributes:
+        rule: Which.
+        system: For which system.
+        baseline: Beside which one; empty if it is about one system alone.
+        numbers: The numbers that fired it, in words.
+    """
+
+    rule: Rule
+    system: str
+    baseline: str
+    numbers: str
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis:
+    """What a diagnosis found; it prints as text.
+
+    Attributes:
+        findings: The rules that fired, by system.
+        comparison: The differences behind it; None for a single system.
+        result: The numbers of each system.
+        notes: What could not be looked at, and why.
+    """
+
+    findings: tuple[Finding, ...]
+    comparison: Comparison | None
+    result: Result
+    notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def to_dicts(self) -> list[dict[str, str]]:
+        """One dict a finding: system, baseline, finding, numbers, meaning, look."""
+        return [
+            {
+                "system": one.system,
+                "baseline": one.baseline,
+                "finding": one.rule.title,
+                "numbers": one.numbers,
+                "meaning": one.rule.meaning,
+                "look": one.rule.look,
+            }
+            for one in self.findings
+        ]
+
+    def __repr__(self) -> str:
+        parts = [
+            "\n".join(_block(heading, rows)) for heading, rows in _by_heading(self.findings).items()
+        ]
+        if not self.findings:
+            parts = [f"none of {len(RULES)} patterns: nothing stands out"]
+        return "\n\n".join([*parts, *("\n".join(wrap(f"note: {n}", WIDTH)) for n in self.notes)])
+
+
+def diagnose(
+    rankings: Any,
+    labels: Any = None,
+    *,
+    baseline: str | None = None,
+    systems: Sequence[str] = (),
+    margin: float = MARGIN,
+    level: float = 0.95,
+    connection: Any = None,
+    check: bool = True,
+    **asked: Any,
+) -> Diagnosis:
+    """Look for patterns among the metrics of a system, and of what moved beside another one.
+
+    Recall up and NDCG flat: new candidates rank low. MRR up and hit@20 flat: the reranker works.
+    Every rule stands in `comparison.rules` with its thresholds, and says what to look at next.
+
+    Args:
+        rankings: As `compare` takes them; one system alone is looked at by itself.
+        labels: Likewise.
+        baseline: As of `compare`.
+        systems: Likewise.
+        margin: What lies within it is flat, in the metrics' unit.
+        level: The coverage of the intervals that say whether something moved.
+        connection: As of `compare`.
+        check: Likewise.
+        **asked: The other arguments of `compare` and `evaluate`.
+
+    Raises:
+        SqlmetricsError: As `compare` does.
+
+    >>> import pyarrow as pa
+    >>> lists = pa.table({"query_id": [1, 1], "item_id": ["a", "b"], "score": [2.0, 1.0]})
+    >>> truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
+    >>> [one.rule.title for one in diagnose(lists, truth)][:2]
+    ['one target a query', 'few relevant labels a query']
+    """
+    with database(connection) as engine:
+        result = evaluated(rankings, labels, METRICS, engine, check=check, **asked)
+        numbers = _numbers(result)
+        comparison, notes = None, []
+        if len(numbers) > 1:
+            comparison = compare(
+                rankings,
+                labels,
+                tuple(metric for metric in METRICS if not parse(metric).metric.count),
+                baseline=baseline,
+                systems=systems,
+                margin=margin,
+                level=level,
+                connection=engine,
+                check=False,
+                **asked,
+            )
+            notes += [f"{row['metric']}: {row['sentence']}" for row in _too_few(comparison)]
+        else:
+            notes.append("there is one system: what moved beside another one was not looked at")
+    moved = _moved(comparison)
+    chosen = set(systems) | {baseline} if systems else set(numbers)
+    findings = [
+        Finding(rule, system, pair, ", ".join(told))
+        for (system, pair), rows in moved.items()
+        for rule in RULES
+        if rule.of_a_pair
+        and (told := fired(rule, numbers[system], rows, numbers.get(pair, {}), margin))
+    ]
+    findings += [
+        Finding(rule, system, "", ", ".join(told))
+        for system, values in numbers.items()
+        if system in chosen
+        for rule in RULES
+        if not rule.of_a_pair and (told := fired(rule, values, {}, {}, margin))
+    ]
+    return Diagnosis(tuple(findings), comparison, result, tuple(notes))
+
+
+def _numbers(result: Result) -> dict[str, dict[str, float]]:
+    """System -> metric -> its mean over all days; of a count, over queries."""
+    sums: dict[str, dict[str, list[float]]] = {}
+    for row in result.to_dicts():
+        if row["segment_name"] != "all" or row["value"] is None:
+            continue
+        name = row["metric"] + (f"@{row['k']}" if row["k"] else "")
+        bottom = row["denominator"] if row["denominator"] is not None else row["n_queries"]
+        top = row["numerator"] if row["denominator"] is not None else row["value"]
+        total = sums.setdefault(str(row["system"]), {}).setdefault(name, [0.0, 0.0])
+        total[0] += top
+        total[1] += bottom
+    return {
+        system: {name: top / bottom for name, (top, bottom) in metrics.items() if bottom}
+        for system, metrics in sums.items()
+    }
+
+
+def _moved(comparison: Comparison | None) -> dict[tuple[str, str], dict[str, Mapping[str, Any]]]:
+    """(System, baseline) -> metric -> its row, over all segments."""
+    moved: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    for row in comparison or ():
+        if row["segment_name"] == "all":
+            moved.setdefault((row["system"], row["baseline"]), {})[row["metric"]] = row
+    return moved
+
+
+def _too_few(comparison: Comparison) -> Iterator[Mapping[str, Any]]:
+    """The rows that the data are too few for."""
+    for row in comparison:
+        if row["segment_name"] == "all" and row["ci_low"] is None:
+            yield row
+
+
+def fired(
+    rule: Rule,
+    values: Mapping[str, float],
+    rows: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, float],
+    margin: float,
+) -> list[str]:
+    """The numbers behind a rule that fires; none where it does not."""
+    told = []
+    for one in rule.conditions:
+        text = (
+            _of_value(one, values)
+            if one.is_ in ("least", "most", "equal")
+            else _of_change(one, values, rows, before, margin)
+        )
+        if not text:
+            return []
+        told.append(text)
+    return told
+
+
+def _of_value(one: Condition, values: Mapping[str, float]) -> str:
+    value = values.get(one.metric)
+    if value is None:
+        return ""
+    if one.is_ == "equal":
+        other = values.get(one.other)
+        same = other is not None and abs(value - other) <= SAME * max(1.0, abs(value))
+        return f"{one.metric} and {one.other} are both {value:.4f}" if same else ""
+    holds = value >= one.limit if one.is_ == "least" else value <= one.limit
+    return f"{one.metric} {value:.4f}" if holds else ""
+
+
+def _of_change(
+    one: Condition,
+    values: Mapping[str, float],
+    rows: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, float],
+    margin: float,
+) -> str:
+    row = rows.get(one.metric)
+    if row is None or row["ci_low"] is None:
+        return ""
+    low, high, direction = row["ci_low"], row["ci_high"], row["direction"]
+    if one.is_ == "mix":
+        if one.metric not in values or one.metric not in before:
+            return ""
+        apart = values[one.metric] - before[one.metric]
+        mixed = apart - row["difference"]
+        if abs(mixed) <= margin:
+            return ""
+        return (
+            f"{one.metric} {apart:+.4f} between the means, {row['difference']:+.4f} over the "
+            f"{row['n']:,} queries that both have"
+        )
+    holds = {
+        "flat": -margin <= low and high <= margin,
+        "up": low * direction > 0 and high * direction > 0,
+        "down": low * direction < 0 and high * direction < 0,
+    }[one.is_]
+    number = f"{one.metric} {row['difference']:+.4f} ({low:+.4f} to {high:+.4f})"
+    return number if holds else ""
+
+
+def _by_heading(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    named: dict[str, list[Finding]] = {}
+    for one in findings:
+        heading = f"{one.system} against {one.baseline}" if one.baseline else one.system
+        named.setdefault(heading, []).append(one)
+    return named
+
+
+def _block(heading: str, rows: Sequence[Finding]) -> Iterator[str]:
+    yield heading
+    for one in rows:
+        yield f"  {one.rule.title}"
+        for text in (one.numbers, one.rule.meaning, f"look at: {one.rule.look}"):
+            yield from wrap(text, WIDTH, initial_indent="    ", subsequent_indent="      ")
