@@ -56,16 +56,17 @@ SHARES = {"a matrix": 0.15, "another engine": 0.1}
 """What a plain `pytest` takes of them, by its seed: CI asks each engine for the rest, too."""
 
 
-@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")  # before -m
-def costly_tests_take_turns(items: list[pytest.Item]) -> None:
-    """Those whose turn it is not are long ones."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Choose: costly tests off their turn are long ones, before -m; behind it, slices are drawn.
+
+    `SQLMETRICS_ENGINES=sqlite,postgres` has all cells of these engines alone.
+    """
     for item in off_turn(items):
         item.add_marker(pytest.mark.long)
-
-
-@pytest.hookimpl(trylast=True)  # behind -m
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose: `SQLMETRICS_ENGINES=sqlite,postgres` has all cells of these engines alone."""
+    yield
     if asked := os.environ.get("SQLMETRICS_ENGINES"):
         groups = set(asked.split(","))
         if unknown := groups - {*STARTED}:

@@ -115,7 +115,7 @@ def test_a_cold_start_is_measured_beside_a_bare_duckdb(
     assert "| sqlmetrics evaluate | 5.000 | 2.5 |" in capsys.readouterr().out.splitlines()
 
 
-@by_turns
+@by_turns(1.5)
 def test_a_cold_start_runs(tmp_path: Path) -> None:
     for file, content in cold.FILES.items():
         (tmp_path / file).write_text(content)

@@ -251,6 +251,7 @@ def test_metrics_without_a_cutoff_look_at_whole_lists() -> None:
 NOWHERE = "no labelled item stands in any list: none of 2 there has a label"
 
 
+@by_turns(1.4)
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
 def test_ids_that_never_meet_are_told(name: str, servers: Servers) -> None:
     asked = ["ndcg@10", "recall@5", "num_ret", "num_rel"]
@@ -409,6 +410,7 @@ def close(scores: pa.Array) -> pa.Table:
 ONE = {"query_id": ["q"], "item_id": ["b"], "grade": [1]}
 
 
+@by_turns(0.9)
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
 def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None:
     for scores, refuses in (

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from command import sqlmetrics
-from marked import sliced
+from marked import by_turns, sliced
 from rich.cells import cell_len
 
 import sqlmetrics as sm
@@ -231,6 +231,7 @@ def test_a_row_over_all_days_and_nothing_that_goes_without_saying() -> None:
     assert "conventions: house, rr_of=all" in str(result(rr_of="all", metrics=["mrr"]))
 
 
+@by_turns(1)
 def test_the_layout_of_the_fewest_lines_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few metrics stand side by side, many below one another; both where nothing else fits."""
     many = [f"ndcg@{k}" for k in range(1, 12)]
@@ -246,6 +247,7 @@ def test_the_layout_of_the_fewest_lines_that_fits(monkeypatch: pytest.MonkeyPatc
     assert told.count("system 07") == 2, "two tables below one another"
 
 
+@by_turns(1.2)
 def test_what_takes_long_has_a_bar_on_a_terminal_alone(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

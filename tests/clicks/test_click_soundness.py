@@ -14,6 +14,7 @@ import pytest
 from conftest import peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marked import by_turns
 
 from sqlmetrics.clicks.analysis import shown_vs_ranked as module
 from sqlmetrics.clicks.analysis.experiment import EXAMPLES, Soundness, mismatch, soundness
@@ -298,6 +299,7 @@ ITEMS = st.permutations("abcdefgh").flatmap(
 )
 
 
+@by_turns(1)
 @settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(ITEMS, ITEMS), min_size=1, max_size=8), st.integers(1, 9))
 def test_it_is_what_plain_python_says(lists: list[tuple[str, str]], k: int) -> None:

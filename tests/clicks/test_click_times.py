@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from marked import long
+from marked import by_turns, long
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.direction import direction
@@ -350,6 +350,7 @@ def test_a_log_in_csv(tmp_path: Path, engine: Any) -> None:
     assert "unreadable time" in repr(result)
 
 
+@by_turns(1.4)
 def test_a_wide_log_in_csv_and_its_flags(tmp_path: Path, engine: Any) -> None:
     file = tmp_path / "log.csv"
     header = "timestamp,item_id,position,click,bought\n"

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 from command import sqlmetrics
+from marked import by_turns
 
 import sqlmetrics as sm
 
@@ -60,6 +61,7 @@ def place(request: pytest.FixtureRequest, folder: Path) -> tuple[Any, Any]:
     return file, None
 
 
+@by_turns(1.7)
 def test_its_columns_are_known_by_their_names(place: tuple[Any, Any], folder: Path) -> None:
     log, connection = place
     found = sm.evaluate_clicks(log, connection, metrics=METRICS, by=["query_text"])

@@ -16,7 +16,7 @@ import pytest
 from command import sqlmetrics
 from conftest import peer
 from engines.starting import Servers
-from marked import engines
+from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.comparison import lots
@@ -224,6 +224,7 @@ def test_lots_are_as_good_as_numpy_s() -> None:
     assert np.abs(correlated).max() < 5 / np.sqrt(2000)
 
 
+@by_turns(1)
 @pytest.mark.parametrize("test", ["randomization", "bootstrap"])
 def test_resampling_is_numpy_s_within_its_error(test: str) -> None:
     new = [value - 0.035 for value in NEW]
@@ -496,6 +497,7 @@ def test_it_prints_within_80_columns_and_as_rows() -> None:
     assert max(map(len, own.splitlines())) <= 88
 
 
+@by_turns(1)
 def test_tables_side_by_side_and_a_spec_give_the_same(tmp_path: Path) -> None:
     rankings, labels = tables({"new": NEW, "old": OLD})
     wanted = sm.compare(rankings, labels, "cg@1", baseline="old").to_dicts()

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
 from engines.starting import Servers
-from marked import first, long
+from marked import by_turns, first, long
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import label_file
@@ -241,6 +241,7 @@ def test_days_that_are_texts_are_read_alike_or_refused(
             sm.evaluate(f"{place}.runs", labels, "mrr", score="ds", connection=engine)
 
 
+@by_turns(0.9)
 def test_the_name_of_a_file_says_its_format(tmp_path: Path) -> None:
     """For every verb that has --out; what contradicts or is not there is refused."""
     (tmp_path / "runs.csv").write_text(separated(","))

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from marked import by_turns
 from memory import evaluate
 from slices import keep, kept
 
@@ -759,6 +760,7 @@ def test_rows_of_python_keep_their_order_and_their_columns() -> None:
     assert evaluate(in_order, LABELS, "mrr", ties="input_order")["mrr"] == 1
 
 
+@by_turns(1.3)
 def test_arrays_of_numpy() -> None:
     """Scores and grades as scikit-learn has them, ids best first, and columns."""
     lot = np.random.default_rng(1)

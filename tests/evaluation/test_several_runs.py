@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
-from marked import sliced
+from marked import by_turns, sliced
 
 import sqlmetrics as sm
 
@@ -56,6 +56,7 @@ def wanted() -> dict[tuple[str, str], float]:
     return values(sm.evaluate(both, QRELS, METRICS, system="system", baseline="bm25"))
 
 
+@by_turns(0.9)
 def test_files_are_systems_by_their_names(folder: Path) -> None:
     line = ["-m", ",".join(METRICS), "--baseline", "bm25", "-o", "json"]
     runs = ["bm25.v2.trec", "dense.v2.trec"]
@@ -93,6 +94,7 @@ FORMS: dict[str, Any] = {
 }
 
 
+@by_turns(1.5)
 @pytest.mark.parametrize("form", sliced("form of a run", 0.6, FORMS))
 def test_a_dict_of_tables_is_systems(form: str, folder: Path) -> None:
     """Each form beside one of TREC, on DuckDB, and alone where files are copied elsewhere."""

@@ -534,6 +534,7 @@ def test_pooled_labels_and_rows_without_requests_by_days() -> None:
             assert sorted(row[3] for row in queries) == sorted(known)
 
 
+@by_turns(0.6)
 def test_days_that_are_open_of_a_click_log(tmp_path: Any) -> None:
     made = simulate(tmp_path, requests=100, days=4, seed=3)
     clicks = {

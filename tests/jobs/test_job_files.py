@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from engines.starting import REQUIRED, SMALL
-from marked import by_night
+from marked import by_night, by_turns
 from test_job_days import (
     CLICK_JOB,
     FIRST,
@@ -165,6 +165,7 @@ def test_labels_of_a_window_are_compiled() -> None:
     assert "-- evaluation: requests on the days of this run\n\n" in files["02_evaluation.sql"]
 
 
+@by_turns(0.9)
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_click_log_s_days_are_the_client_s_parameters(name: str) -> None:
     labels = {"pool": "query_item", "window": {"end": "2026-01-04"}}
@@ -449,6 +450,7 @@ def near(value: float) -> Any:
     return pytest.approx(value, rel=1e-9)
 
 
+@by_turns(1)
 def test_a_click_log(tmp_path: Path) -> None:
     """Of a click log too; the days decide which requests are evaluated."""
     made = simulate(tmp_path / "log", requests=300, days=4, seed=3)

@@ -254,6 +254,7 @@ def check_all(engine: Any, metric: str, n_days: int) -> None:
     assert engine.rows(query) == [(n_days,)]
 
 
+@by_turns(0.9)
 @pytest.mark.parametrize("name", cells("duckdb", later=FAST[1:]))
 def test_backfill_of_a_click_log(name: str, servers: Any) -> None:
     """Lists and what users did come apart: a day without lists has none of their metrics."""
@@ -340,6 +341,7 @@ def test_what_is_published_is_as_it_was(tmp_path: Path) -> None:
             assert schema.field(name).nullable == nullable
 
 
+@by_turns(0.9)
 @pytest.mark.parametrize("name", cells("postgres", later=("duckdb", "sqlite", "mariadb")))
 def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: Any) -> None:
     """Of another database: columns come along, other days stay, another definition is refused."""
