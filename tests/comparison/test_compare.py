@@ -524,6 +524,7 @@ def test_tables_side_by_side_and_a_spec_give_the_same(tmp_path: Path) -> None:
     )
     done = sqlmetrics("compare", "spec.yml", "-o", "json", folder=tmp_path)
     assert json.loads(done.stdout) == wanted
+    assert done.stderr.startswith("note: num_q is not compared")
     for form, start in (
         ("latex", r"\begin{tabular}"),
         ("html", "<table>"),
