@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.common import error_options, is_quiet, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.engines.files import writing
 from sqlmetrics.errors import SpecError
@@ -43,7 +43,8 @@ def check(
 ) -> None:
     """Compare the fact table of SPEC with its checks; exit with 1 if one fails.
 
-    A check with severity: warn is told where it does not hold, and does not fail.
+    A check with severity: warn is told where it does not hold, and does not fail. With --quiet
+    only what does not hold is told.
 
     \b
     sqlmetrics check search.yml --db shop.duckdb --junit checks.xml
@@ -56,8 +57,11 @@ def check(
     the_spec = Spec.read(spec)
     found = verdicts(the_spec, location.reading(needed=True), _day(day))
     told = [vars(one) | {"day": str(one.day)} for one in found]
-    as_json = output == "json"
-    click.echo(json.dumps(told, indent=2) if as_json else report.table(found, styled=has_colors()))
+    shown = [one for one in found if not (is_quiet() and one.holds)]  # cron mails what is printed
+    if output == "json":
+        click.echo(json.dumps(told, indent=2))
+    elif shown:
+        click.echo(report.table(shown, styled=has_colors()))
     if github:
         click.echo(report.github(found, spec), nl=False)
     if junit is not None:

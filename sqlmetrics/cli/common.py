@@ -55,11 +55,17 @@ def several(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tu
     return tuple(filter(None, parts))
 
 
+def is_quiet() -> bool:
+    """Whether `--quiet` is given, before or behind the command's name."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.find_root().meta.get("quiet"))
+
+
 def say(what: str) -> None:
     """A line on stderr for people: none with `--quiet`, nor where errors are told as JSON."""
     context = click.get_current_context(silent=True)
     told = context.find_root().meta if context else {}
-    if not told.get("quiet") and told.get("errors") != "json":
+    if not is_quiet() and told.get("errors") != "json":
         click.echo(what, err=True)
 
 
@@ -75,8 +81,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
     Yields:
         What may be told how many of how many are done, and of how many rows; None elsewhere.
     """
-    quiet = click.get_current_context().find_root().meta.get("quiet")
-    if quiet or not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield None
         return
     from threading import Timer

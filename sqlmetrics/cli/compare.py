@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, several
+from sqlmetrics.cli.common import error_options, say, several
 from sqlmetrics.cli.evaluate import convention_value, grade_number, pairs, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import emit, format_of, output_options
@@ -125,7 +125,10 @@ def compare(
     if sql:
         click.echo(found.sql, nl=False)
         return
-    emit(found.to_arrow, _texts(found), form, out)
+    texts = _texts(found)
+    for note in found.notes if form not in texts else ():
+        say(f"note: {note}")
+    emit(found.to_arrow, texts, form, out)
 
 
 def _texts(found: Comparison) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, progress_bar, several
-from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.location import PLACES, Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
 from sqlmetrics.cli.show import show_spec
 from sqlmetrics.errors import SpecError
@@ -149,10 +150,12 @@ def evaluate(
     from sqlmetrics.evaluation.evaluate import evaluate as run
 
     if labels is None and len(tables) == 1 and tables[0].endswith((".yml", ".yaml")):
+        _refuse_what_a_spec_says()
         show_spec(
             tables[0],
             location,
             per_query=per_query,
+            check=not skip_input_checks,
             confidence=named["confidence"],
             output=output,
             out=out,
@@ -187,6 +190,26 @@ def evaluate(
         emit_result(result, per_query, form, out)
     else:
         emit(lambda: audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
+
+
+OF_A_SPEC = ("tables", *PLACES, "per_query", "confidence", "skip_input_checks", "output", "out")
+"""What can be said beside a spec."""
+
+
+def _refuse_what_a_spec_says() -> None:
+    """What a spec decides is not taken, and not passed over, beside it."""
+    context = click.get_current_context()
+    given = [
+        one.opts[-1]
+        for one in context.command.params
+        if one.expose_value
+        and one.name not in OF_A_SPEC
+        and context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(
+            f"{', '.join(given)}: not beside a spec, whose numbers are shown as it says them"
+        )
 
 
 def _audited(spec: Spec, engine: Any) -> TieAudit:

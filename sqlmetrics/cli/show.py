@@ -8,7 +8,7 @@ import click
 
 from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import FORMATS, emit_result, format_of, output_options, write
+from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options, write
 from sqlmetrics.errors import SpecError
 
 
@@ -85,12 +85,14 @@ def show_spec(
         )
     if the_spec.clicks is None:
         emit_result(result, per_query, form, out)
-    elif per_query or form not in ("table", "json"):
+    elif per_query:
         if result.offline is None:
             raise SpecError(f"{spec} asks for no metrics of lists, like ndcg@10; leave that out")
         emit_result(result.offline, per_query, form, out)
-    else:
+    elif form == "json":
         import json
 
-        text = repr(result) if form == "table" else json.dumps(result.to_dicts(), default=str)
-        write(f"{text}\n", out)
+        write(f"{json.dumps(result.to_dicts(), default=str)}\n", out)
+    else:
+        texts = {"table": lambda: repr(result), "markdown": result.markdown}
+        emit(result.facts, texts, form, out)

@@ -71,6 +71,13 @@ class ClickResult:
             "offline": self.offline.to_dicts() if self.offline else [],
         }
 
+    def markdown(self) -> str:
+        """The numbers as tables of Markdown, without the report of the cleaning."""
+        from sqlmetrics.evaluation.report.text import markdown, piped
+
+        own = [piped(*_cells(self._online))] if self._online else []
+        return "\n\n".join([*own, *([markdown(self.offline)] if self.offline else [])])
+
     def __repr__(self) -> str:
         odd = "\n".join(f"{what}: {n:,}" for what, n in self.findings.items())
         parts = [
@@ -119,7 +126,12 @@ PLACES = {"metric_date": "day", "system": "system", "segment_name": "segment", "
 
 
 def _table(rows: Rows) -> str:
-    """One line a day, system and segment, one column per metric."""
+    heads, cells, first = _cells(rows)
+    return aligned(heads, cells, numbers_from=first)
+
+
+def _cells(rows: Rows) -> tuple[list[str], list[list[str]], int]:
+    """One line a day, system and segment, one column per metric: heads, cells, first number."""
     told = {name: {row[name] for row in rows} for name in PLACES}
     places = [name for name in PLACES if len(told[name]) > 1]
     names = list(dict.fromkeys(_name(row) for row in rows))
@@ -130,8 +142,7 @@ def _table(rows: Rows) -> str:
         line |= {_name(row): metric_value(row["value"]), "requests": f"{row['n_queries']:,}"}
     columns = [*places, *names, "requests"]
     cells = [[line[name] for name in columns] for line in lines.values()]
-    heads = [PLACES.get(name, name) for name in columns]
-    return aligned(heads, cells, numbers_from=len(places))
+    return [PLACES.get(name, name) for name in columns], cells, len(places)
 
 
 def _name(row: Mapping[str, Any]) -> str:

@@ -174,7 +174,9 @@ def _tables(
     named = {"by": asks.carried, **asked}
     spec, tables = question(engine, rankings, labels, asks.metrics, **named)
     spec = _with_systems(spec, tables, engine)
-    days_of(spec, days)
+    if days and spec.rankings.columns.date is None:
+        what = f"no column of dates is named, and so there are no days {days} to choose"
+        raise SpecError(f"{what}: name it (date, --date)")
     yield spec, tables.on(on_days(spec, days).ends)
 
 

@@ -80,17 +80,22 @@ def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
 
 
 def footer(comparison: Comparison) -> list[str]:
+    """What a reader must know to trust the numbers, in lines of texts."""
+    told = notes(comparison)
+    return [line for one in told for line in wrap(one, WIDTH, subsequent_indent="    ")]
+
+
+def notes(comparison: Comparison) -> list[str]:
     """What a reader must know to trust the numbers."""
     by_segment = any(row["segment_name"] != "all" for row in comparison.rows)
     p = f"p: {comparison.test}, by Holm over metrics and systems"
     p += ", by Benjamini and Hochberg over segments" if by_segment else ""
-    told = [
+    return [
         p,
         f"interval: {comparison.interval}, of the difference of the means",
         "could show: the smallest difference that such data show with probability 0.8",
         *(f"note: {note}" for note in comparison.notes),
     ]
-    return [line for one in told for line in wrap(one, WIDTH, subsequent_indent="    ")]
 
 
 def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
@@ -136,9 +141,9 @@ def html(comparison: Comparison) -> str:
     names, rows, left = cells(comparison)
     head = "".join(f"<th>{markup.escape(name)}</th>" for name in names)
     body = "".join(f"<tr>{''.join(_html_cells(row, left))}</tr>" for row in rows)
-    notes = "<br>".join(map(markup.escape, footer(comparison)))
+    below = "<br>".join(map(markup.escape, notes(comparison)))
     return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{notes}</small>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{below}</small>"
     )
 
 

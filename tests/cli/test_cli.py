@@ -307,7 +307,7 @@ rankings: {file: runs.csv, columns: {score: score, system: model, date: day}}
 labels: {file: truth.csv}
 metrics: [ndcg@10, mrr]
 output: {relation: metrics}
-checks: [{metric: mrr, min: 0.6}]
+checks: [{metric: mrr, min: 0.6, confidence: 0.9}, {metric: mrr, max: 1}]
 """
 RUNS = "day,model,query_id,item_id,score\n2026-01-01,a,q,x,2\n2026-01-01,a,q,y,1\n"
 
@@ -319,14 +319,17 @@ def test_a_spec_is_shown_run_and_checked(tmp_path: Path) -> None:
     shown = sqlmetrics("show", "spec.yml", "-o", "csv", folder=tmp_path).stdout
     assert shown == sqlmetrics("evaluate", "spec.yml", "-o", "csv", folder=tmp_path).stdout
     assert shown.count(",mrr,") == 2
+    refused = sqlmetrics("evaluate", "spec.yml", "-m", "mrr", "-q", folder=tmp_path, expect=2)
+    assert "--metric: not beside a spec" in refused.stderr
     assert not [*tmp_path.glob("*.duckdb")]
     place = ("--db", str(tmp_path / "new.duckdb"))
     done = sqlmetrics("build", "spec.yml", *place, folder=tmp_path, expect=1)
     assert "ndcg@10 on 2026-01-01: 0.6309 a, 0.6309 b; 0." in done.stderr
     assert done.stdout.count("FAILED") == 2
-    assert "0 of 2 checks hold" in done.stderr
+    assert done.stdout.count("no interval") == 2  # of one query
+    assert "2 of 4 checks hold" in done.stderr
     quiet = sqlmetrics("-q", "build", "spec.yml", *place, folder=tmp_path, expect=1)
-    assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
+    assert (quiet.stdout.splitlines(), quiet.stderr) == (done.stdout.splitlines()[:3], "")
     told = sqlmetrics("debug", *place, folder=tmp_path).stdout
     assert re.search(r"DuckDB +\d|database +DuckDB \d", told)
 

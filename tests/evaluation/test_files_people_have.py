@@ -406,6 +406,8 @@ def test_click_logs_are_read_like_other_csv(tmp_path: Path) -> None:
     told = json.loads(sqlmetrics("clicks", "s.yml", "-o", "json", folder=tmp_path).stdout)
     assert [row["value"] for row in told["offline"]] == [0.5]
     assert [row["value"] for row in told["online"]] == [pytest.approx(1 / 3)]
+    both = sqlmetrics("show", "s.yml", "-o", "csv", folder=tmp_path).stdout
+    assert [line.split(",")[5] for line in both.splitlines()[1:]] == ["ctr", "mrr"]
 
 
 def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None:
@@ -413,6 +415,7 @@ def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None
     (tmp_path / "labels.csv").write_text(LABELS)
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
         connection.execute("create table rankings (query_id text, item_id text, score double)")
+        connection.execute("create schema other; create table other.ranked (query_id text)")
     spec = (
         "version: 1\nrankings: {%s, columns: {score: score, date: ds}}\n"
         "labels: {file: labels.csv}\nmetrics: [mrr]\noutput: {relation: facts}\n"
@@ -422,6 +425,7 @@ def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None
     (tmp_path / "table.yml").write_text(spec % "relation: rankigns")
     (tmp_path / "log.yml").write_text(log % "file: rums.csv")
     (tmp_path / "clicked.yml").write_text(log % "relation: main.rankigns")
+    (tmp_path / "elsewhere.yml").write_text(spec % "relation: ranked")
     file = "there is no file 'rums.csv'; did you mean 'runs.csv'?"
     table = "there is no table 'rankigns'; did you mean 'rankings'?"
     here = ["--db", "shop.duckdb"]
@@ -434,6 +438,7 @@ def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None
         ("clicks", "log.yml", "--connection", "sqlite://"): file,
         ("run", "table.yml", *here): table,
         ("run", "table.yml", *here, "--backfill"): table,
+        ("run", "elsewhere.yml", *here): "'ranked'; did you mean 'other.ranked'?",
         ("clicks", "clicked.yml", *here): table.replace("'rankigns'", "'main.rankigns'"),
     }
     for line, told in lines.items():

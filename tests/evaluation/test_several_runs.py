@@ -137,6 +137,13 @@ def test_a_run_unlike_the_others_is_named(wrong: dict[str, Any], said: str) -> N
         sm.evaluate(runs, QRELS, ["mrr"])
 
 
+def test_a_run_without_a_row_is_named() -> None:
+    run = pd.DataFrame(rows("bm25"))
+    runs = {"bm25": run, "dense": run.iloc[:0]}
+    with pytest.raises(sm.InputError, match="rankings: dense: there is no row in it"):
+        sm.evaluate(runs, QRELS, ["mrr"])
+
+
 def test_ids_that_pandas_made_floats_are_whole_in_each_run() -> None:
     ids = [{"query_id": "q", "item_id": 12.0, "score": 2}, {"query_id": "q", "item_id": 13.0}]
     run = pd.DataFrame([ids[0], {**ids[1], "score": 1}])

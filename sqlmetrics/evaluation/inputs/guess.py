@@ -140,8 +140,9 @@ def with_whole_ids(
     )
     if engine.rows(f"select 1 as one\nfrom {text}\nwhere {broken}\nlimit 1"):
         return relation, ""
-    said = " and ".join(ids)
-    note = f"{table}: {said} has fractions of 0 alone, and is read as whole numbers"
+    has, is_read = ("have", "are") if len(ids) > 1 else ("has", "is")
+    said = f"{' and '.join(ids)} {has} fractions of 0 alone"
+    note = f"{table}: {said}, and {is_read} read as whole numbers"
     return replace(relation, whole=tuple(ids)), note
 
 

@@ -11,7 +11,7 @@ from sqlmetrics.evaluation.inputs.paths import first_file
 from sqlmetrics.spec.source import REMOTE, Source
 from sqlmetrics.sql.template import parts
 
-NAMES = "select table_name from information_schema.tables"
+NAMES = "select table_name, table_schema from information_schema.tables"
 
 
 def absent(source: Source, engine: Database) -> str:
@@ -34,7 +34,10 @@ def absent(source: Source, engine: Database) -> str:
 def _nearest(name: str, engine: Database) -> str:
     """The question whether a table of a near name is meant, where the database lists them."""
     with suppress(SqlmetricsError):
-        names = {str(one) for (one,) in engine.rows(NAMES)}
-        guess, is_near, _ = unknown("table", parts(name)[-1], names).partition("?")
+        schemas = {str(table): str(schema) for table, schema in engine.rows(NAMES)}
+        own = parts(name)[-1]
+        if own in schemas:  # where the connection does not look
+            return f"; did you mean {f'{schemas[own]}.{own}'!r}?"
+        guess, is_near, _ = unknown("table", own, schemas).partition("?")
         return f"; did you mean{guess.partition('did you mean')[2]}?" if is_near else ""
     return ""

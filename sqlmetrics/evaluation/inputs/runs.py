@@ -154,7 +154,7 @@ def together(sources: Mapping[str, Rankings], engine: Database, *, exact: bool) 
         exact: Whether scores keep all their digits.
 
     Raises:
-        InputError: If a run lacks a column, or they are not ordered alike.
+        InputError: If a run lacks a column or has no row, or they are not ordered alike.
     """
     notes: list[str] = []
     runs: list[_Run] = []
@@ -169,6 +169,9 @@ def together(sources: Mapping[str, Rankings], engine: Database, *, exact: bool) 
     first = runs[0].roles
     for run in runs:
         _check(run, first, runs[0].name)
+        text = source_text(shown(run.relation, engine.translation))
+        if not engine.rows(f"select 1 as one\nfrom {text}\nlimit 1"):
+            raise InputError(f"rankings: {run.name}: there is no row in it")
     if not (exact or engine.translation.changes):
         _check_scores(runs, engine)
     fixed = {role: name for run in runs for role, name in run.roles.items() if role in OUTSIDE}

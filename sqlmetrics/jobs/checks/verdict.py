@@ -203,7 +203,7 @@ class _Look:
     def _of_row(self, row: Row, one: Threshold) -> Iterator[Verdict]:
         told = self._told(row, one)
         value, width = row["value"], _z(one) * _error(row)
-        within = _about(value, width)
+        within = _about(value, width) or _without_interval(one, row)
         if one.min is not None:
             holds = value is not None and value + width >= one.min
             yield replace(told, rule=f"min {one.min:g}", holds=holds, note=within)
@@ -266,7 +266,8 @@ class _Look:
         change = (row["value"] - base["value"]) * (1 if rises or turned else -1)
         width = _z(one) * math.hypot(_error(row), _error(base))
         notes = ["lower is better: a rise counts"] * turned
-        notes += [_gap(row, base), _about(row["value"], width)]
+        about = _about(row["value"], width) or _without_interval(one, row, base)
+        notes += [_gap(row, base), about]
         note = "; ".join(filter(None, notes))
         return replace(told, holds=change - width <= allowed, note=note)
 
@@ -290,10 +291,23 @@ def _compares(one: Threshold) -> bool:
     return (one.max_drop, one.max_drop_pct, one.max_rise) != (None, None, None)
 
 
+def _has_error(row: Row) -> bool:
+    """Whether the table has what a standard error takes: not of weighted means, nor of a query."""
+    n, total, squares = row["n_queries"], row["numerator"], row["sum_sq"]
+    return squares is not None and total is not None and n >= 2 and row["denominator"] == n
+
+
+def _without_interval(one: Threshold, *rows: Row) -> str:
+    """That `confidence` is asked for, and the number alone decides; else nothing."""
+    if one.confidence is None or all(map(_has_error, rows)):
+        return ""
+    return "no interval"
+
+
 def _error(row: Row) -> float:
     """The standard error of a macro mean; 0 where the table does not have what it takes."""
     n, total, squares = row["n_queries"], row["numerator"], row["sum_sq"]
-    if squares is None or total is None or n < 2 or row["denominator"] != n:
+    if not _has_error(row):
         return 0.0
     variance = max(squares - total * total / n, 0.0) / (n - 1)
     return math.sqrt(variance / n)
