@@ -13,7 +13,15 @@ import click
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, progress_bar, say, several
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options, write
+from sqlmetrics.cli.output import (
+    FORMATS,
+    emit,
+    emit_clicks,
+    emit_result,
+    format_of,
+    output_options,
+    write,
+)
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -81,14 +89,16 @@ def clicks(
     sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10,ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
-    has_rows = show == "judgments" or (per_query and not show)
+    has_rows = show in (None, "judgments")
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
-        raise SpecError(f"-o {form} is of rows: those of --per-query or --show judgments")
+        raise SpecError(f"-o {form} is of rows; --show {show} gives {' or '.join(OF_REPORTS)}")
     with _asking(log, ubi, metrics, by, location) as (asked, engine):
         result = _shown(asked, engine, show) if show else _evaluated(asked, engine, per_query)
     if per_query and not show:
         emit_result(result, per_query, form, out)
+    elif not show:
+        emit_clicks(result, form, out)
     elif has_rows:
         texts = {"table": lambda: _csv(result), "markdown": lambda: _markdown(result)}
         emit(lambda: result, texts, form, out)

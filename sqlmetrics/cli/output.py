@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from sqlmetrics.errors import SpecError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sqlmetrics.clicks.result import ClickResult
     from sqlmetrics.evaluation.report.result import Result
 
 FORMATS = ("table", "json", "csv", "markdown", "parquet")
@@ -139,3 +141,13 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
         "markdown": lambda: report.markdown(result, per_query=per_query),
     }
     emit(result.per_query if per_query else result.summary, texts, output, out)
+
+
+def emit_clicks(result: ClickResult, output: str, out: str | None) -> None:
+    """Write what a click log says: all of it as text or JSON, else the rows of its metrics."""
+    texts = {
+        "table": lambda: repr(result),
+        "markdown": result.markdown,
+        "json": lambda: json.dumps(result.to_dicts(), default=str),
+    }
+    emit(result.facts, texts, output, out)

@@ -8,7 +8,13 @@ import click
 
 from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options, write
+from sqlmetrics.cli.output import (
+    FORMATS,
+    emit_clicks,
+    emit_result,
+    format_of,
+    output_options,
+)
 from sqlmetrics.errors import SpecError
 
 
@@ -89,10 +95,5 @@ def show_spec(
         if result.offline is None:
             raise SpecError(f"{spec} asks for no metrics of lists, like ndcg@10; leave that out")
         emit_result(result.offline, per_query, form, out)
-    elif form == "json":
-        import json
-
-        write(f"{json.dumps(result.to_dicts(), default=str)}\n", out)
     else:
-        texts = {"table": lambda: repr(result), "markdown": result.markdown}
-        emit(result.facts, texts, form, out)
+        emit_clicks(result, form, out)

@@ -86,6 +86,8 @@ def test_on_the_command_line(folder: Path) -> None:
     assert "taken search_id as request" in out.stderr
     head = next(line for line in out.stdout.splitlines() if line.startswith("system"))
     assert head.split()[1:6] == ["ctr@5", "ctr", "abandonment", "first_click_rank", "purchases"]
+    rows = sqlmetrics("clicks", "log.csv", "-o", "csv", folder=folder).stdout
+    assert rows.startswith("spec,metric_date,system,")
     shares = sqlmetrics("clicks", "log.csv", "--show", "soundness", folder=folder).stdout
     assert "no sample ratio mismatch" in shares
     (folder / "other.csv").write_text("search_id,item,seen\n1,a,1\n")
