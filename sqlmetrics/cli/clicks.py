@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar, say, several
+from sqlmetrics.cli.common import SPECS, error_options, progress_bar, say
+from sqlmetrics.cli.evaluation_options import metrics_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import (
     FORMATS,
@@ -32,8 +33,6 @@ OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
 SHOWN = ("depth", "days", "soundness", "judgments")
-SPECS = (".yml", ".yaml")
-"""Endings of specs; what ends otherwise is a log."""
 
 
 @click.command()
@@ -44,15 +43,7 @@ SPECS = (".yml", ".yaml")
     metavar="QUERIES EVENTS",
     help="User Behavior Insights: two files of JSON lines.",
 )
-@click.option(
-    "-m",
-    "--metric",
-    "metrics",
-    multiple=True,
-    callback=several,
-    shell_complete=completion.click_metrics,
-    help="Like ndcg@10 or ctr@5; several behind commas.",
-)
+@metrics_option("Like ndcg@10 or ctr@5; several behind commas.", completion.click_metrics)
 @click.option(
     "--by", multiple=True, metavar="COLUMN", help="Segment by a column; query_text is one."
 )
@@ -118,7 +109,7 @@ def _asking(
     """The spec that is meant, and its database."""
     if (log is None) == (ubi is None):
         raise SpecError("give a spec, a log, or the two files of --ubi")
-    if log is None or Path(log).suffix in SPECS:
+    if log is None or log.endswith(SPECS):
         asked = _spec(log, ubi or ("", ""), metrics, by)
         with location.reading(asked) as engine:
             yield asked, engine

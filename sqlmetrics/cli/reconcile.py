@@ -9,7 +9,7 @@ import click
 
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, progress_bar
-from sqlmetrics.cli.evaluate import convention_value, grade_number, pairs, table_options
+from sqlmetrics.cli.evaluation_options import convention_option, options_given, table_options
 from sqlmetrics.cli.location import Location, place_options
 
 NOTHING_FITS = 1
@@ -38,15 +38,7 @@ NOTHING_FITS = 1
     show_default=True,
     help="In how many options at most a combination departs from a preset.",
 )
-@click.option(
-    "-c",
-    "--convention",
-    "conventions",
-    multiple=True,
-    metavar="OPTION=VALUE",
-    shell_complete=completion.conventions,
-    help="What is known of the conventions, and not varied: list options.",
-)
+@convention_option("What is known of the conventions, and not varied: list options.")
 @click.option("--queries", metavar="TABLE", help="What is known of queries: weights, days.")
 @table_options
 @place_options
@@ -87,8 +79,7 @@ def reconcile(
 
     from sqlmetrics.proof.reconcile.reconcile import reconcile as run
 
-    given: dict[str, Any] = {key: one for key, one in named.items() if one is not None}
-    given |= {name: convention_value(text) for name, text in pairs(conventions, "-c").items()}
+    given = options_given(named, label_columns, grades, conventions)
     file, column = (None, None) if values is None else _file_and_column(values)
     with location.reading_duckdb("reconcile") as engine, progress_bar("trying conventions"):
         found = run(
@@ -101,8 +92,6 @@ def reconcile(
             departures=departures,
             connection=engine,
             check=not skip_input_checks,
-            label_columns=pairs(label_columns, "--label-column"),
-            grades={text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
             **given,
         )
     if sql:

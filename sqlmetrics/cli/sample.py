@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, progress_bar, say, several
+from sqlmetrics.cli.common import error_options, progress_bar, say
+from sqlmetrics.cli.evaluation_options import metrics_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 from sqlmetrics.evaluation.report.table import many, metric_value
@@ -72,14 +73,7 @@ def sample(
 @click.argument("spec", type=click.Path())
 @click.argument("sample", type=click.Path())
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
-@click.option(
-    "-m",
-    "--metric",
-    "metrics",
-    multiple=True,
-    callback=several,
-    help="Like dcg@10, instead of SPEC's metrics.",
-)
+@metrics_option("Like dcg@10, instead of SPEC's metrics.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)

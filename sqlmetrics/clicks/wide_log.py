@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from sqlmetrics.catalog.online import online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.inputs.names import ITEMS
+from sqlmetrics.evaluation.inputs.names import ITEMS, plain
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
@@ -74,9 +73,9 @@ def wide_log(
     """
     place = source_of(given, "log", engine.find)
     there = engine.columns(source_text(source_relation(Source(**place), "clicks_log", engine)))
-    plain = {re.sub(r"[^a-z0-9]", "", name.casefold()): name for name in there}
-    roles = dict(_roles(NAMES, plain))
-    actions = dict(_roles(ACTIONS, plain))
+    own = {plain(name): name for name in there}
+    roles = dict(_roles(NAMES, own))
+    actions = dict(_roles(ACTIONS, own))
     if lacks := [role for role in NEEDED if role not in roles]:
         known = "; ".join(f"{role}: {', '.join(NAMES[role].split()[:3])}" for role in lacks)
         raise InputError(
@@ -96,14 +95,14 @@ def wide_log(
     return spec, f"log: taken {said}; a spec names others"
 
 
-def _roles(names: Mapping[str, str], plain: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Role -> the first of its names that a column has; no column has two roles."""
+def _roles(names: Mapping[str, str], own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Role -> the column that has the first of its names; no column has two roles."""
     taken: set[str] = set()
     for role, known in names.items():
-        fits = [plain[name] for name in known.split() if name in plain and name not in taken]
-        if fits:
-            taken |= {name for name, column in plain.items() if column == fits[0]}
-            yield role, fits[0]
+        fits = (name for name in known.split() if name in own and name not in taken)
+        if name := next(fits, ""):
+            taken.add(name)
+            yield role, own[name]
 
 
 def _possible(actions: Mapping[str, str]) -> Iterator[str]:

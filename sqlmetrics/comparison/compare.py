@@ -21,8 +21,7 @@ from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
-from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import executing, run
+from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, days_of, on_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
@@ -122,32 +121,32 @@ def compare(
     )
     with (
         database(connection) as engine,
-        _tables(rankings, labels, asks, asked, engine) as (spec, tables),
+        asked_plan(rankings, labels, asks, asked, engine) as (plan, asks),
     ):
-        if runs := _runs(rankings, asked):
-            asks = asks.of_runs(runs)
-        return _compared(planned(spec, tables), asks, engine, check=check)
+        _check_systems(plan)
+        with (
+            executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
+            engine.reading(),
+        ):
+            return comparison_of(plan, asks, script, engine)
 
 
-def evaluated(
-    rankings: Any,
-    labels: Any,
-    metrics: Sequence[str],
-    engine: Database,
-    *,
-    start: str | date | None = None,
-    end: str | date | None = None,
-    check: bool = True,
-    **asked: Any,
-) -> Result:
-    """The numbers of each system of a comparison by itself; the arguments are those of `compare`.
+@contextmanager
+def asked_plan(
+    rankings: Any, labels: Any, asks: Options, asked: Mapping[str, Any], engine: Database
+) -> Iterator[tuple[Plan, Options]]:
+    """The plan of the evaluation behind a comparison, and what is asked with its baseline.
 
-    Raises:
-        SqlmetricsError: As `evaluate` does.
+    Args:
+        rankings: As `compare` takes them.
+        labels: Likewise.
+        asks: What is asked of the comparison.
+        asked: What is asked of the evaluation besides.
+        engine: Where the tables are.
     """
-    asks = Options(metrics=tuple(metrics), days=days_between(start, end))
     with _tables(rankings, labels, asks, asked, engine) as (spec, tables):
-        return run(spec, tables, engine, check=check, per_query=False)
+        runs = _runs(rankings, asked)
+        yield planned(spec, tables), asks.of_runs(runs) if runs else asks
 
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -199,7 +198,7 @@ def _runs(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @dataclass
-class _Run:
+class _Statements:
     """The statements of a comparison, on what an evaluation keeps."""
 
     script: Script
@@ -221,33 +220,36 @@ class _Run:
         return "\n\n".join(f"{own(one).rstrip()};" for one in every if one) + "\n"
 
 
-def _compared(plan: Plan, asks: Options, engine: Database, *, check: bool) -> Comparison:
+def _check_systems(plan: Plan) -> None:
     if "system" not in plan.shape.keys:
         raise SpecError(
             f"there is one system, {plan.spec.title}, and compare needs two: name the column of "
             "systems (rankings.columns.system, --system), or give several tables"
         )
+
+
+def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -> Comparison:
+    """The comparison, while the values of the queries are kept.
+
+    Raises:
+        SpecError: If there are not two systems, or one that is named is not there.
+        InputError: If no query has both.
+    """
     measures, notes = findings.comparable(plan)
-    with (
-        executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
-        engine.reading(),
-    ):
-        run = _Run(script, engine)
-        there = [row["system"] for row in run.rows([], "select distinct system\nfrom per_query")]
-        pairing, told = _pairing(plan, measures, asks, sorted(there))
-        sums = run.rows(*moments.moments_query(pairing))
-        if not sums:
-            counts = run.rows([pairing.query_values(), pairing.counts()], "select *\nfrom counts")
-            raise InputError(_no_pair(pairing, counts))
-        counts = run.rows([pairing.query_values(), pairing.counts()], "select *\nfrom counts")
-        found = findings.Sums(
-            {findings.key(row): moments.read(row) for row in sums},
-            {str(row["system"]): row for row in counts},
-            {},
-            {},
-        )
-        found = _tested(run, pairing, asks, found)
-        sql = run.text()
+    made = _Statements(script, engine)
+    there = [row["system"] for row in made.rows([], "select distinct system\nfrom per_query")]
+    pairing, told = _pairing(plan, measures, asks, sorted(there))
+    sums = made.rows(*moments.moments_query(pairing))
+    counts = made.rows([pairing.query_values(), pairing.counts()], "select *\nfrom counts")
+    if not sums:
+        raise InputError(_no_pair(pairing, counts))
+    found = findings.Sums(
+        {findings.key(row): moments.read(row) for row in sums},
+        {str(row["system"]): row for row in counts},
+        {},
+        {},
+    )
+    found = _tested(made, pairing, asks, found)
     rows, more = findings.rows(pairing, asks, found)
     return Comparison(
         rows=tuple(rows),
@@ -258,7 +260,7 @@ def _compared(plan: Plan, asks: Options, engine: Database, *, check: bool) -> Co
         interval=findings.interval_name(asks.test),
         cluster=pairing.cluster,
         notes=(*plan.shape.at.notes, *notes, *told, *more),
-        sql=sql,
+        sql=made.text(),
     )
 
 
@@ -304,7 +306,9 @@ def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _tested(run: _Run, pairing: Pairing, asks: Options, found: findings.Sums) -> findings.Sums:
+def _tested(
+    made: _Statements, pairing: Pairing, asks: Options, found: findings.Sums
+) -> findings.Sums:
     """With what the test needs beside the moments."""
     if asks.test == "wilcoxon":
         if pairing.cluster:
@@ -312,11 +316,11 @@ def _tested(run: _Run, pairing: Pairing, asks: Options, found: findings.Sums) ->
                 "wilcoxon takes each query for itself, and they are clustered by "
                 f"{pairing.cluster}: take the test t, randomization or bootstrap, or one day alone"
             )
-        rows = run.rows(*ranks.ranks_query(pairing))
+        rows = made.rows(*ranks.ranks_query(pairing))
         return replace(found, ranks={findings.key(row): row for row in rows})
     if asks.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         most = max(one.n_clusters for one in found.moments.values())
         whole = found.is_complete(pairing)
         drawn = Resampling(pairing, asks.test, asks.seed, asks.replicates, most, whole)
-        return replace(found, replicates=drawn.read(run.rows(*drawn.query())))
+        return replace(found, replicates=drawn.read(made.rows(*drawn.query())))
     return found

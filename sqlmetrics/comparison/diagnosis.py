@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from textwrap import wrap
 from typing import Any
 
-from sqlmetrics.catalog.measure import parse
-from sqlmetrics.comparison.compare import compare, evaluated
-from sqlmetrics.comparison.comparison import Comparison
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.comparison.compare import asked_plan, comparison_of
+from sqlmetrics.comparison.comparison import Comparison, check_level
+from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.rules import METRICS, RULES, Condition, Rule
 from sqlmetrics.engines.database import database
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.run import executing, result_of
+from sqlmetrics.jobs.days import days_between
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""
@@ -91,6 +97,8 @@ def diagnose(
     systems: Sequence[str] = (),
     margin: float = MARGIN,
     level: float = 0.95,
+    start: str | date | None = None,
+    end: str | date | None = None,
     connection: Any = None,
     check: bool = True,
     **asked: Any,
@@ -107,9 +115,11 @@ def diagnose(
         systems: Likewise.
         margin: What lies within it is flat, in the metrics' unit.
         level: The coverage of the intervals that say whether something moved.
+        start: The first day.
+        end: The day after the last one.
         connection: As of `compare`.
         check: Likewise.
-        **asked: The other arguments of `compare` and `evaluate`.
+        **asked: The other arguments of `evaluate`.
 
     Raises:
         SqlmetricsError: As `compare` does.
@@ -120,26 +130,32 @@ def diagnose(
     >>> [one.rule.title for one in diagnose(lists, truth)][:2]
     ['one target a query', 'few relevant labels a query']
     """
-    with database(connection) as engine:
-        result = evaluated(rankings, labels, METRICS, engine, check=check, **asked)
+    check_level(level, margin)
+    asks = Options(
+        metrics=METRICS,
+        days=days_between(start, end),
+        systems=tuple(systems),
+        baseline=baseline,
+        level=level,
+        margin=margin,
+    )
+    comparison, notes = None, []
+    with (
+        database(connection) as engine,
+        asked_plan(rankings, labels, asks, asked, engine) as (plan, asks),
+        executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
+        engine.reading(),
+    ):
+        result = result_of(plan, script, engine, check=check)
         numbers = _numbers(result)
-        comparison, notes = None, []
         if len(numbers) > 1:
-            comparison = compare(
-                rankings,
-                labels,
-                tuple(metric for metric in METRICS if not parse(metric).metric.count),
-                baseline=baseline,
-                systems=systems,
-                margin=margin,
-                level=level,
-                connection=engine,
-                check=False,
-                **asked,
-            )
-            notes += [f"{row['metric']}: {row['sentence']}" for row in _too_few(comparison)]
+            try:
+                comparison = comparison_of(plan, asks, script, engine)
+            except InputError as error:  # as of a click log, whose requests have one system each
+                notes.append(f"what moved was not looked at: {error}")
         else:
             notes.append("there is one system: what moved beside another one was not looked at")
+    notes += [row["sentence"] for row in comparison or () if row["ci_low"] is None]
     moved = _moved(comparison)
     chosen = set(systems) | {baseline} if systems else set(numbers)
     findings = [
@@ -165,7 +181,7 @@ def _numbers(result: Result) -> dict[str, dict[str, float]]:
     for row in result.to_dicts():
         if row["segment_name"] != "all" or row["value"] is None:
             continue
-        name = row["metric"] + (f"@{row['k']}" if row["k"] else "")
+        name = at_cutoff(row["metric"], row["k"])
         bottom = row["denominator"] if row["denominator"] is not None else row["n_queries"]
         top = row["numerator"] if row["denominator"] is not None else row["value"]
         total = sums.setdefault(str(row["system"]), {}).setdefault(name, [0.0, 0.0])
@@ -184,13 +200,6 @@ def _moved(comparison: Comparison | None) -> dict[tuple[str, str], dict[str, Map
         if row["segment_name"] == "all":
             moved.setdefault((row["system"], row["baseline"]), {})[row["metric"]] = row
     return moved
-
-
-def _too_few(comparison: Comparison) -> Iterator[Mapping[str, Any]]:
-    """The rows that the data are too few for."""
-    for row in comparison:
-        if row["segment_name"] == "all" and row["ci_low"] is None:
-            yield row
 
 
 def fired(

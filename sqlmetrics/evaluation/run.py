@@ -36,43 +36,46 @@ def run(
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
     check_confidence(confidence)
     the_plan = planned(spec, tables)
-    with how.limited(engine), engine.reading():
-        return _evaluated(
-            the_plan, engine, check=check, per_query=per_query, how=how, confidence=confidence
+    with (
+        how.limited(engine),
+        engine.reading(),
+        executing(the_plan, engine, check=check, per_query=per_query, how=how) as script,
+    ):
+        return result_of(
+            the_plan, script, engine, check=check, per_query=per_query, confidence=confidence
         )
 
 
-def _evaluated(
-    the_plan: Plan,
+def result_of(
+    plan: Plan,
+    script: sql.Script,
     engine: Database,
     *,
     check: bool,
-    per_query: bool,
-    how: Execution,
-    confidence: float | None,
+    per_query: bool = False,
+    confidence: float | None = None,
 ) -> Result:
-    spec, tables = the_plan.spec, the_plan.shape.at
-    with executing(the_plan, engine, check=check, per_query=per_query, how=how) as script:
-        found = engine.records(script.summary)
-        rows = engine.table(script.per_query) if per_query else None
-        numbers = [
-            (row["system"], row["metric"], row["k"], row["value"])
-            for row in found
-            if row["segment_name"] == ALL
-        ]
-        told = [*tables.notes, *notes(the_plan, script, engine, numbers, check=check)]
-    told += caveats(spec, the_plan.measures, found)
-    hashes = {(m.name, m.k or 0): spec.definition_hash(m) for m in the_plan.measures}
-    summary = summary_rows(found, the_plan.measures, hashes)
+    """The result of a script, while what it keeps is there."""
+    found = engine.records(script.summary)
+    rows = engine.table(script.per_query) if per_query else None
+    numbers = [
+        (row["system"], row["metric"], row["k"], row["value"])
+        for row in found
+        if row["segment_name"] == ALL
+    ]
+    told = [*plan.shape.at.notes, *notes(plan, script, engine, numbers, check=check)]
+    told += caveats(plan.spec, plan.measures, found)
+    hashes = {(m.name, m.k or 0): plan.spec.definition_hash(m) for m in plan.measures}
+    summary = summary_rows(found, plan.measures, hashes)
     if confidence is not None:
-        summary = with_intervals(summary, the_plan, confidence)
-        told.append(note(the_plan, confidence))
+        summary = with_intervals(summary, plan, confidence)
+        told.append(note(plan, confidence))
     return Result(
-        spec=spec,
-        measures=the_plan.measures,
+        spec=plan.spec,
+        measures=plan.measures,
         sql=script.text(engine.translation.text),
         notes=tuple(told),
-        list_keys=the_plan.shape.keys,
+        list_keys=plan.shape.keys,
         _rows=summary,
         _per_query=None if rows is None else with_dates(rows),
     )

@@ -104,6 +104,16 @@ def test_one_system_is_looked_at_by_itself() -> None:
     assert [one.rule.title for one in good] == []
 
 
+def test_systems_without_a_query_in_common_are_looked_at_each_by_itself() -> None:
+    """As those of a click log, whose requests have one system each."""
+    runs = lists({"old": ["x", "a"], "new": ["x", "a"]}).to_pylist()
+    runs = [row for row in runs if (row["query_id"] < "q3") == (row["system"] == "old")]
+    found = sm.diagnose(pa.Table.from_pylist(runs), labels("a"), missing="drop")
+    assert {one.system for one in found} == {"old", "new"}
+    assert found.comparison is None
+    assert "what moved was not looked at: no query has a value of" in repr(found)
+
+
 def test_a_mean_that_moved_by_which_queries_were_counted() -> None:
     runs = lists({"old": ["a"], "new": ["a"]}).to_pylist()
     runs = [row for row in runs if row["system"] == "old" or row["query_id"] < "q3"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.foreign import refuse_foreign
 from sqlmetrics.evaluation.inputs.formats import FORMATS, format_of
-from sqlmetrics.evaluation.inputs.header import header_of
+from sqlmetrics.evaluation.inputs.header import Header, header_of
 from sqlmetrics.evaluation.inputs.json_dict import dict_in
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
@@ -103,22 +103,28 @@ def _separated(source: Source, relation: Relation, usual: str) -> Relation:
     named = source.columns.model_dump()
     wanted = [name for name in named.values() if isinstance(name, str)]
     header = header_of(first_file(relation.place), usual, wanted, source.separator)
-    decimals = dict.fromkeys(filter(None, map(named.get, NUMBERS)))
-    if isinstance(source.columns, RankingColumns):
-        decimals |= {source.columns.order: None}
-    if getattr(source, "grades", {}):
-        decimals.pop(named["grade"], None)
-    has_commas = source.decimal == "," and not getattr(source, "lists", False)
-    if source.decimal is None and not getattr(source, "lists", False):
-        seen = [name for name in header.commas if plain(name) in _NUMBERS]
-        decimals = dict.fromkeys([*seen, *(one for one in decimals if one in header.commas)])
-        has_commas = True
     return replace(
         relation,
         separator="\\t" if header.separator == "\t" else header.separator,
         trimmed=header.is_padded,
-        decimals=tuple(filter(header.has, decimals)) if has_commas else (),
+        decimals=_decimals(source, header),
     )
+
+
+def _decimals(source: Source, header: Header) -> tuple[str, ...]:
+    """The columns of numbers with a decimal comma, as it is said, or known by the first rows."""
+    if source.decimal == "." or getattr(source, "lists", False):
+        return ()
+    named = source.columns.model_dump()
+    columns = dict.fromkeys(filter(None, map(named.get, NUMBERS)))
+    if isinstance(source.columns, RankingColumns):
+        columns |= {source.columns.order: None}
+    if source.decimal is None:
+        known = [name for name in header.commas if name in columns or plain(name) in _NUMBERS]
+        columns = dict.fromkeys(known)
+    if getattr(source, "grades", {}):
+        columns.pop(named["grade"], None)
+    return tuple(filter(header.has, columns))
 
 
 def source_of(given: object, role: str, find: Callable[[str], str | None]) -> dict[str, object]:

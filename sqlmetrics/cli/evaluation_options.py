@@ -1,0 +1,146 @@
+"""What commands are told that evaluate rankings against labels: tables, metrics, conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from sqlmetrics.cli import completion
+from sqlmetrics.cli.common import several
+from sqlmetrics.errors import SpecError
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+COLUMNS = {
+    "query": "the query's column  [default: query_id]",
+    "item": "the item's column  [default: item_id]",
+    "score": "the column of scores  [default: score]",
+    "rank": "the column of ranks 1..n, instead of scores",
+    "grade": "the labels' column of grades  [default: grade]",
+    "system": "the column of the ranker, model or run",
+    "date": "the column of the day",
+    "weight": "the column of query weights",
+}
+
+
+_TABLES = (
+    click.option("--where", metavar="CONDITION", help="Only these rows of the rankings."),
+    click.option(
+        "--grades",
+        multiple=True,
+        metavar="TEXT=NUMBER",
+        help="The number of a grade that is a text, like high=3.",
+    ),
+    *(click.option(f"--{role}", metavar="COLUMN", help=text) for role, text in COLUMNS.items()),
+    click.option(
+        "--time-zone", metavar="ZONE", help="Whose days times with a zone have.  [default: UTC]"
+    ),
+    click.option(
+        "--label-column",
+        "label_columns",
+        multiple=True,
+        metavar="ROLE=COLUMN",
+        help="A column that the labels name differently, like query=qid.",
+    ),
+    click.option(
+        "--separator",
+        metavar="MARK",
+        help="What is between the values of CSV files, like ; or tab; else their header shows it.",
+    ),
+    click.option("--decimal", metavar="MARK", help="The decimal mark of CSV files: . or a comma."),
+)
+
+
+def table_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What a command is told of its tables: conditions, grades, columns."""
+    for option in reversed(_TABLES):
+        command = option(command)
+    return command
+
+
+def metrics_option(about: str, complete: completion.Completer = completion.metrics) -> Decorator:
+    """`-m`: metrics, several behind commas."""
+    return click.option(
+        "-m",
+        "--metric",
+        "metrics",
+        multiple=True,
+        callback=several,
+        shell_complete=complete,
+        help=about,
+    )
+
+
+def preset_option(about: str = "A tool to agree with: see list presets.") -> Decorator:
+    """`--preset`."""
+    return click.option("--preset", metavar="NAME", shell_complete=completion.presets, help=about)
+
+
+def convention_option(about: str = "Overrides the preset: see list options.") -> Decorator:
+    """`-c`, as texts for `options_given`."""
+    return click.option(
+        "-c",
+        "--convention",
+        "conventions",
+        multiple=True,
+        metavar="OPTION=VALUE",
+        shell_complete=completion.conventions,
+        help=about,
+    )
+
+
+def options_given(
+    named: Mapping[str, Any],
+    label_columns: tuple[str, ...],
+    grades: tuple[str, ...],
+    conventions: tuple[str, ...],
+) -> dict[str, Any]:
+    """The options that were given, as arguments of `evaluate` and its like.
+
+    Raises:
+        SpecError: If one is not of its form.
+    """
+    asked = {
+        "label_columns": pairs(label_columns, "--label-column"),
+        "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
+        **{name: convention_value(text) for name, text in pairs(conventions, "-c").items()},
+    }
+    given = {key: value for key, value in named.items() if value not in (None, ())}
+    return given | {name: value for name, value in asked.items() if value}
+
+
+def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """Texts like NAME=VALUE as a dict.
+
+    Raises:
+        SpecError: If one has no equals sign or no name.
+    """
+    split = [text.partition("=") for text in texts]
+    for (name, equal, _), text in zip(split, texts, strict=True):
+        if not equal or not name:
+            raise SpecError(f"{option} takes NAME=VALUE, given {text!r}")
+    return {name.strip(): value.strip() for name, _, value in split}
+
+
+def grade_number(text: str) -> float:
+    """The number that a grade's text stands for."""
+    try:
+        if "_" in text:  # Python reads 1_000
+            raise ValueError
+        return float(text)
+    except ValueError:
+        raise SpecError(f"--grades takes TEXT=NUMBER, given {text!r} for the number") from None
+
+
+def convention_value(text: str) -> object:
+    """A convention's value: a name, several behind commas, or a table {1: 3}."""
+    import ast
+
+    if not text.startswith("{"):
+        return text.split(",") if "," in text else text
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        raise SpecError(f"{text!r} is no table; write it like {{1: 1, 2: 3}}") from None
