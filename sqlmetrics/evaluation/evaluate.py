@@ -353,7 +353,7 @@ def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> 
     """With a queries table, the columns that it has and the rankings have not."""
     if spec.queries is None or tables.queries is None:
         return spec
-    segments = [name for name in spec.by if not _has(tables.rankings, name, engine)]
+    segments = [name for name in spec.query_columns if not _has(tables.rankings, name, engine)]
     own = {"segments": tuple(name for name in segments if _has(tables.queries, name, engine))}
     date = spec.rankings.columns.date
     if date is not None and _has(tables.queries, date, engine):

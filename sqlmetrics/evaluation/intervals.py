@@ -1,17 +1,24 @@
-"""Intervals of means over queries, from the sums that a summary has anyway."""
+"""Intervals of means and of ratios of sums, from the sums that a summary has."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.report.result import INTERVAL
+from sqlmetrics.plan import moments
 from sqlmetrics.plan.plan import Plan
+from sqlmetrics.sql.stage import Column, Stage
 
 Row = dict[str, Any]
+
+NOISE = 1e-12
+"""Squares of deviations below this share of the squares themselves are none: they come of the last
+digits of what was summed, which differ by engine."""
 
 
 def check_confidence(level: float | None) -> None:
@@ -20,44 +27,135 @@ def check_confidence(level: float | None) -> None:
         raise SpecError(f"confidence is above 0 and below 1, like 0.95, given {level:g}")
 
 
-def with_intervals(rows: Iterable[Row], plan: Plan, level: float) -> tuple[Row, ...]:
-    """The summary's rows with `ci_low` and `ci_high`: Student's interval of each mean over queries.
+@dataclass(frozen=True)
+class Ratio:
+    """The columns of a ratio of sums: what it is, and what its error is made of.
 
-    It takes the queries for independent draws of those that might be asked. None with less than
-    two queries, with weights, and for what is no mean over queries: ratios of sums, counts and
+    Attributes:
+        value: The ratio.
+        w: Its denominator.
+        n: How many are independent of each other.
+        x2: The sum of squares of what each adds to the numerator.
+        xw: The sum of products of that and of what each adds to the denominator.
+        w2: The sum of squares of the latter.
+    """
+
+    value: str
+    w: str
+    n: str
+    x2: str
+    xw: str
+    w2: str
+
+
+OWN = Ratio("value", "denominator", "n_clusters", "sum_x2", "sum_xw", "sum_w2")
+PAIRED = Ratio("difference", "pair_w", "pair_clusters", "sum_d2", "sum_dw", "pair_w2")
+
+
+def with_intervals(rows: Iterable[Row], level: float) -> tuple[Row, ...]:
+    """The summary's rows with `ci_low` and `ci_high`: Student's interval of each ratio of sums.
+
+    Queries, or clusters of them, are taken for independent draws of those that might be. Where
+    queries count alike the error is that of a mean; with weights, ratios of sums and clusters it is
+    that of the linearised ratio (delta method). None with less than two of them, and for counts and
     numbers of all lists together.
 
     Args:
-        rows: One a metric, system and segment.
-        plan: What was asked.
+        rows: One a metric, system and segment, of a plan with moments.
         level: The coverage, above 0 and below 1.
     """
-    means = {
-        (final.measure.name, final.measure.k or 0)
-        for final in plan.needs.finals
-        if not (final.denominator or final.measure.metric.count or final.measure.metric.pooled)
-    }
-    own = () if "weight" in plan.shape.facts else means
+    left = {*moments.OWN, *moments.PAIRED}
     return tuple(
-        row | dict(zip(INTERVAL, _interval(row, own, level) or (None, None), strict=True))
+        {name: cell for name, cell in row.items() if name not in left}
+        | dict(zip(INTERVAL, _interval(row, level), strict=True))
         for row in rows
     )
 
 
-def _interval(
-    row: Row, means: Container[tuple[str, int]], level: float
-) -> tuple[float, float] | None:
-    n = row["n_queries"]
-    if (row["metric"], row["k"]) not in means or n < 2:
+def _interval(row: Row, level: float) -> tuple[float, float] | tuple[None, None]:
+    error = standard_error(row)
+    if error is None:
+        return None, None
+    reach = student.critical(level, row["n_clusters"] - 1) * error if error else 0.0
+    return row["value"] - reach, row["value"] + reach
+
+
+def standard_error(row: Row, of: Ratio = OWN) -> float | None:
+    """The standard error of a ratio of sums; None where there is none.
+
+    Args:
+        row: A row that has its columns.
+        of: These.
+    """
+    n, ratio, x2 = row[of.n], row[of.value], row[of.x2]
+    if n is None or n < 2 or ratio is None or x2 is None:
         return None
-    mean = row["numerator"] / n
-    squares = max(0.0, row["sum_sq"] - n * mean * mean)
-    reach = student.critical(level, n - 1) * math.sqrt(squares / (n - 1) / n)
-    return mean - reach, mean + reach
+    squares = x2 - 2 * ratio * row[of.xw] + ratio * ratio * row[of.w2]
+    if squares <= NOISE * x2:
+        return 0.0
+    return math.sqrt(squares * n / (n - 1)) / abs(float(row[of.w]))
+
+
+def interval_stages(source: str, level: float, *, paired: bool = False) -> tuple[Stage, ...]:
+    """The same in SQL: the rows of a table, with `reach`, how far an interval goes to each side.
+
+    Args:
+        source: A table or stage with these columns.
+        level: The coverage.
+        paired: Whether there are also those of the difference from a baseline; then there are
+            `difference` and `difference_reach`.
+    """
+    ratios = {"": OWN} | ({"difference_": PAIRED} if paired else {})
+    added: dict[str, tuple[str, list[Column]]] = {}
+    if paired:
+        difference = Column("sum_d / nullif(pair_w, 0e0)", "difference")
+        added["differences"] = ("the mean difference from the baseline", [difference])
+    added |= {
+        "deviations": (
+            "the sum of squares of what each query is off",
+            [Column(_squares(of), f"{name}squares") for name, of in ratios.items()],
+        ),
+        "errors": (
+            "the standard error of a ratio of sums (delta method)",
+            [one for name, of in ratios.items() for one in _errors(name, of)],
+        ),
+        "reaches": (
+            f"how far an interval of {100 * level:g} % goes to each side, by Student's t",
+            [
+                Column(
+                    f"{name}standard_error\n"
+                    f"* {student.critical_sql(level, of.n, f'{name}inverse_df')}",
+                    f"{name}reach",
+                )
+                for name, of in ratios.items()
+            ],
+        ),
+    }
+    stages = []
+    for name, (about, columns) in added.items():
+        view = {"about": about, "columns": [f"{source}.*", *columns], "from": source, "where": ""}
+        stages.append(Stage(name, "columns", view))
+        source = name
+    return (*stages,)
+
+
+def _squares(of: Ratio) -> str:
+    return f"{of.x2} - 2e0 * {of.value} * {of.xw}\n+ {of.value} * {of.value} * {of.w2}"
+
+
+def _errors(name: str, of: Ratio) -> Iterator[Column]:
+    error = (
+        "case\n"
+        f"    when {of.n} < 2 then null\n"
+        f"    when {name}squares <= {NOISE:g} * {of.x2} then 0e0\n"
+        f"    else sqrt({name}squares * {of.n} / ({of.n} - 1)) / abs({of.w})\n"
+        "end"
+    )
+    yield Column(error, f"{name}standard_error")
+    yield Column(f"1e0 / nullif({of.n} - 1, 0)", f"{name}inverse_df")
 
 
 def note(plan: Plan, level: float) -> str:
     """What a reader must know of them."""
-    if "weight" in plan.shape.facts:
-        return "intervals need queries that count alike; these are weighted, and have none"
-    return f"±: the {100 * level:g} % interval of a mean over queries (Student's t)"
+    of = f"independent draws of {plan.spec.cluster}" if plan.spec.cluster else "queries"
+    return f"±: the {100 * level:g} % interval of a mean over {of} (Student's t)"

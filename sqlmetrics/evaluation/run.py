@@ -35,7 +35,7 @@ def run(
 ) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
     check_confidence(confidence)
-    the_plan = planned(spec, tables)
+    the_plan = planned(spec, tables, moments=confidence is not None)
     with (
         how.limited(engine),
         engine.reading(),
@@ -68,7 +68,7 @@ def result_of(
     hashes = {(m.name, m.k or 0): plan.spec.definition_hash(m) for m in plan.measures}
     summary = summary_rows(found, plan.measures, hashes)
     if confidence is not None:
-        summary = with_intervals(summary, plan, confidence)
+        summary = with_intervals(summary, confidence)
         told.append(note(plan, confidence))
     return Result(
         spec=plan.spec,

@@ -106,4 +106,4 @@ def _evaluation(asked: Question, at: Translation) -> Iterator[Step]:
 
 def _plan(asked: Question, at: Translation) -> Plan:
     """The evaluation of lists."""
-    return plan(asked.spec, tables_of(asked.spec, at).on(asked.ends))
+    return plan(asked.spec, tables_of(asked.spec, at).on(asked.ends), moments=True)

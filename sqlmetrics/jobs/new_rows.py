@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
+from sqlmetrics.evaluation.intervals import interval_stages
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
-from sqlmetrics.jobs.tables import FACTS, PER_QUERY, RUNS, targets
+from sqlmetrics.jobs.tables import PER_QUERY, RUNS, columns, has_baseline, targets
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.stage import print_template, with_stages
+from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.sql.translation import Translation
 
@@ -51,7 +52,7 @@ class NewRows:
         """
         facts = [self._facts()] * bool(self.spec.metrics)
         facts += [self._online()] * bool(self.spec.online)
-        rows = {"facts": TableRows(tuple(FACTS), "\nunion all\n".join(facts))}
+        rows = {"facts": TableRows(tuple(columns(self.spec)["facts"]), "\nunion all\n".join(facts))}
         if per_query and "per_query" in targets(self.spec):
             rows["per_query"] = TableRows(self._per_query_columns, self._rows(per_query))
         return Exchange(self.spec, self.at, rows, ends, key)
@@ -80,15 +81,19 @@ class NewRows:
 
     def _facts(self) -> str:
         """The summary, with what a job adds."""
+        facts = print_template("jobs/facts", self._view)
         if self.plan is None:
-            return print_template("jobs/facts", self._view | {"table": NEW_FACTS})
-        facts = print_template("jobs/facts", self._view | {"table": "summary"})
-        return with_stages((*self.plan.inputs, *self.plan.per_query, *self.plan.summary), facts)
+            return with_stages(self._intervals(NEW_FACTS), facts)
+        stages = (*self.plan.inputs, *self.plan.per_query, *self.plan.summary)
+        return with_stages((*stages, *self._intervals("summary")), facts)
 
     def _online(self) -> str:
         """The sums of online metrics, one row per metric."""
         asked = {"metrics": [online(text) for text in self.spec.online]}
         return print_template("jobs/online", self._view | asked | {"table": NEW_ONLINE})
+
+    def _intervals(self, source: str) -> tuple[Stage, ...]:
+        return interval_stages(source, self.spec.confidence, paired=has_baseline(self.spec))
 
     @property
     def _view(self) -> dict[str, object]:
@@ -96,9 +101,17 @@ class NewRows:
             "spec": self.spec.title,
             "hashes": {(metric, k): text for metric, k, text in hashes(self.spec)},
             "metric_date": self.day or "metric_date",
+            "method": self._method,
+            "baseline": self.spec.baseline if has_baseline(self.spec) else None,
             "run_id": self.run_id,
             "now": self.now,
         }
+
+    @property
+    def _method(self) -> str:
+        """How intervals are made, as the tables say it."""
+        by = f", by {self.spec.cluster}" if self.spec.cluster else ""
+        return f"Student's t, {100 * self.spec.confidence:g} %{by}"
 
     @property
     def _per_query_columns(self) -> tuple[str, ...]:

@@ -219,7 +219,7 @@ def _lists(
     asked: Question, engine: Database, *, check: bool, how: Execution
 ) -> Iterator[tuple[str, list[str]]]:
     tables = opened(asked.spec, engine).on(asked.ends)
-    the_plan = planned(asked.spec, tables)
+    the_plan = planned(asked.spec, tables, moments=True)
     with (
         how.limited(engine),
         executing(the_plan, engine, check=check, per_query=True, how=how) as script,

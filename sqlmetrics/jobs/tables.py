@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError, SqlmetricsError
+from sqlmetrics.plan.moments import COUNTS, OWN, PAIRED
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts, relation
 from sqlmetrics.sql.translation import Translation
@@ -31,8 +32,17 @@ FACTS: Mapping[str, str] = {
     "definition_hash": "varchar not null",
     "run_id": "varchar not null",
     "computed_at": "timestamp not null",
+    "ci_method": "varchar",
+    **{name: "bigint" if name in COUNTS else "double" for name in OWN},
 }
 """The fact table: one row per spec, day, system, segment, metric and cutoff."""
+
+BASELINE: Mapping[str, str] = {
+    "baseline": "varchar",
+    **{name: "bigint" if name in COUNTS else "double" for name in PAIRED},
+    **dict.fromkeys(("difference", "difference_low", "difference_high"), "double"),
+}
+"""What it has besides where a spec names a baseline."""
 
 PER_QUERY: Mapping[str, str] = {
     "spec": "varchar not null",
@@ -130,7 +140,14 @@ def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
 def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
     """Table -> its columns with their types, in DuckDB's words."""
     metrics = {one.column: "double" for one in spec.measures if not one.metric.pooled}
-    return {**KEPT, "per_query": {**PER_QUERY, **metrics}}
+    paired = BASELINE if has_baseline(spec) else {}
+    return {**KEPT, "facts": {**FACTS, **paired}, "per_query": {**PER_QUERY, **metrics}}
+
+
+def has_baseline(spec: Spec) -> bool:
+    """Whether rows stand beside those of a baseline: never of a click log, whose requests have one
+    system each."""
+    return spec.baseline is not None and spec.clicks is None
 
 
 def create(at: Translation, name: str, columns: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from functools import cached_property
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.plan.bucket import WHOLE, Bucket
+from sqlmetrics.plan.moments import Moments
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.per_query import PerQuery
 from sqlmetrics.plan.shape import Shape
@@ -35,11 +36,13 @@ class Plan:
         shape: What the tables hold, and which queries are looked at.
         needs: What the metrics need.
         strategy: How lists are ranked.
+        moments: Whether the summary has what intervals are made of.
     """
 
     shape: Shape
     needs: Needs
     strategy: Strategy = PORTABLE
+    moments: bool = False
 
     def choose(
         self, measured: TableStatistics | None, name: str | None = None, suspects: str = ""
@@ -94,7 +97,8 @@ class Plan:
     @cached_property
     def summary(self) -> tuple[Stage, ...]:
         """From `per_query` to one row per metric, system and segment."""
-        return self._own(Summary(self.shape, self.needs).stages())
+        moments = Moments(self.shape, self.needs) if self.moments else None
+        return self._own(Summary(self.shape, self.needs, moments).stages())
 
     @property
     def output(self) -> tuple[Column, ...]:
@@ -117,14 +121,15 @@ class Plan:
         return tuple(replace(one, template=variant(one.template, *names)) for one in stages)
 
 
-def plan(spec: Spec, tables: Tables) -> Plan:
+def plan(spec: Spec, tables: Tables, *, moments: bool = False) -> Plan:
     """The portable plan of a spec.
 
     Args:
         spec: What is asked.
         tables: Where they are; `tables_of` reads it off a spec.
+        moments: Whether the summary has what intervals are made of.
 
     Raises:
         SpecError: If the spec asks for what its sources cannot give.
     """
-    return Plan(Shape(spec, tables).checked(), Needs(spec))
+    return Plan(Shape(spec, tables).checked(), Needs(spec), moments=moments)

@@ -132,11 +132,11 @@ class Shape:
 
     @cached_property
     def segments(self) -> dict[str, tuple[str, ...]]:
-        """Table -> the columns of `by` that it has."""
+        """Table -> the columns of `by`, and of `cluster`, that it has."""
         queries = self.spec.queries.columns.segments if self.spec.queries else ()
         return {
-            "rankings": tuple(name for name in self.spec.by if name not in queries),
-            "queries": tuple(name for name in self.spec.by if name in queries),
+            "rankings": tuple(name for name in self.spec.query_columns if name not in queries),
+            "queries": tuple(name for name in self.spec.query_columns if name in queries),
         }
 
     @cached_property
@@ -180,7 +180,7 @@ class Shape:
     @cached_property
     def facts(self) -> tuple[str, ...]:
         """Columns that belong to a query as a whole: its segments and its weight."""
-        return tuple(map(segment, self.spec.by)) + (("weight",) if self.weighted else ())
+        return tuple(map(segment, self.spec.query_columns)) + (("weight",) if self.weighted else ())
 
     @cached_property
     def listed_facts(self) -> tuple[str, ...]:

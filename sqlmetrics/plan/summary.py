@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.plan.global_metrics import Segment, pooled_stages
+from sqlmetrics.plan.moments import COUNTS, Moments
 from sqlmetrics.plan.needs import MetricColumn, Needs
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.sql.stage import Column, Stage, equal
@@ -19,15 +20,26 @@ UNKNOWN = "(unknown)"
 
 @dataclass(frozen=True)
 class Summary:
-    """The stages from `per_query` to the summary."""
+    """The stages from `per_query` to the summary.
+
+    Attributes:
+        shape: What the tables hold.
+        needs: What the metrics need.
+        moments: What intervals are made of; None where nobody asks for them.
+    """
 
     shape: Shape
     needs: Needs
+    moments: Moments | None = None
 
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> Iterator[Stage]:
         """One row per query and metric, then their totals, then the summary."""
-        pooled = pooled_stages(self.shape, self.needs, self._segments)
-        return (self._values_stage(), self._totals_stage(), *pooled, self._summary_stage())
+        if self.moments and self.moments.is_paired:
+            yield self.moments.paired()
+        yield self._values_stage()
+        yield from self._totals_stages()
+        yield from pooled_stages(self.shape, self.needs, self._segments)
+        yield self._summary_stage()
 
     def per_query_output(self) -> Iterator[Column]:
         """The columns of the per-query table."""
@@ -59,7 +71,10 @@ class Summary:
             }
             for final in self.needs.finals
         ]
-        return Stage("metric_values", "metric_values", {"shared": shared, "metrics": metrics})
+        is_paired = self.moments and self.moments.is_paired
+        source = "paired_queries" if is_paired else "per_query"
+        view = {"shared": shared, "metrics": metrics, "from": source}
+        return Stage("metric_values", "metric_values", view)
 
     def _value_columns(self, final: MetricColumn) -> Iterator[Column]:
         measure = final.measure
@@ -70,12 +85,39 @@ class Summary:
             ratio = bool(final.denominator)
             yield Column(f"{measure.column}_numerator" if ratio else measure.column, "numerator")
             yield Column(f"{measure.column}_denominator" if ratio else "1e0", "denominator")
+        if self.moments:
+            yield from self.moments.value_column(final)
         if self._counts:
             yield Column("1" if measure.metric.count else "0", "is_count")
         if self.needs.pooled:
             yield Column("1" if measure.metric.pooled else "0", "is_pooled")
 
-    def _totals_stage(self) -> Stage:
+    def _totals_stages(self) -> Iterator[Stage]:
+        sums, source, moments = self._sums, "metric_values", self.moments
+        if moments and moments.has_terms:
+            flags = ["is_count"] * self._counts + ["is_pooled"] * bool(self.needs.pooled)
+            parts = ("numerator", "denominator") if self._micro else ("metric_value", "1e0")
+            kept = [*flags, "is_missing", "metric_value"]
+            yield moments.terms(kept, parts)
+            others = {n: s for n, s in sums.items() if n not in ("numerator", "denominator")}
+            if moments.cluster:
+                yield moments.cluster_sums(others, self._segments)
+                yield moments.totals_of_clusters(others)
+                return
+            sums, source = moments.totals() | others, "terms"
+        view = {
+            "about": "one row per system, segment and metric: what its mean is made of",
+            "groups": [*self.shape.groups],
+            "keys": ["metric", "k"],
+            "sums": [Column(sql, name) for name, sql in sums.items()],
+            "from": source,
+            "segments": self._segments,
+        }
+        yield Stage("totals", "segments", view)
+
+    @property
+    def _sums(self) -> dict[str, str]:
+        """What is summed over queries."""
         weight = " * weight" if "weight" in self.shape.facts else ""
         top = f"coalesce(sum(metric_value{weight}), 0e0)"
         bottom = "cast(count(metric_value) as double)"
@@ -101,15 +143,7 @@ class Summary:
             sums["total"] = "case when max(is_count) = 1 then coalesce(sum(metric_value), 0e0) end"
         if self.needs.pooled:
             sums["is_pooled"] = "max(is_pooled)"
-        view = {
-            "about": "one row per system, segment and metric: what its mean is made of",
-            "groups": [*self.shape.groups],
-            "keys": ["metric", "k"],
-            "sums": [Column(sql, name) for name, sql in sums.items()],
-            "from": "metric_values",
-            "segments": self._segments,
-        }
-        return Stage("totals", "segments", view)
+        return sums
 
     @property
     def _segments(self) -> list[Segment]:
@@ -127,6 +161,7 @@ class Summary:
             *self._numbers(),
             *(Column(f"cast({n} as bigint)", n) for n in ("n_queries", "n_skipped", "n_missing")),
             Column(self._added_up("sum_sq", counts=False), "sum_sq"),
+            *self._moment_columns(),
         ]
         on = equal("global_metrics", "totals", (*self.shape.groups, *names))
         return Stage("summary", "summary", {"columns": columns, "pooled": on * bool(of)})
@@ -141,6 +176,12 @@ class Summary:
         yield Column(value, "value")
         for name in ("numerator", "denominator"):
             yield Column(self._added_up(name, counts=self._counts), name)
+
+    def _moment_columns(self) -> Iterator[Column]:
+        """What intervals are made of; NULL for what is no ratio of sums."""
+        for name in self.moments.columns if self.moments else ():
+            text = self._added_up(self.moments.source(name), counts=self._counts)
+            yield Column(f"cast({text} as bigint)" if name in COUNTS else text, name)
 
     def _added_up(self, name: str, *, counts: bool) -> str:
         """A sum, NULL for the metrics that are not made of it."""

@@ -110,6 +110,11 @@ class Spec(Model):
     """Columns of the rankings, or segments of `queries`, to segment by; each is also rolled up to
     `all`.
     """
+    cluster: str | None = None
+    """A column of the rankings, or a segment of `queries`, whose queries go together: of one user,
+    say. Intervals then take the users, not the queries, for independent of each other."""
+    confidence: float = Field(default=0.95, gt=0, lt=1)
+    """The coverage of the intervals in the fact table."""
     baseline: str | None = None
     """The system that the others are compared with, for metrics that compare."""
     output: Output | None = None
@@ -191,6 +196,12 @@ class Spec(Model):
                 ]
         spelled = (measure.without(self._defaults(measure)) for measure in measures)
         return tuple(dict.fromkeys(spelled))
+
+    @cached_property
+    def query_columns(self) -> tuple[str, ...]:
+        """The columns that are carried with each query: `by` and `cluster`."""
+        own = (self.cluster,) if self.cluster is not None else ()
+        return (*dict.fromkeys((*self.by, *own)),)
 
     def measure(self, text: str) -> Measure:
         """The measure that a text means in this spec.
@@ -322,8 +333,12 @@ class Spec(Model):
             known = self.clicks.segments
             key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
             hint = f" (and what {key} names)" if self.clicks.columns else ""
-            wrong = (name for name in self.by if name not in known)
-            problems += [f"by: {unknown('segment', name, known)}{hint}" for name in wrong]
+            wrong = (name for name in self.query_columns if name not in known)
+            problems += [
+                f"{'by' if name in self.by else 'cluster'}: "
+                f"{unknown('segment', name, known)}{hint}"
+                for name in wrong
+            ]
         if (self.labels is None) != (self.rankings.columns.grade is not None):
             problems.append(
                 "give labels, or the column of grades that the rankings have; one of both"

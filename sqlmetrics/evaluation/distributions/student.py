@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from statistics import NormalDist
 
 _TINY = 1e-300
@@ -81,3 +82,51 @@ def _fraction(a: float, b: float, x: float) -> float:
 def _apart(value: float) -> float:
     """The value, kept away from 0."""
     return value if abs(value) > _TINY else _TINY
+
+
+_EXACT = 4
+"""Up to so many degrees of freedom the SQL has constants; above, a polynomial."""
+
+_DEGREE = 8
+
+
+def critical_sql(level: float, n: str, inverse_df: str) -> str:
+    """`critical` as an expression of SQL, for one level; within 1e-10 of it up to 0.999.
+
+    Constants for 1 to 4 degrees of freedom, then the polynomial in 1 / df that agrees with
+    `critical` at Chebyshev's extrema from 0 to 1 / 5.
+
+    Args:
+        level: Above 0 and below 1.
+        n: A column of whole numbers: the degrees of freedom, and one more.
+        inverse_df: A column: 1 / (n - 1).
+    """
+    whens = "".join(
+        f"    when {one + 1} then {critical(level, one):.12g}e0\n" for one in range(1, _EXACT + 1)
+    )
+    first, *others = reversed(_polynomial(level))
+    nested = f"{first:.12g}e0"
+    for one in others:
+        sign = "-" if one < 0 else "+"
+        nested = f"({nested} * {inverse_df}\n        {sign} {abs(one):.12g}e0)"
+    return f"case {n}\n{whens}    else\n        {nested}\nend"
+
+
+def _polynomial(level: float) -> list[float]:
+    """Its coefficients, the constant first; in fractions, so that they are the same everywhere."""
+    places = [
+        Fraction(round((1 - math.cos(math.pi * i / _DEGREE)) / 2 / (_EXACT + 1), 6))
+        for i in range(_DEGREE + 1)
+    ]
+    found = [Fraction(0)] * (_DEGREE + 1)
+    for own in places:
+        others = [one for one in places if one != own]
+        value = critical(level, float(1 / own) if own else math.inf)
+        basis = [Fraction(f"{value:.12g}")]
+        for one in others:
+            basis = [
+                (low - one * high) / (own - one)
+                for low, high in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)
+            ]
+        found = [total + one for total, one in zip(found, basis, strict=True)]
+    return [float(one) for one in found]
