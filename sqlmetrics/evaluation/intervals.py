@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.evaluation.distributions import always_valid, student
 from sqlmetrics.evaluation.report.result import INTERVAL
 from sqlmetrics.plan import moments
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.stage import Column, Stage, with_columns
 
 Row = dict[str, Any]
 
@@ -96,21 +96,32 @@ def standard_error(row: Row, of: Ratio = OWN) -> float | None:
     return math.sqrt(squares * n / (n - 1)) / abs(float(row[of.w]))
 
 
-def interval_stages(source: str, level: float, *, paired: bool = False) -> tuple[Stage, ...]:
-    """The same in SQL: the rows of a table, with `reach`, how far an interval goes to each side.
+Reach = Callable[[str, Ratio], str]
+"""How many standard errors an interval goes to each side, as SQL, of a prefix and a ratio."""
+
+
+def student_reach(level: float) -> Reach:
+    """That of Student's t."""
+    return lambda name, of: student.critical_sql(level, of.n, f"{name}inverse_df")
+
+
+def always_reach(level: float) -> Reach:
+    """That of an always-valid interval."""
+    return lambda _, of: always_valid.multiple_sql(level, of.n)
+
+
+def interval_stages(
+    source: str, ratios: Mapping[str, Ratio], about: str, reach: Reach
+) -> tuple[Stage, ...]:
+    """The same in SQL: the rows of a table, with how far intervals go to each side.
 
     Args:
-        source: A table or stage with these columns.
-        level: The coverage.
-        paired: Whether there are also those of the difference from a baseline; then there are
-            `difference` and `difference_reach`.
+        source: A table or stage with the columns of the ratios.
+        ratios: Prefix of the new columns -> what they are of: `reach` for an empty one.
+        about: What the intervals are.
+        reach: How many standard errors they go.
     """
-    ratios = {"": OWN} | ({"difference_": PAIRED} if paired else {})
-    added: dict[str, tuple[str, list[Column]]] = {}
-    if paired:
-        difference = Column("sum_d / nullif(pair_w, 0e0)", "difference")
-        added["differences"] = ("the mean difference from the baseline", [difference])
-    added |= {
+    added: dict[str, tuple[str, list[Column]]] = {
         "deviations": (
             "the sum of squares of what each query is off",
             [Column(_squares(of), f"{name}squares") for name, of in ratios.items()],
@@ -120,21 +131,16 @@ def interval_stages(source: str, level: float, *, paired: bool = False) -> tuple
             [one for name, of in ratios.items() for one in _errors(name, of)],
         ),
         "reaches": (
-            f"how far an interval of {100 * level:g} % goes to each side, by Student's t",
+            f"how far an interval goes to each side: {about}",
             [
-                Column(
-                    f"{name}standard_error\n"
-                    f"* {student.critical_sql(level, of.n, f'{name}inverse_df')}",
-                    f"{name}reach",
-                )
+                Column(f"{name}standard_error\n* {reach(name, of)}", f"{name}reach")
                 for name, of in ratios.items()
             ],
         ),
     }
     stages = []
-    for name, (about, columns) in added.items():
-        view = {"about": about, "columns": [f"{source}.*", *columns], "from": source, "where": ""}
-        stages.append(Stage(name, "columns", view))
+    for name, (told, columns) in added.items():
+        stages.append(with_columns(name, source, told, columns))
         source = name
     return (*stages,)
 

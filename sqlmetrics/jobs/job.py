@@ -11,7 +11,7 @@ from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
-from sqlmetrics.jobs.tables import PER_QUERY, added, columns, create, targets
+from sqlmetrics.jobs.tables import FIRST, added, columns, create, targets
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.days import Days, Ends
@@ -82,8 +82,9 @@ def _tables(spec: Spec, at: Translation) -> Iterator[str]:
     kinds = columns(spec)
     for table, name in targets(spec).items():
         yield create(at, name, kinds[table])
-        if table == "per_query" and at.dialect.adds_columns:
-            for column in list(kinds[table])[len(PER_QUERY) :]:
+        first = len(FIRST.get(table, kinds[table]))
+        if at.dialect.adds_columns:
+            for column in list(kinds[table])[first:]:
                 yield added(at, name, column, kinds[table][column], unless="if not exists ")
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
-from sqlmetrics.evaluation.intervals import interval_stages
+from sqlmetrics.evaluation.intervals import OWN, PAIRED, interval_stages, student_reach
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
 from sqlmetrics.jobs.tables import PER_QUERY, RUNS, columns, has_baseline, targets
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.stage import Stage, print_template, with_stages
+from sqlmetrics.sql.stage import Column, Stage, print_template, with_columns, with_stages
 from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.sql.translation import Translation
 
@@ -93,7 +93,17 @@ class NewRows:
         return print_template("jobs/online", self._view | asked | {"table": NEW_ONLINE})
 
     def _intervals(self, source: str) -> tuple[Stage, ...]:
-        return interval_stages(source, self.spec.confidence, paired=has_baseline(self.spec))
+        about = f"{100 * self.spec.confidence:g} % by Student's t"
+        ratios, stages = {"": OWN}, list[Stage]()
+        if has_baseline(self.spec):
+            difference = Column("sum_d / nullif(pair_w, 0e0)", "difference")
+            told = "the mean difference from the baseline"
+            stages.append(with_columns("differences", source, told, [difference]))
+            ratios, source = ratios | {"difference_": PAIRED}, "differences"
+        return (
+            *stages,
+            *interval_stages(source, ratios, about, student_reach(self.spec.confidence)),
+        )
 
     @property
     def _view(self) -> dict[str, object]:

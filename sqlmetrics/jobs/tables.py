@@ -71,6 +71,9 @@ RUNS: Mapping[str, str] = {
 KEPT = {"facts": FACTS, "per_query": PER_QUERY, "runs": RUNS}
 """Table -> the columns that it has in any case."""
 
+FIRST = {"per_query": PER_QUERY, "facts": [*FACTS][: [*FACTS].index("ci_method")]}
+"""Table -> the columns with which it began; a table that is there may lack the others."""
+
 KEYS = {"facts": "relation", "per_query": "per_query", "runs": "runs"}
 """Table -> its key in the `output` of a spec."""
 

@@ -1,4 +1,4 @@
-"""Views beside the fact table: wide, latest, daily change, all days together."""
+"""Views beside the fact table: wide, latest, daily change, all days, days so far, the baseline."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.pooled_days import comparison, rollup, running
+from sqlmetrics.jobs.tables import BASELINE, has_baseline, targets
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import finished, literal, relation
 from sqlmetrics.sql.translation import Translation
 
-NAMES = ("wide", "latest", "daily_change", "rollup")
+NAMES = ("wide", "latest", "daily_change", "rollup", "running", "comparison")
+"""Of these the last one is there with a baseline alone."""
+
+_OF_DAYS = {"rollup": rollup, "running": running, "comparison": comparison}
 KEYS = 5
 """As many columns of the wide view stand before its metrics."""
+
+PARTS = {"numerator": "sum", "denominator": "sum", "ci_low": "max", "ci_high": "max"}
+"""What the wide view has of a metric beside its value, and how rows are put together."""
 
 LONGEST = 30
 """As many letters of a spec's name go into the name of its own view."""
@@ -50,8 +57,8 @@ class Metric:
         """Its columns in the wide view: the value, and what it is made of."""
         where = f"metric = {literal(self.metric)} and k = {self.k}"
         yield Column(f"max(case when {where} then value end)", self.column)
-        for part in ("numerator", "denominator"):
-            yield Column(f"sum(case when {where} then {part} end)", f"{self.column}_{part}")
+        for part, total in PARTS.items():
+            yield Column(f"{total}(case when {where} then {part} end)", f"{self.column}_{part}")
 
 
 def metrics_of(spec: Spec) -> list[Metric]:
@@ -107,7 +114,9 @@ def view_statements(spec: Spec, engine: Database, source: Wide | None = None) ->
     names = dict.fromkeys((*there.columns, *more.columns, *known))
     columns = [known.get(name, Column("cast(null as double)", name)) for name in names]
     at = engine.translation
-    return list(_statements(spec, at, _selects(spec, at, columns)))
+    has = {name.casefold() for name in engine.columns(relation(targets(spec)["facts"]))}
+    selects = _selects(spec, at, columns, is_paired={*BASELINE} <= has)
+    return list(_statements(spec, at, selects))
 
 
 def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
@@ -142,7 +151,7 @@ def compiled_views(spec: Spec, at: Translation) -> list[str]:
     if spec.output is None or not spec.output.views:
         return []
     columns = [column for one in metrics_of(spec) for column in one.columns]
-    selects = _selects(spec, at, columns, spec.title)
+    selects = _selects(spec, at, columns, spec.title, is_paired=has_baseline(spec))
     own = f"wide_{own_name(spec.title)}"
     if at.dialect.writing.grows_views:
         del selects["wide"]
@@ -163,11 +172,21 @@ def own_name(title: str) -> str:
 
 
 def _selects(
-    spec: Spec, at: Translation, columns: Sequence[Column], only: str | None = None
+    spec: Spec,
+    at: Translation,
+    columns: Sequence[Column],
+    only: str | None = None,
+    *,
+    is_paired: bool,
 ) -> dict[str, str]:
     """View -> its query in the dialect."""
-    view = {"facts": targets(spec)["facts"], "columns": columns, "spec": only}
-    texts = {name: finished(print_template(f"jobs/{name}", view)) for name in NAMES}
+    facts = targets(spec)["facts"]
+    view = {"facts": facts, "columns": columns, "spec": only}
+    made = {name: _OF_DAYS[name](facts) for name in NAMES if name in _OF_DAYS}
+    if not is_paired:
+        del made["comparison"]
+    made |= {name: print_template(f"jobs/{name}", view) for name in NAMES if name not in _OF_DAYS}
+    texts = {name: finished(made[name]) for name in NAMES if name in made}
     return {name: at.text(text).rstrip() for name, text in texts.items()}
 
 
@@ -185,6 +204,7 @@ def _growing(spec: Spec, at: Translation, name: str) -> str:
         "view": at.name(spec.output.named(name)) if spec.output else "",
         "spec": spec.title,
         "metrics": metrics_of(spec),
+        "parts": PARTS,
     }
     body = finished(print_template("jobs/grown", view))
     tag = "$wide$"

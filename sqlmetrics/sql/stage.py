@@ -43,6 +43,12 @@ class Stage:
     hint: str = ""
 
 
+def with_columns(name: str, source: str, about: str, columns: Iterable[Column]) -> Stage:
+    """The rows of a table or another stage, with more columns."""
+    view = {"about": about, "columns": [f"{source}.*", *columns], "from": source, "where": ""}
+    return Stage(name, "columns", view)
+
+
 def equal(left: str, right: str, keys: tuple[str, ...]) -> list[str]:
     """The conditions of a join on keys."""
     return [f"{left}.{key} = {right}.{key}" for key in keys]
