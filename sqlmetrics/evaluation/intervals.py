@@ -80,7 +80,7 @@ def _interval(row: Row, level: float) -> tuple[float, float] | tuple[None, None]
     return row["value"] - reach, row["value"] + reach
 
 
-def standard_error(row: Row, of: Ratio = OWN) -> float | None:
+def standard_error(row: Mapping[str, Any], of: Ratio = OWN) -> float | None:
     """The standard error of a ratio of sums; None where there is none.
 
     Args:

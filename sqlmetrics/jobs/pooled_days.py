@@ -56,7 +56,13 @@ def running(facts: str) -> str:
     """Each day with all days before it, and an always-valid interval."""
     names = ["n_clusters", "n_queries", "numerator", "denominator", *_SUMS]
     stages = [
-        _up_to("days_so_far", facts, (*_KEYS, "definition_hash"), {n: n for n in names}, OWN),
+        _days_so_far(
+            facts,
+            (*_KEYS, "definition_hash"),
+            {name: name for name in names},
+            [],
+            where="sum_x2 is not null",
+        ),
         _with(
             "ratios",
             "days_so_far",
@@ -67,9 +73,7 @@ def running(facts: str) -> str:
     return _select("running", stages, OWN, ALWAYS, always_reach(LEVEL))
 
 
-RUNNING = Ratio(
-    *("running_difference", "all_w", "all_clusters", "all_d2", "all_dw", "all_w2"),
-)
+RUNNING = Ratio("running_difference", "all_w", "all_clusters", "all_d2", "all_dw", "all_w2")
 
 
 def comparison(facts: str) -> str:
@@ -77,44 +81,41 @@ def comparison(facts: str) -> str:
     sums = {"all_clusters": "pair_clusters", "all_w": "pair_w", "all_w2": "pair_w2"}
     sums |= {"all_d": "sum_d", "all_d2": "sum_d2", "all_dw": "sum_dw"}
     keys = (*_KEYS, "baseline", "definition_hash")
-    kept = ("sum_y", "pair_w", "n_pairs", "difference", "difference_low", "difference_high")
+    own = ["sum_y", "pair_w", "n_pairs", "difference", "difference_low", "difference_high"]
     means = {
         "value": "difference + sum_y / nullif(pair_w, 0e0)",
         "baseline_value": "sum_y / nullif(pair_w, 0e0)",
         "running_difference": "all_d / nullif(all_w, 0e0)",
     }
     stages = [
-        _up_to("days_so_far", facts, keys, sums, RUNNING, kept, "baseline is not null"),
+        _days_so_far(facts, keys, sums, own, where="baseline is not null"),
         _with("ratios", "days_so_far", means, "means over the queries that both have"),
     ]
     return _select("comparison", stages, RUNNING, ALWAYS, always_reach(LEVEL))
 
 
-def _up_to(
-    name: str,
-    facts: str,
-    keys: Sequence[str],
-    sums: Mapping[str, str],
-    ratio: Ratio,
-    kept: Sequence[str] = (),
-    where: str = "",
+_WHOLE = ("n_clusters", "all_clusters", "n_queries")
+"""Sums that are whole numbers."""
+
+
+def _days_so_far(
+    facts: str, keys: Sequence[str], sums: Mapping[str, str], own: Sequence[str], *, where: str
 ) -> Stage:
     """Each day with the sums of all days up to it, of the same definition."""
     window = Window(keys, ["metric_date asc"], "unbounded preceding")
-    counts = (ratio.n, "n_queries")
-    columns: list[object] = [*keys, "metric_date", *kept]
+    columns: list[object] = [*keys, "metric_date", *own]
     columns.append(Column(f"min(metric_date) over {window}", "first_date"))
     columns.append(Column(f"count(*) over {window}", "n_days"))
-    for own, column in sums.items():
+    for name, column in sums.items():
         total = f"sum({column}) over {window}"
-        columns.append(Column(f"cast({total} as bigint)" if own in counts else total, own))
+        columns.append(Column(f"cast({total} as bigint)" if name in _WHOLE else total, name))
     view = {
         "about": "each day with the sums of all days up to it, of the same definition",
         "columns": columns,
         "from": relation(facts),
-        "where": where or "sum_x2 is not null",
+        "where": where,
     }
-    return Stage(name, "columns", view)
+    return Stage("days_so_far", "columns", view)
 
 
 def _with(name: str, source: str, added: Mapping[str, str], about: str) -> Stage:

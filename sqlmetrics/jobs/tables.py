@@ -148,8 +148,7 @@ def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
 
 
 def has_baseline(spec: Spec) -> bool:
-    """Whether rows stand beside those of a baseline: never of a click log, whose requests have one
-    system each."""
+    """Whether rows stand beside a baseline's; a request of a click log has one system alone."""
     return spec.baseline is not None and spec.clicks is None
 
 

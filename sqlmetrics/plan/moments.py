@@ -72,7 +72,7 @@ class Moments:
 
     def paired(self) -> Stage:
         """Every query of a system, with the baseline's values of it."""
-        columns = ["per_query.*"]
+        columns: list[object] = ["per_query.*"]
         columns += [self._of_baseline(final) for final in self.needs.finals if _is_mean(final)]
         others = [f"per_query.system <> {literal(str(self.shape.spec.baseline))}"]
         same = equal("baseline", "per_query", self.shape.query_keys)
@@ -153,8 +153,9 @@ class Moments:
             found["n_clusters"] = f"sum({counted.format('n_queries')})"
         found |= {name: f"sum({a} * {b})" for name, (a, b) in _SQUARES.items()}
         if self.is_paired:
-            found |= {"n_pairs": "sum(n_pairs)", "pair_w": "sum(pair_w)"}
-            found["pair_clusters"] = f"sum({counted.format('n_pairs')})" if counted else "sum(n_pairs)"
+            pairs = counted.format("n_pairs") or "n_pairs"
+            found |= {"n_pairs": "sum(n_pairs)", "pair_clusters": f"sum({pairs})"}
+            found["pair_w"] = "sum(pair_w)"
             found |= {"sum_y": "sum(y)", "sum_xy": "sum((y + d) * y)", "sum_d": "sum(d)"}
             found |= {name: f"sum({a} * {b})" for name, (a, b) in _PAIRED_SQUARES.items()}
         return found

@@ -179,7 +179,9 @@ class Summary:
 
     def _moment_columns(self) -> Iterator[Column]:
         """What intervals are made of; NULL for what is no ratio of sums."""
-        for name in self.moments.columns if self.moments else ():
+        if self.moments is None:
+            return
+        for name in self.moments.columns:
             text = self._added_up(self.moments.source(name), counts=self._counts)
             yield Column(f"cast({text} as bigint)" if name in COUNTS else text, name)
 

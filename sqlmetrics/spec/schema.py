@@ -122,6 +122,8 @@ class _Schema(GenerateJsonSchema):
         if "$ref" in node:  # who does not have such a table leaves the key out
             return node
         values = [node.pop("const")] if "const" in node else node.get("enum", [])
+        if "anyOf" in node:
+            return node | {"anyOf": [*node["anyOf"], {"type": "null"}]}
         types = [node["type"]] if isinstance(node["type"], str) else node["type"]
         return node | {"type": [*types, "null"]} | ({"enum": [*values, None]} if values else {})
 

@@ -335,8 +335,7 @@ class Spec(Model):
             hint = f" (and what {key} names)" if self.clicks.columns else ""
             wrong = (name for name in self.query_columns if name not in known)
             problems += [
-                f"{'by' if name in self.by else 'cluster'}: "
-                f"{unknown('segment', name, known)}{hint}"
+                f"{'by' if name in self.by else 'cluster'}: {unknown('segment', name, known)}{hint}"
                 for name in wrong
             ]
         if (self.labels is None) != (self.rankings.columns.grade is not None):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from datetime import date
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from sqlmetrics.spec.source import Model
 
 PREVIOUS = "previous"
+
+ALWAYS = "always"
+
+ALWAYS_LEVEL = 0.95
+"""What `always` covers at all looks together."""
 
 LIMITS = ("min", "max", "max_drop", "max_drop_pct", "max_rise", "min_queries")
 """What is asked of a metric."""
@@ -41,14 +47,22 @@ class Threshold(Model):
     segment: dict[str, str] = Field(default={}, max_length=1)
     """Of which segment, like {country: DE}; by default of all queries together. With the value `*`
     of each."""
-    confidence: float | None = Field(default=None, gt=0, lt=1)
-    """Like 0.95: it fails only if the confidence interval says so too."""
+    confidence: Annotated[float, Field(gt=0, lt=1)] | Literal["always"] | None = None
+    """Like 0.95: it fails only if the confidence interval says so too. `always` takes all days so
+    far, and an interval of 95 % at all looks together: a check every day stays safe."""
+    since: date | None = None
+    """The first of these days, for `always`; by default the first one of the table."""
     max_age: int | None = Field(default=None, ge=0)
     """How many days ago the last day may be."""
     min_rows: int | None = Field(default=None, ge=1)
     """How many rows the fact table must have for the last day."""
     severity: Literal["fail", "warn"] = "fail"
     """`warn` tells what does not hold, and does not fail."""
+
+    @property
+    def level(self) -> float:
+        """The coverage of its intervals; 0 without."""
+        return ALWAYS_LEVEL if self.confidence == ALWAYS else float(self.confidence or 0)
 
     @model_validator(mode="after")
     def _asks_something(self) -> Threshold:
@@ -60,4 +74,6 @@ class Threshold(Model):
             raise ValueError(f"say what must hold of {self.metric}: {', '.join(LIMITS)}")
         if not of_metric and not of_table:
             raise ValueError(f"give a metric and a limit, or {' or '.join(OF_TABLE)}")
+        if self.since is not None and self.confidence != ALWAYS:
+            raise ValueError(f"since is the first day of confidence: {ALWAYS}; give that too")
         return self

@@ -21,12 +21,14 @@ from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.engines.database import database
 from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write
+from sqlmetrics.jobs.views import NAMES
 from sqlmetrics.spec.days import Days
 
 FIRST = date(2026, 1, 1)
 METRICS = ["ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"]
 KEY = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
 OWN = ("value", "numerator", "denominator", "n_queries", "n_skipped", "n_missing", "sum_sq")
+OWN += ("ci_low", "ci_high")
 WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
 LATER = engines(WRITERS[1:], now=[], night=["spark"])
 MORE = engines(WRITERS, now=["duckdb"], night=["spark"])
@@ -96,7 +98,7 @@ def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
 
 def clear(engine: Any, *more: str) -> None:
     """Drop what a test has made in a database that others use too."""
-    for view in ("wide", "wide_shop", "wide_other", "wide_log", "latest", "daily_change", "rollup"):
+    for view in (*NAMES, "wide_shop", "wide_other", "wide_log"):
         engine.execute(f"drop view if exists metrics_{view}")
     for table in ("runs", "truth", "metrics", "metrics_of_queries", "metrics_runs", *more):
         engine.execute(f"drop table if exists {table}")
@@ -135,7 +137,7 @@ def _expected(numbers: tuple[int, ...], seed: int) -> sm.Result:
     rankings, labels = log(seed=seed)[0], log()[1]
     there = pa.array([FIRST + timedelta(number) for number in numbers])
     rankings = rankings.filter(pc.is_in(rankings["ds"], there))
-    options = {"system": "system", "date": "ds", "by": "country"}
+    options = {"system": "system", "date": "ds", "by": "country", "confidence": 0.95}
     return sm.evaluate(rankings, labels, METRICS, **options)
 
 

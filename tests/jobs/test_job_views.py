@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -15,8 +17,10 @@ import pytest
 from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 
 from sqlmetrics.engines.database import database
+from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.run import write
-from sqlmetrics.jobs.views import Metric, compiled_views, make_views, view_statements
+from sqlmetrics.jobs.tables import BASELINE
+from sqlmetrics.jobs.views import PARTS, Metric, compiled_views, make_views, view_statements
 
 __all__ = ["engine"]  # the fixture
 
@@ -62,6 +66,8 @@ def wide_has_a_column_a_metric(done: Any) -> None:
         assert there[column] == near(row["value"])
         assert there[f"{column}_numerator"] == near(row["numerator"])
         assert there[f"{column}_denominator"] == near(row["denominator"])
+        assert there[f"{column}_ci_low"] == near(row["ci_low"])
+        assert there[f"{column}_ci_high"] == near(row["ci_high"])
 
 
 def all_days_together_are_the_mean_over_all_queries(done: Any) -> None:
@@ -128,7 +134,7 @@ def the_wide_view_grows(done: Any) -> None:
         write(job("other", metrics=["ap", "mrr"]), done, days(0, 1))
         names = list(done.columns("metrics_wide"))
         assert {"hit_at_1", "ap", "ndcg_at_3", "auc_numerator"} <= set(names)
-        assert len(names) == 5 + 3 * 7
+        assert len(names) == 5 + 5 * 7
         row, later = table(
             done,
             "select * from metrics_wide where spec = 'other' and system = 'new' "
@@ -145,6 +151,7 @@ Key = tuple[Any, ...]
 
 SLICE = ("spec", "metric_date", "system", "segment_name", "segment_value")
 MEASURE = ("metric", "k")
+WIDE = {"value": ""} | {name: f"_{name}" for name in PARTS}
 
 
 @pytest.mark.parametrize("engine", MORE, indirect=True)
@@ -158,6 +165,8 @@ def test_each_row_of_each_view(engine: Any) -> None:
     compare(engine, "latest", SLICE + MEASURE, wanted)
     compare(engine, "daily_change", SLICE + MEASURE, changes(by_key))
     compare(engine, "rollup", ("spec", *SLICE[2:], *MEASURE), all_days(rows))
+    compare(engine, "running", SLICE + MEASURE, running(by_key, UNITS))
+    compare(engine, "comparison", SLICE + MEASURE, beside_baseline(by_key))
     compare(engine, "wide", SLICE, wide(rows))
     at = engine.translation
     for metrics in (["hit@1", "mrr"], ["ndcg@3", "mrr"]):  # on PostgreSQL the first view grows
@@ -166,7 +175,7 @@ def test_each_row_of_each_view(engine: Any) -> None:
         ["hit_at_1", "mrr", "ndcg_at_3"] if at.dialect.writing.grows_views else ["ndcg_at_3", "mrr"]
     )
     assert list(engine.columns("metrics_wide_other"))[5:] == [
-        column + part for column in grown for part in ("", "_numerator", "_denominator")
+        column + part for column in grown for part in WIDE.values()
     ]
     mine = [row for row in rows if row["spec"] == "other" and row["k"] in (0, 3)]
     mine = [row for row in mine if (row["metric"], row["k"]) != ("mrr", 3)]
@@ -190,11 +199,127 @@ def made_facts() -> list[dict[str, Any]]:
             is_sum = measure != ("ndcg", 5)
             row = dict(zip(SLICE + MEASURE, slice_ + measure, strict=True))
             row["value"] = chance.random() if chance.random() < 0.9 else None
-            row["numerator"] = float(chance.randrange(1, 99)) if is_sum else None
-            row["denominator"] = 0.0 if name == "device" else float(chance.randrange(1, 99))
             row |= {name: chance.randrange(99) for name in ("n_queries", "n_skipped", "n_missing")}
-            rows.append(row | {"definition_hash": chance.choice("ab")})
+            row |= {"definition_hash": chance.choice("ab"), "ci_low": None, "ci_high": None}
+            if chance.random() < 0.9:
+                row |= {"ci_low": chance.random(), "ci_high": 1 + chance.random()}
+            w = 0.0 if name == "device" else chance.randrange(1, 9)
+            units = [(chance.random(), w * chance.random()) for _ in range(chance.randrange(1, 9))]
+            pairs = [(chance.random(), chance.random() - 0.4, 1 + w) for _ in units[1:]]
+            own = key_of(row)
+            UNITS[own], PAIRS[own] = units if is_sum else [], pairs if is_sum else []
+            rows.append(row | sums_of(UNITS[own]) | sums_of_pairs(PAIRS[own]))
     return rows
+
+
+UNITS: dict[Key, list[tuple[float, float]]] = {}
+"""What each query adds to a row's numerator and denominator; none where it has no sums."""
+PAIRS: dict[Key, list[tuple[float, float, float]]] = {}
+"""The baseline's value, the difference and the weight of each pair of a row."""
+
+
+def sums_of(units: list[tuple[float, float]]) -> dict[str, Any]:
+    """The sums of a row, NULL without any."""
+    if not units:
+        none = ("numerator", "denominator", "n_clusters", "sum_x2", "sum_xw", "sum_w2")
+        return dict.fromkeys(none)
+    return {
+        "numerator": sum(x for x, _ in units),
+        "denominator": sum(w for _, w in units),
+        "n_clusters": len(units),
+        "sum_x2": sum(x * x for x, _ in units),
+        "sum_xw": sum(x * w for x, w in units),
+        "sum_w2": sum(w * w for _, w in units),
+    }
+
+
+def sums_of_pairs(pairs: list[tuple[float, float, float]]) -> dict[str, Any]:
+    """The sums beside a baseline."""
+    found = sums_of([(d * w, w) for _, d, w in pairs])
+    names = {"numerator": "sum_d", "denominator": "pair_w", "n_clusters": "pair_clusters"}
+    names |= {"sum_x2": "sum_d2", "sum_xw": "sum_dw", "sum_w2": "pair_w2"}
+    ends = interval([(d * w, w) for _, d, w in pairs], student_t)
+    return {new: found[old] for old, new in names.items()} | {
+        "baseline": "base" if pairs else None,
+        "n_pairs": len(pairs),
+        "sum_y": sum(y * w for y, _, w in pairs) if pairs else None,
+        **dict.fromkeys(BASELINE.keys() & {"sum_y2", "sum_xy"}, 0.0),
+        "difference": found["numerator"] / found["denominator"] if pairs else None,
+        "difference_low": ends[0],
+        "difference_high": ends[1],
+    }
+
+
+def student_t(n: int) -> float:
+    return critical(0.95, n - 1)
+
+
+def always(n: int) -> float:
+    """The multiple of the standard error, in the form in which the paper has it."""
+    rate = (-2 * math.log(0.05) + math.log(1 - 2 * math.log(0.05))) / 5000
+    width = 2 * (n * rate + 1) / (n * n * rate) * math.log(math.sqrt(n * rate + 1) / 0.05)
+    return math.sqrt(width) * math.sqrt(n)
+
+
+def interval(
+    units: list[tuple[float, float]], multiple: Callable[[int], float]
+) -> tuple[float | None, float | None]:
+    """Of a ratio of sums, from what each query adds: the delta method in deviations."""
+    n, total = len(units), sum(w for _, w in units)
+    if n < 2 or not total:
+        return None, None
+    ratio = sum(x for x, _ in units) / total
+    squares = sum((x - ratio * w) ** 2 for x, w in units)
+    reach = multiple(n) * math.sqrt(squares * n / (n - 1)) / total
+    return ratio - reach, ratio + reach
+
+
+def so_far(by_key: dict[Key, Any], key: Key) -> list[Key]:
+    """The rows of all days up to one, of the same definition."""
+    own = by_key[key]["definition_hash"]
+    same = [one for one in by_key if (one[0], *one[2:]) == (key[0], *key[2:])]
+    return sorted(one for one in same if one[1] <= key[1] and by_key[one]["definition_hash"] == own)
+
+
+def running(by_key: dict[Key, Any], units: dict[Key, Any]) -> dict[Key, Any]:
+    """What the view of days so far says of each row that can be added up."""
+    wanted = {}
+    for key in (one for one in by_key if units[one]):
+        days = [one for one in so_far(by_key, key) if units[one]]
+        own = [unit for day in days for unit in units[day]]
+        low, high = interval(own, always)
+        total = sum(w for _, w in own)
+        wanted[key] = {
+            "value": sum(x for x, _ in own) / total if total else None,
+            "ci_low": low,
+            "ci_high": high,
+            "n_days": len(days),
+            "first_date": days[0][1],
+        }
+    return wanted
+
+
+def beside_baseline(by_key: dict[Key, Any]) -> dict[Key, Any]:
+    """What the view of comparisons says of each row that has pairs."""
+    wanted = {}
+    for key in (one for one in by_key if PAIRS[one]):
+        days = [one for one in so_far(by_key, key) if PAIRS[one]]
+        own = [(d * w, w) for day in days for _, d, w in PAIRS[day]]
+        low, high = interval(own, always)
+        weight = sum(w for *_, w in PAIRS[key])
+        before = sum(y * w for y, _, w in PAIRS[key]) / weight
+        row = by_key[key]
+        ends = row["difference_low"], row["difference_high"]
+        wanted[key] = {
+            "baseline_value": before,
+            "value": before + row["difference"],
+            "is_significant": None if None in ends else int(ends[0] > 0 or ends[1] < 0),
+            "running_difference": sum(d for d, _ in own) / sum(w for _, w in own),
+            "running_low": low,
+            "running_high": high,
+            "n_days": len(days),
+        }
+    return wanted
 
 
 def key_of(row: dict[str, Any], *names: str) -> Key:
@@ -230,11 +355,17 @@ def changes(by_key: dict[Key, Any]) -> dict[Key, Any]:
         before = by_key.get((spec, previous, *key[2:]), {})
         both = None not in (row["value"], before.get("value"))
         is_same = row["definition_hash"] == before.get("definition_hash")
+        ends = [one.get(end) for one in (row, before) for end in ("ci_low", "ci_high")]
+        reach = math.hypot((ends[1] - ends[0]) / 2, (ends[3] - ends[2]) / 2) if all(ends) else None
+        change = row["value"] - before["value"] if both else None
         wanted[key] = {
+            "change_low": change - reach if both and reach else None,
+            "change_high": change + reach if both and reach else None,
+            "change_percent": 100 * change / before["value"] if both else None,
             "previous_date": previous,
             "value": row["value"],
             "value_before": before.get("value"),
-            "change": row["value"] - before["value"] if both else None,
+            "change": change,
             "n_queries": row["n_queries"],
             "n_queries_before": before.get("n_queries"),
             "is_same_definition": int(is_same) if before else None,
@@ -257,19 +388,19 @@ def all_days(rows: list[dict[str, Any]]) -> dict[Key, Any]:
         has_value = sums["numerator"] is not None and sums["denominator"]
         value = sums["numerator"] / sums["denominator"] if has_value else None
         ends = {"first_date": min(dates), "last_date": max(dates), "n_days": len(there)}
-        wanted[key] = sums | ends | {"value": value}
+        low, high = interval([unit for row in there for unit in UNITS[key_of(row)]], student_t)
+        wanted[key] = sums | ends | {"value": value, "ci_low": low, "ci_high": high}
     return wanted
 
 
 def wide(rows: list[dict[str, Any]]) -> dict[Key, Any]:
     """One row per slice, where a metric that it has not is NULL."""
     columns = {measure: Metric(*measure).column for measure in {key_of(r, *MEASURE) for r in rows}}
-    parts = {"value": "", "numerator": "_numerator", "denominator": "_denominator"}
-    empty = {column + part for column, part in product(columns.values(), parts.values())}
+    empty = {column + part for column, part in product(columns.values(), WIDE.values())}
     wanted: dict[Key, Any] = defaultdict(lambda: dict.fromkeys(empty))
     for row in rows:
         column = columns[key_of(row, *MEASURE)]
-        wanted[key_of(row, *SLICE)] |= {column + part: row[name] for name, part in parts.items()}
+        wanted[key_of(row, *SLICE)] |= {column + part: row[name] for name, part in WIDE.items()}
     return wanted
 
 

@@ -53,6 +53,12 @@ FACTS = [
     "definition_hash",
     "run_id",
     "computed_at",
+    "ci_method",
+    "n_clusters",
+    "sum_x",
+    "sum_x2",
+    "sum_w2",
+    "sum_xw",
 ]
 
 

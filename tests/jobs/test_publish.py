@@ -56,7 +56,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) ->
         assert reader.execute(count).fetchone() == (3,), "an open file stays as it is"
     with database(f"duckdb:///{file}?read_only=1") as engine:
         check(engine, [*range(6)])
-        for view in ("wide", "latest", "daily_change", "rollup"):
+        for view in ("wide", "latest", "daily_change", "rollup", "running"):
             assert engine.rows(f"select count(*) from metrics_{view}")[0][0] > 0
         macro = "select count(*) from duckdb_functions() where function_name = 'ndcg'"
         assert engine.rows(macro) == [(1,)]

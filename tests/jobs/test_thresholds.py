@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from statistics import NormalDist, stdev
+from statistics import stdev
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -20,6 +20,7 @@ from test_job_days import FIRST, MORE, days, engine, job, log, numbers_of
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import database
+from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.run import write
 
@@ -98,10 +99,10 @@ def test_against_a_baseline(shop: Any) -> None:
 
 
 def test_a_confidence_interval_must_say_so_too(shop: Any) -> None:
-    """The interval by hand: the mean, and 1.96 times its standard error."""
+    """The interval by hand: the mean, and Student's t times its standard error."""
     rows = numbers_of(1)[1][str(FIRST + timedelta(4))]
     own = [row["mrr"] for row in rows if row["system"] == "new" and row["mrr"] is not None]
-    half = NormalDist().inv_cdf(0.975) * stdev(own) / math.sqrt(len(own))
+    half = critical(0.95, len(own) - 1) * stdev(own) / math.sqrt(len(own))
     mean = sum(own) / len(own)
     assert half > 0
     asked = {"metric": "mrr", "system": "new", "confidence": 0.95}

@@ -207,7 +207,8 @@ def takes(node: dict[str, Any]) -> str:
         values = [one for one in node["enum"] if one is not None]
         return ", ".join(f"`{one}`" for one in values) if len(values) < 9 else "a preset"
     if "anyOf" in node:
-        return f"{takes(node['anyOf'][0])}, or a list"
+        first, second = node["anyOf"][:2]
+        return f"{takes(first)}, or {'a list' if 'items' in second else takes(second)}"
     if "properties" in node or "additionalProperties" in node:
         return "keys" if "properties" in node else "text: number"
     kind = node["type"] if isinstance(node["type"], str) else node["type"][0]

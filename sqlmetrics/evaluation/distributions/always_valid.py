@@ -33,10 +33,7 @@ def multiple(level: float, n: int) -> float:
 def multiple_sql(level: float, n: str) -> str:
     """The same as an expression of SQL; `n` is a column."""
     spread = f"{_rate(level):.12g}e0 * {n}"
-    return (
-        f"sqrt(2e0 * (1e0 + 1e0 / ({spread}))\n"
-        f"* ln(sqrt(1e0 + {spread}) / {1 - level:.12g}e0))"
-    )
+    return f"sqrt(2e0 * (1e0 + 1e0 / ({spread}))\n* ln(sqrt(1e0 + {spread}) / {1 - level:.12g}e0))"
 
 
 def _rate(level: float) -> float:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from statistics import NormalDist
 from typing import Any
 
 from sqlmetrics.catalog.direction import direction
@@ -14,12 +12,13 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, of_change, of_row
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import as_sql, day_of
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.spec.threshold import PREVIOUS, Threshold
+from sqlmetrics.spec.threshold import ALWAYS, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
 
 Row = Mapping[str, Any]
@@ -107,6 +106,11 @@ def _check_metric(one: Threshold, spec: Spec) -> None:
     metric, k = _named(one.metric, spec)
     if at_cutoff(metric, k) not in known:
         raise SpecError(f"checks: {unknown('metric of the spec', one.metric, known)}")
+    if one.confidence == ALWAYS and one.against not in (PREVIOUS, spec.baseline):
+        raise SpecError(
+            f"checks: confidence: {ALWAYS} against {one.against} takes the sums of pairs that a "
+            f"run stores beside a baseline; add to the spec: baseline: {one.against}"
+        )
 
 
 def _named(text: str, spec: Spec) -> tuple[str, int]:
@@ -135,6 +139,9 @@ class _Look:
         self.days_before = self._days_before(self.day)
         there = {self.days_before.get(_place(row)) for row in self.rows}
         self.rows_before = [row for day in there if day for row in self._rows(day)]
+        is_paired = bool(self.rows) and "sum_d" in self.rows[0]
+        self._days = DaysSoFar(engine, self.source, self.day, is_paired)
+        self._so_far: dict[date | None, dict[tuple[Any, ...], Row]] = {}
 
     def _last(self, condition: str) -> date | None:
         ((found,),) = self.engine.rows(f"select max(metric_date) as day {self.source}{condition}")
@@ -202,8 +209,11 @@ class _Look:
 
     def _of_row(self, row: Row, one: Threshold) -> Iterator[Verdict]:
         told = self._told(row, one)
-        value, width = row["value"], _z(one) * _error(row)
-        within = _about(value, width) or _without_interval(one, row)
+        found = of_row(row, one, self._until(row, one))
+        value, width = found.value, found.width
+        within = "it has no value" if value is None else found.note
+        if value is not None:
+            told = replace(told, value=value)
         if one.min is not None:
             holds = value is not None and value + width >= one.min
             yield replace(told, rule=f"min {one.min:g}", holds=holds, note=within)
@@ -215,9 +225,10 @@ class _Look:
             note = f"{n:,} queries"
             rule = f"min_queries {one.min_queries}"
             yield replace(told, rule=rule, holds=n >= one.min_queries, note=note)
-        for rule, allowed in self._changes(row, one):
-            told = replace(told, rule=f"{rule} against {one.against}")
-            yield self._changed(told, row, one, allowed)
+        for name in _CHANGES:
+            if (limit := getattr(one, name)) is not None:
+                rule = f"{name} {limit:g} against {one.against}"
+                yield self._changed(replace(self._told(row, one), rule=rule), row, one, name)
 
     def _told(self, row: Row, one: Threshold) -> Verdict:
         """A verdict on a row, with what is still to be said left open."""
@@ -228,16 +239,13 @@ class _Look:
         asked = str(one.metric)
         return Verdict(asked, "", row["system"], where, self.day, row["value"], compared, False)
 
-    def _changes(self, row: Row, one: Threshold) -> Iterator[tuple[str, float]]:
-        """Each rule on a change, and how large it may be."""
-        base = self._other(row, one)
-        known = abs(base["value"]) if base and base["value"] is not None else 0.0
-        if one.max_drop is not None:
-            yield f"max_drop {one.max_drop:g}", one.max_drop
-        if one.max_drop_pct is not None:
-            yield f"max_drop_pct {one.max_drop_pct:g}", known * one.max_drop_pct / 100
-        if one.max_rise is not None:
-            yield f"max_rise {one.max_rise:g}", one.max_rise
+    def _until(self, row: Row, one: Threshold) -> Row | None:
+        """The row's sums of all days so far, if the check asks for them."""
+        if one.confidence != ALWAYS:
+            return None
+        if one.since not in self._so_far:
+            self._so_far[one.since] = self._days.rows(one.since)
+        return self._so_far[one.since].get(tuple(row[name] for name in KEYS))
 
     def _other(self, row: Row, one: Threshold) -> Row | None:
         """The row that it is compared with."""
@@ -250,7 +258,7 @@ class _Look:
             rows = [other for other in self.rows if other["system"] == one.against]
         return next((r for r in rows if all(r[name] == row[name] for name in same)), None)
 
-    def _changed(self, told: Verdict, row: Row, one: Threshold, allowed: float) -> Verdict:
+    def _changed(self, told: Verdict, row: Row, one: Threshold, rule: str) -> Verdict:
         """Whether a value became worse, or rose, no further than it may."""
         base = self._other(row, one)
         if base is None or base["value"] is None:
@@ -261,15 +269,17 @@ class _Look:
             return replace(told, note="it has no value")
         if base["definition_hash"] != row["definition_hash"]:
             return replace(told, note="another definition of the metric: not comparable")
-        rises = told.rule.startswith("max_rise")
+        found = of_change(row, base, one, self._until(row, one))
+        rises = rule == "max_rise"
         turned = not rises and direction(str(row["metric"])) < 0
-        change = (row["value"] - base["value"]) * (1 if rises or turned else -1)
-        width = _z(one) * math.hypot(_error(row), _error(base))
+        change = found.change * (1 if rises or turned else -1)
+        allowed = getattr(one, rule)
+        if rule == "max_drop_pct":
+            allowed *= abs(found.compared or 0.0) / 100
         notes = ["lower is better: a rise counts"] * turned
-        about = _about(row["value"], width) or _without_interval(one, row, base)
-        notes += [_gap(row, base), about]
-        note = "; ".join(filter(None, notes))
-        return replace(told, holds=change - width <= allowed, note=note)
+        note = "; ".join(filter(None, [*notes, _gap(row, base), found.note]))
+        told = replace(told, value=found.value, compared=found.compared)
+        return replace(told, holds=change - found.width <= allowed, note=note)
 
 
 def _place(row: Row) -> Place:
@@ -282,38 +292,8 @@ def _gap(row: Row, base: Row) -> str:
     return f"the day before is {before}" if day - before > timedelta(1) else ""
 
 
-def _z(one: Threshold) -> float:
-    """How many standard errors a confidence interval goes to each side; 0 without one."""
-    return NormalDist().inv_cdf((1 + one.confidence) / 2) if one.confidence else 0.0
+_CHANGES = ("max_drop", "max_drop_pct", "max_rise")
 
 
 def _compares(one: Threshold) -> bool:
-    return (one.max_drop, one.max_drop_pct, one.max_rise) != (None, None, None)
-
-
-def _has_error(row: Row) -> bool:
-    """Whether the table has what a standard error takes: not of weighted means, nor of a query."""
-    n, total, squares = row["n_queries"], row["numerator"], row["sum_sq"]
-    return squares is not None and total is not None and n >= 2 and row["denominator"] == n
-
-
-def _without_interval(one: Threshold, *rows: Row) -> str:
-    """That `confidence` is asked for, and the number alone decides; else nothing."""
-    if one.confidence is None or all(map(_has_error, rows)):
-        return ""
-    return "no interval"
-
-
-def _error(row: Row) -> float:
-    """The standard error of a macro mean; 0 where the table does not have what it takes."""
-    n, total, squares = row["n_queries"], row["numerator"], row["sum_sq"]
-    if not _has_error(row):
-        return 0.0
-    variance = max(squares - total * total / n, 0.0) / (n - 1)
-    return math.sqrt(variance / n)
-
-
-def _about(value: float | None, width: float) -> str:
-    if value is None:
-        return "it has no value"
-    return f"± {width:.4f}" if width else ""
+    return any(getattr(one, name) is not None for name in _CHANGES)

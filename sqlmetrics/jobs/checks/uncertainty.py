@@ -1,0 +1,177 @@
+"""How far numbers of a fact table may be off: their intervals, of a day or of all days so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.distributions import always_valid, student
+from sqlmetrics.evaluation.intervals import OWN, PAIRED, Ratio, standard_error
+from sqlmetrics.spec.days import as_sql
+from sqlmetrics.spec.threshold import ALWAYS, ALWAYS_LEVEL, PREVIOUS, Threshold
+
+Row = Mapping[str, Any]
+
+KEYS = ("system", "segment_name", "segment_value", "metric", "k", "definition_hash")
+
+_SUMS = ("numerator", "denominator", "n_clusters", "sum_x2", "sum_xw", "sum_w2")
+_PAIRED_SUMS = ("pair_clusters", "pair_w", "pair_w2", "sum_y", "sum_d", "sum_d2", "sum_dw")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value, or a difference, and how far it may be off.
+
+    Attributes:
+        value: It; None if there is none.
+        width: To each side; 0 without an interval.
+        note: What to say of it.
+        compared: What a difference is from; None of a value.
+        change: The difference from that.
+    """
+
+    value: float | None
+    width: float
+    note: str = ""
+    compared: float | None = None
+    change: float = 0.0
+
+
+@dataclass(frozen=True)
+class DaysSoFar:
+    """The days up to the one that is looked at, put together.
+
+    Attributes:
+        engine: Where the fact table is.
+        source: `from` and `where` that choose the spec's rows.
+        day: The day that is looked at.
+        is_paired: Whether the table has the sums of pairs.
+    """
+
+    engine: Database
+    source: str
+    day: date
+    is_paired: bool
+
+    def rows(self, since: date | None) -> dict[tuple[Any, ...], Row]:
+        """Keys -> sums, with `n_days` and `first`."""
+        names = [*_SUMS, *(_PAIRED_SUMS if self.is_paired else ())]
+        sums = ", ".join(f"sum({name}) as {name}" for name in names)
+        first = f" and metric_date >= {as_sql(since)}" if since else ""
+        found = self.engine.table(
+            f"select {', '.join(KEYS)}, count(*) as n_days, min(metric_date) as first_day, {sums} "
+            f"{self.source} and metric_date <= {as_sql(self.day)}{first} group by {', '.join(KEYS)}"
+        ).to_pylist()
+        return {tuple(row[name] for name in KEYS): _with_ratios(row) for row in found}
+
+
+def _with_ratios(row: dict[str, Any]) -> Row:
+    """With the means that the sums give."""
+    for of, top in (("value", "numerator"), ("difference", "sum_d")):
+        bottom = row.get({"value": OWN.w, "difference": PAIRED.w}[of])
+        row[of] = row[top] / bottom if bottom and row[top] is not None else None
+    return row
+
+
+def of_row(row: Row, one: Threshold, so_far: Row | None) -> Estimate:
+    """A value with the interval that a check asks for.
+
+    Args:
+        row: Of the day.
+        one: The check.
+        so_far: The same of all days so far, for `always`.
+    """
+    if one.confidence is None:
+        return Estimate(row["value"], 0.0)
+    if one.confidence != ALWAYS:
+        width = _reach(row, OWN, one.level)
+        return _told(Estimate(row["value"], width or 0.0), lacks=width is None)
+    if so_far is None or so_far["value"] is None:
+        return _told(Estimate(row["value"], 0.0), lacks=True)
+    width = _always(so_far, OWN)
+    estimate = Estimate(so_far["value"], width or 0.0, _days(so_far))
+    return _told(estimate, lacks=width is None)
+
+
+def of_change(row: Row, base: Row, one: Threshold, so_far: Row | None) -> Estimate:
+    """The difference of a value from what it is compared with.
+
+    Args:
+        row: Of the day.
+        base: The row of the day before, or of a baseline system; both have a value.
+        one: The check.
+        so_far: The row's sums of all days so far, for `always`.
+    """
+    plain = Estimate(row["value"], 0.0, "", base["value"], row["value"] - base["value"])
+    if one.confidence is None:
+        return plain
+    if one.against == PREVIOUS:
+        return _of_days(plain, row, base, one, so_far)
+    if one.confidence == ALWAYS:
+        return _of_pairs_so_far(plain, so_far)
+    width = _reach(row, PAIRED, one.level) if row.get("baseline") == one.against else None
+    if width is not None:
+        return _told(replace(plain, change=row["difference"], width=width))
+    return _apart(plain, row, base, one.level)
+
+
+def _of_days(plain: Estimate, row: Row, base: Row, one: Threshold, so_far: Row | None) -> Estimate:
+    """Of two days, whose queries are taken for different ones."""
+    if one.confidence != ALWAYS:
+        return _apart(plain, row, base, one.level)
+    look = int(so_far["n_days"]) if so_far else 1
+    found = _apart(plain, row, base, always_valid.spent(one.level, look))
+    return replace(found, note=f"{found.note}, look {look}")
+
+
+def _of_pairs_so_far(plain: Estimate, so_far: Row | None) -> Estimate:
+    if so_far is None or so_far.get("difference") is None:
+        return _told(plain, lacks=True)
+    width, change = _always(so_far, PAIRED), so_far["difference"]
+    before = so_far["sum_y"] / so_far["pair_w"]
+    estimate = Estimate(before + change, width or 0.0, _days(so_far), before, change)
+    return _told(estimate, lacks=width is None)
+
+
+def _apart(plain: Estimate, row: Row, base: Row, level: float) -> Estimate:
+    """As if both were of different queries."""
+    widths = [_reach(one, OWN, level) for one in (row, base)]
+    known = [one for one in widths if one is not None]
+    return _told(replace(plain, width=math.hypot(*known)), lacks=len(known) < len(widths))
+
+
+def _told(estimate: Estimate, *, lacks: bool = False) -> Estimate:
+    """With a note of the interval, or that there is none."""
+    width = f"± {estimate.width:.4f}" if estimate.width else ""
+    told = "no interval" if lacks else width
+    return replace(estimate, note=", ".join(filter(None, (told, estimate.note))))
+
+
+def _days(so_far: Row) -> str:
+    n = so_far["n_days"]
+    return f"{n:,} days since {so_far['first_day']}" if n > 1 else "1 day"
+
+
+def _reach(row: Row, of: Ratio, level: float) -> float | None:
+    """Student's interval to each side; None where there is none."""
+    row = _with_moments(row)
+    error = standard_error(row, of) if row.get(of.x2) is not None else None
+    return None if error is None else student.critical(level, row[of.n] - 1) * error
+
+
+def _always(row: Row, of: Ratio) -> float | None:
+    error = standard_error(row, of)
+    return None if error is None else always_valid.multiple(ALWAYS_LEVEL, row[of.n]) * error
+
+
+def _with_moments(row: Row) -> Row:
+    """The row of a table that has no moments yet, where each query counted alike."""
+    n, squares = row["n_queries"], row["sum_sq"]
+    if row.get("sum_x2") is not None or squares is None or row["denominator"] != n:
+        return row
+    same = {"n_clusters": n, "sum_x2": squares, "sum_xw": row["numerator"], "sum_w2": float(n)}
+    return {**row, **same}
