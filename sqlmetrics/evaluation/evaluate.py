@@ -137,7 +137,7 @@ def evaluate(
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the
             database but the summary.
         confidence: The coverage of `ci_low` and `ci_high`, which the summary has then: Student's
-            interval of each mean over queries, like 0.95. NULL for what is no such mean.
+            interval of each mean or ratio over queries, like 0.95. NULL for what is neither.
         plan: The physical plan: `window`, or on DuckDB `lists`, `counts` or `ranks`; the
             fastest if none is named. The numbers are the same.
         memory: How much memory DuckDB may take, like `4GB`. What does not fit is done in

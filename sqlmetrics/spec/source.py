@@ -248,7 +248,7 @@ class Output(Model):
     """The table of one row per run; by default the fact table's name with `_runs`."""
     views: bool = True
     """Whether there are views beside the fact table: wide, latest, daily change, all days
-    together."""
+    together, all days so far, and beside a baseline."""
 
     def named(self, suffix: str) -> str:
         """The name of something that stands beside the fact table.

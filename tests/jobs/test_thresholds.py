@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from statistics import stdev
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -20,6 +24,7 @@ from test_job_days import FIRST, MORE, days, engine, job, log, numbers_of
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import database
+from sqlmetrics.evaluation.distributions import always_valid
 from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.run import write
@@ -112,6 +117,99 @@ def test_a_confidence_interval_must_say_so_too(shop: Any) -> None:
     assert outside.note == f"± {half:.4f}"
 
 
+def values_of_days() -> dict[str, list[list[float]]]:
+    """System -> values of 20 queries on 6 days; the new one is better, and bad on the last day."""
+    chance = random.Random(2)
+    old = [[chance.random() for _ in range(20)] for _ in range(6)]
+    new = [[value + 0.5 + 0.1 * chance.random() for value in day] for day in old]
+    new[5] = [1.4 + value for value in new[5]]
+    return {"new": new, "old": old}
+
+
+@pytest.fixture(scope="module")
+def beside() -> Iterator[Any]:
+    """A database with them, each as the grade of the only item, and with sums of pairs."""
+    rows = [
+        {"ds": FIRST + timedelta(day), "system": name, "query_id": f"q{q}", "item_id": name}
+        | {"score": 1.0, "grade": value}
+        for name, of_days in values_of_days().items()
+        for day, values in enumerate(of_days)
+        for q, value in enumerate(values)
+    ]
+    with database() as opened:
+        opened.load("runs", pa.Table.from_pylist(rows))
+        write(graded(), opened)
+        yield opened
+
+
+def graded(*checks: dict[str, Any]) -> sm.Spec:
+    columns = {"score": "score", "system": "system", "date": "ds", "grade": "grade"}
+    rankings = {"relation": "runs", "columns": columns}
+    same = {"metrics": ["cg@1"], "by": [], "baseline": "old", "checks": checks, "labels": None}
+    return job(rankings=rankings, **same)
+
+
+def ends(values: list[float], multiple: float) -> tuple[float, float]:
+    """The mean, and how far the interval goes."""
+    return sum(values) / len(values), multiple * stdev(values) / math.sqrt(len(values))
+
+
+def always(n: int) -> float:
+    """The multiple of the standard error, in the form in which the paper has it."""
+    rate = (-2 * math.log(0.05) + math.log(1 - 2 * math.log(0.05))) / 5000
+    width = 2 * (n * rate + 1) / (n * n * rate) * math.log(math.sqrt(n * rate + 1) / 0.05)
+    return math.sqrt(width) * math.sqrt(n)
+
+
+def test_intervals_of_pairs_and_of_days_so_far_by_hand(beside: Any) -> None:
+    new, old = values_of_days().values()
+    flat, flat_old, late = ([*chain(*days)] for days in (new, old, new[3:]))
+    today = [a - b for a, b in zip(new[5], old[5], strict=True)]
+    so_far = [a - b for a, b in zip(flat, flat_old, strict=True)]
+    t = critical(0.95, 19)
+    spent = critical(1 - 0.05 * 6 / (36 * math.pi**2), 19)
+    change = ends(new[5], spent)[0] - ends(new[4], spent)[0]
+    apart = math.hypot(ends(new[5], spent)[1], ends(new[4], spent)[1])
+    of_old = {"against": "old", "confidence": "always"}
+    since = f", 6 days since {FIRST}"
+    for how, (mean, width), note in (
+        ({"against": "old", "confidence": 0.95}, ends(today, t), ""),
+        (of_old, ends(so_far, always(120)), since),
+        ({"confidence": "always"}, (change, apart), ", look 6"),
+    ):
+        asked = {"metric": "cg@1", "system": "new"} | how
+        assert mean > width
+        limits = [asked | {"max_rise": mean - width + hair} for hair in (-1e-7, 1e-7)]
+        failed, holds = verdicts(graded(*limits), beside)
+        assert (failed.holds, holds.holds) == (False, True), asked
+        assert holds.note == f"± {width:.4f}{note}"
+    for first, values in ((None, flat), (str(FIRST + timedelta(3)), late)):
+        mean, width = ends(values, always(len(values)))
+        asked = {"metric": "cg@1", "system": "new", "confidence": "always", "since": first}
+        limits = [asked | {"min": mean + width + hair} for hair in (-1e-7, 1e-7)]
+        holds, failed = verdicts(graded(*limits), beside)
+        assert (holds.holds, failed.holds, holds.value) == (True, False, pytest.approx(mean))
+
+
+def test_a_look_every_day_is_safe() -> None:
+    """2,000 years of 500 queries a day on which nothing differs: at most 5 % see something."""
+    chance, years, days_, n = np.random.default_rng(1), 2000, 365, 500
+    counts = chance.multinomial(n, [0.2, 0.6, 0.2], size=(years, days_))  # worse, the same, better
+    sums, squares = counts[..., 2] - counts[..., 0], counts[..., 2] + counts[..., 0]
+    total, total2, by_now = sums.cumsum(1), squares.cumsum(1), n * np.arange(1, days_ + 1)
+    error = np.sqrt((total2 - total**2 / by_now) / (by_now - 1) / by_now)
+    wide = np.array([always_valid.multiple(0.95, int(one)) for one in by_now])
+    alarms = (np.abs(total / by_now) > wide * error).any(1).mean()
+    assert 0.005 < alarms <= 0.05
+    daily = np.sqrt((squares - sums**2 / n) / (n - 1) / n)
+    change, both = np.diff(sums / n, axis=1), np.hypot(daily[:, 1:], daily[:, :-1])
+    levels = [always_valid.spent(0.95, look) for look in range(2, days_ + 1)]
+    limits = np.array([critical(level, n - 1) for level in levels])
+    assert (np.abs(change) > limits * both).any(1).mean() <= 0.05
+    fixed = (sums / n < -critical(0.95, n - 1) * daily).sum(1).mean()
+    assert 8 < fixed < 10.5, "as the page says of a fixed interval"
+
+
 def test_segments(shop: Any) -> None:
     found = looked(shop, {"metric": "mrr", "min": 0, "segment": {"country": "*"}, "system": "new"})
     assert [one.segment for one in found] == ["country=DE", "country=US"]
@@ -173,6 +271,11 @@ def test_what_is_wrong_is_told(shop: Any) -> None:
         verdicts(job(), shop)
     with pytest.raises(sm.SpecError, match="say what must hold of mrr"):
         job(checks=[{"metric": "mrr"}])
+    always = {"metric": "mrr", "max_drop": 0, "confidence": "always"}
+    with pytest.raises(sm.SpecError, match="add to the spec: baseline: old's"):
+        looked(shop, always | {"against": "old's"})
+    with pytest.raises(sm.SpecError, match="since is the first day of confidence: always"):
+        job(checks=[always | {"confidence": 0.9, "since": "2026-01-01"}])
     with pytest.raises(sm.SpecError, match="max_drop: of which metric"):
         job(checks=[{"max_drop": 0.1}])
     with pytest.raises(sm.SpecError, match="unknown key 'max_drops'"):

@@ -1,0 +1,152 @@
+"""Moments and intervals in the fact table: beside `compare`, and from each query's own values."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import date, timedelta
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from slices import kept
+from test_job_days import MORE, engine
+
+import sqlmetrics as sm
+from sqlmetrics.engines.database import database
+from sqlmetrics.evaluation.distributions.student import critical
+from sqlmetrics.jobs.run import write
+
+__all__ = ["engine"]  # the fixture
+FIRST = date(2026, 1, 5)
+Row = dict[str, Any]
+
+
+@cache
+def tables() -> tuple[pa.Table, pa.Table]:
+    """Two days of 24 queries of 7 users, in two countries, with weights; some lists are missing."""
+    chance = random.Random(4)
+    rows, labels = [], []
+    for query in range(24):
+        user, country = f"u{query % 7}", chance.choice(["DE", "FR"])
+        known = {"query_id": f"q{query}", "user_id": user, "country": country}
+        known["w"] = float(1 + query % 4)
+        for item in range(6):
+            if query and chance.random() < 0.7:
+                grade = chance.randrange(3)
+                labels.append({"query_id": f"q{query}", "item_id": f"i{item}", "grade": grade})
+        for day in range(2):
+            for system in ("new", "old"):
+                if chance.random() < 0.15:
+                    continue
+                own = known | {"ds": FIRST + timedelta(day), "system": system}
+                rows += [own | {"item_id": f"i{i}", "score": chance.random()} for i in range(6)]
+    return pa.Table.from_pylist(rows), pa.Table.from_pylist(labels)
+
+
+def spec(*, weight: bool, cluster: bool, missing: str) -> sm.Spec:
+    columns: Row = {"score": "score", "system": "system", "date": "ds"}
+    columns |= {"weight": "w"} if weight else {}
+    return sm.Spec(
+        name="shop",
+        rankings={"relation": "weighted_lists", "columns": columns},
+        labels={"relation": "weighted_truth"},
+        metrics=["ndcg@3", "mrr", "recall(average=micro)@3", "num_q"],
+        conventions={"missing": missing},
+        by=["country"],
+        baseline="old",
+        output={"relation": "metrics", "per_query": "metrics_of_queries"},
+        **({"cluster": "user_id"} if cluster else {}),
+    )
+
+
+CASES = [
+    {"weight": False, "cluster": False, "missing": "zero"},
+    {"weight": True, "cluster": False, "missing": "drop"},
+    {"weight": False, "cluster": True, "missing": "drop"},
+    {"weight": True, "cluster": True, "missing": "zero"},
+]
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_moments_are_those_of_compare_and_of_the_queries(engine: Any) -> None:
+    for name, rows in zip(TABLES, tables(), strict=True):
+        engine.load(name, rows)
+    try:
+        for case in kept("moments", CASES, 0.5) if engine.name == "DuckDB" else CASES[-1:]:
+            asked = spec(**case)
+            write(asked, engine, full_refresh=True)
+            rows = engine.table("select * from metrics").to_pylist()
+            values = engine.table("select * from metrics_of_queries").to_pylist()
+            check_pairs(rows, asked, case)
+            check_queries(rows, values, case)
+    finally:
+        for name in TABLES:
+            engine.execute(f"drop table {name}")
+
+
+TABLES = ("weighted_lists", "weighted_truth")
+
+
+def check_pairs(rows: list[Row], asked: sm.Spec, case: Row) -> None:
+    """Each day's difference is that of `compare`, on DuckDB."""
+    with database() as here:
+        for name, one in zip(TABLES, tables(), strict=True):
+            here.load(name, one)
+        cluster = {"cluster": "user_id"} if case["cluster"] else {}
+        wanted = {}
+        for day in (FIRST, FIRST + timedelta(1)):
+            ends = {"start": day, "end": day + timedelta(1)}
+            found = sm.compare(asked, by="country", connection=here, **cluster, **ends)
+            wanted |= {
+                (str(day), row["segment_value"], row["metric"]): row for row in found.to_dicts()
+            }
+    mine = [row for row in rows if row["baseline"] is not None]
+    assert len(mine) == len(wanted) == 2 * 3 * 2
+    for row in mine:
+        key = (str(row["metric_date"]), row["segment_value"], f"{row['metric']}@{row['k']}")
+        there = wanted[key if row["k"] else (*key[:2], row["metric"])]
+        names = {"difference": "difference", "difference_low": "ci_low", "n_pairs": "n"}
+        for name, other in (names | {"difference_high": "ci_high"}).items():
+            assert row[name] == near(there[other]), (key, name)
+        before = row["sum_y"] / row["pair_w"]
+        assert before == near(there["baseline_value"])
+
+
+def check_queries(rows: list[Row], values: list[Row], case: Row) -> None:
+    """Moments and interval from the values of the queries, in deviations."""
+    rankings, _ = tables()
+    known = {row["query_id"]: row for row in rankings.to_pylist()}
+    for row in rows:
+        if row["metric"] not in ("ndcg", "mrr"):
+            continue
+        column = {"ndcg": "ndcg_at_3", "mrr": "mrr"}[row["metric"]]
+        own = [
+            (known[one["query_id"]], one[column])
+            for one in values
+            if (str(one["metric_date"]), one["system"]) == (str(row["metric_date"]), row["system"])
+            and one[column] is not None
+            and row["segment_value"] in ("all", known[one["query_id"]]["country"])
+        ]
+        units: dict[str, list[float]] = {}
+        for fact, value in own:
+            weight = fact["w"] if case["weight"] else 1.0
+            unit = units.setdefault(fact["user_id" if case["cluster"] else "query_id"], [0.0, 0.0])
+            unit[0] += weight * value
+            unit[1] += weight
+        pairs = list(units.values())
+        n, bottom = len(pairs), sum(w for _, w in pairs)
+        mean = sum(x for x, _ in pairs) / bottom
+        error = math.sqrt(sum((x - mean * w) ** 2 for x, w in pairs) * n / (n - 1)) / bottom
+        assert row["n_clusters"] == n
+        assert row["value"] == near(mean)
+        assert row["sum_x2"] == near(sum(x * x for x, _ in pairs))
+        assert row["sum_xw"] == near(sum(x * w for x, w in pairs))
+        assert row["sum_w2"] == near(sum(w * w for _, w in pairs))
+        reach = critical(0.95, n - 1) * error
+        assert (row["ci_low"], row["ci_high"]) == (near(mean - reach), near(mean + reach))
+
+
+def near(value: float | None) -> Any:
+    return None if value is None else pytest.approx(value, rel=1e-9, abs=1e-11)
