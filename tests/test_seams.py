@@ -144,17 +144,21 @@ PARTS = [(name.partition("@")[0], int(name.partition("@")[2] or 0)) for name in 
 """Metrics without their cutoffs, and these."""
 
 TITLES = {"duckdb": "DuckDB", "sqlite": "SQLite", "postgres": "PostgreSQL"}
-NULLABLE = {"value", "numerator", "denominator", "sum_sq", "ci_low", "ci_high"}
+MOMENTS = ("n_clusters", "sum_x", "sum_x2", "sum_w2", "sum_xw")
+NULLABLE = {"value", "numerator", "denominator", "sum_sq", "ci_low", "ci_high", "ci_method"}
+NULLABLE |= {*MOMENTS}
+DOUBLES = NULLABLE - {"ci_method"}
 PUBLISHED = {
     name: (
         {"metric_date": "date32[day]", "k": "int32", "computed_at": "timestamp[us]"}.get(
-            name, "int64" if name.startswith("n_") else "double" if name in NULLABLE else "string"
+            name, "int64" if name.startswith("n_") else "double" if name in DOUBLES else "string"
         ),
         name in NULLABLE,
     )
     for name in (
         *("spec", *KEYS, "value", "numerator", "denominator", *NUMBERS[1:]),
         *("sum_sq", "ci_low", "ci_high", "definition_hash", "run_id", "computed_at"),
+        *("ci_method", *MOMENTS),
     )
 }
 """Column of a published table -> its type, and whether it may be NULL."""

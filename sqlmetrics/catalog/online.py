@@ -132,10 +132,21 @@ class Online:
 
     def columns(self) -> Iterator[Column]:
         """Its sums over requests, as numbers that are divided without being cut off."""
-        at = f"_at_{self.k}" if self.k else ""
-        for name in ("numerator", "denominator"):
-            value = getattr(self.metric, name).format(at=at)
+        for name, value in zip(("numerator", "denominator"), self._added, strict=True):
             yield Column(f"coalesce(1e0 * sum({value}), 0e0)", f"{self.column}_{name}")
+
+    def moments(self) -> Iterator[Column]:
+        """What its interval is made of: how many requests count, squares and products."""
+        x, w = (f"({value})" for value in self._added)
+        yield Column(f"sum(case when {w} > 0 then 1 else 0 end)", f"{self.column}_n_clusters")
+        for name, (a, b) in {"x2": (x, x), "w2": (w, w), "xw": (x, w)}.items():
+            yield Column(f"coalesce(1e0 * sum({a} * {b}), 0e0)", f"{self.column}_sum_{name}")
+
+    @property
+    def _added(self) -> tuple[str, str]:
+        """What a request adds to both sums."""
+        at = f"_at_{self.k}" if self.k else ""
+        return self.metric.numerator.format(at=at), self.metric.denominator.format(at=at)
 
 
 def is_online(text: str) -> bool:

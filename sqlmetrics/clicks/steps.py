@@ -60,13 +60,14 @@ def online_step(tables: ClickTables, spec: Spec, name: str = "") -> Sequence[Ste
     Args:
         tables: The stages of the log.
         spec: What is asked.
-        name: The table that keeps them; none if they are only read.
+        name: The table that keeps them, with what intervals are made of; none if they are only
+            read.
 
     Raises:
         SpecError: If the log has not what a metric needs.
     """
     asked = [online(text) for text in spec.online]
-    return [Step(name, sums(tables, asked, spec))] if asked else []
+    return [Step(name, sums(tables, asked, spec, moments=bool(name)))] if asked else []
 
 
 def lists(tables: ClickTables) -> Iterator[Step]:

@@ -10,7 +10,8 @@ from sqlmetrics.catalog.online import online
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, interval_stages, student_reach
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
-from sqlmetrics.jobs.tables import PER_QUERY, RUNS, columns, has_baseline, targets
+from sqlmetrics.jobs.tables import FACTS, PER_QUERY, RUNS, columns, has_baseline, targets
+from sqlmetrics.plan.moments import OWN as MOMENTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
@@ -20,6 +21,10 @@ from sqlmetrics.sql.translation import Translation
 
 NEW_FACTS, NEW_ONLINE = "sqlmetrics_new_facts", "sqlmetrics_new_online"
 """What is computed before the tables are locked: the summary, and sums of online metrics."""
+
+
+SUMMARY = tuple(FACTS)[: tuple(FACTS).index("ci_low")] + tuple(MOMENTS)
+"""The columns of the summary that are read, without those beside a baseline."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,7 @@ class NewRows:
             ends: Of the days; none for all that the spec has.
             key: Part of the name of what the run makes for itself.
         """
-        facts = [self._facts()] * bool(self.spec.metrics)
-        facts += [self._online()] * bool(self.spec.online)
-        rows = {"facts": TableRows(tuple(columns(self.spec)["facts"]), "\nunion all\n".join(facts))}
+        rows = {"facts": TableRows(tuple(columns(self.spec)["facts"]), self._facts())}
         if per_query and "per_query" in targets(self.spec):
             rows["per_query"] = TableRows(self._per_query_columns, self._rows(per_query))
         return Exchange(self.spec, self.at, rows, ends, key)
@@ -80,17 +83,23 @@ class NewRows:
         return insert(self.at, targets(self.spec)["runs"], TableRows(tuple(given), select))
 
     def _facts(self) -> str:
-        """The summary, with what a job adds."""
+        """The summary and online metrics, with what a job adds."""
+        stages, source = list[Stage](), NEW_FACTS
+        if self.plan is not None:
+            stages += [*self.plan.inputs, *self.plan.per_query, *self.plan.summary]
+            source = "summary"
+        if self.spec.online:
+            view = {
+                "spec": self.spec.title,
+                "metrics": [online(text) for text in self.spec.online],
+                "from": NEW_ONLINE,
+                "lists": source if self.spec.metrics else "",
+                "columns": SUMMARY,
+            }
+            stages.append(Stage("numbers", "jobs/online", view))
+            source = "numbers"
         facts = print_template("jobs/facts", self._view)
-        if self.plan is None:
-            return with_stages(self._intervals(NEW_FACTS), facts)
-        stages = (*self.plan.inputs, *self.plan.per_query, *self.plan.summary)
-        return with_stages((*stages, *self._intervals("summary")), facts)
-
-    def _online(self) -> str:
-        """The sums of online metrics, one row per metric."""
-        asked = {"metrics": [online(text) for text in self.spec.online]}
-        return print_template("jobs/online", self._view | asked | {"table": NEW_ONLINE})
+        return with_stages([*stages, *self._intervals(source)], facts)
 
     def _intervals(self, source: str) -> tuple[Stage, ...]:
         about = f"{100 * self.spec.confidence:g} % by Student's t"
@@ -111,17 +120,19 @@ class NewRows:
             "spec": self.spec.title,
             "hashes": {(metric, k): text for metric, k, text in hashes(self.spec)},
             "metric_date": self.day or "metric_date",
-            "method": self._method,
+            "method": f"Student's t, {100 * self.spec.confidence:g} %",
+            "by": f", by {self.spec.cluster}" if self.spec.cluster else "",
+            "by_requests": self._by_requests,
             "baseline": self.spec.baseline if has_baseline(self.spec) else None,
             "run_id": self.run_id,
             "now": self.now,
         }
 
     @property
-    def _method(self) -> str:
-        """How intervals are made, as the tables say it."""
-        by = f", by {self.spec.cluster}" if self.spec.cluster else ""
-        return f"Student's t, {100 * self.spec.confidence:g} %{by}"
+    def _by_requests(self) -> list[str]:
+        """Metrics whose intervals take requests for independent, where others take clusters."""
+        asked = self.spec.online if self.spec.cluster else ()
+        return list(dict.fromkeys(online(text).name for text in asked))
 
     @property
     def _per_query_columns(self) -> tuple[str, ...]:

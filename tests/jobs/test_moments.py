@@ -148,5 +148,51 @@ def check_queries(rows: list[Row], values: list[Row], case: Row) -> None:
         assert (row["ci_low"], row["ci_high"]) == (near(mean - reach), near(mean + reach))
 
 
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_online_metrics_have_intervals_over_requests(engine: Any) -> None:
+    chance, rows = random.Random(6), []
+    for request in range(40):
+        clicks = [chance.random() < 0.4 for _ in range(chance.randrange(1, 5))]
+        rows += [
+            {"request_id": f"r{request}", "query": f"q{request % 5}", "item_id": f"i{position}"}
+            | {"position": position, "is_clicked": int(clicked)}
+            for position, clicked in enumerate(clicks, 1)
+        ]
+    engine.load("wide_log", pa.Table.from_pylist(rows))
+    log = {"relation": "wide_log", "columns": {"clicked": "is_clicked"}}
+    asked = sm.Spec(
+        name="log",
+        clicks={"log": log},
+        online=["ctr@2", "abandonment", "first_click_rank"],
+        output={"relation": "metrics"},
+    )
+    try:
+        write(asked, engine)
+        found = {row["metric"]: row for row in engine.table("select * from metrics").to_pylist()}
+    finally:
+        engine.execute("drop table wide_log")
+    requests: dict[str, list[Row]] = {}
+    for row in rows:
+        requests.setdefault(row["request_id"], []).append(row)
+    added: dict[str, list[tuple[float, float]]] = {"ctr": [], "abandonment": []}
+    added["first_click_rank"] = []
+    for own in requests.values():
+        top = [row for row in own if row["position"] <= 2]
+        places = [row["position"] for row in own if row["is_clicked"]]
+        added["ctr"].append((sum(row["is_clicked"] for row in top), len(top)))
+        added["abandonment"].append((not places, 1))
+        added["first_click_rank"].append((min(places, default=0), bool(places)))
+    for name, units in added.items():
+        counted = [unit for unit in units if unit[1]]
+        n, bottom = len(counted), sum(w for _, w in counted)
+        mean = sum(x for x, _ in counted) / bottom
+        error = math.sqrt(sum((x - mean * w) ** 2 for x, w in counted) * n / (n - 1)) / bottom
+        reach = critical(0.95, n - 1) * error
+        row = found[name]
+        assert (row["value"], row["n_clusters"]) == (near(mean), n), name
+        assert (row["ci_low"], row["ci_high"]) == (near(mean - reach), near(mean + reach)), name
+        assert row["ci_method"] == "Student's t, 95 %"
+
+
 def near(value: float | None) -> Any:
     return None if value is None else pytest.approx(value, rel=1e-9, abs=1e-11)
