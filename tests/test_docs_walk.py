@@ -187,6 +187,7 @@ TOO_LONG = {
 SMALLER = {
     "20000": "60",
     "300": "6",
+    "5000": "60",
     "4GB": "1GB",
     "country": "device",
     "shop.rankings": "runs",
@@ -417,6 +418,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "estimate files.yml sample.csv --labels labels.parquet --by country --level 0.9 "
         "--ungraded drop -m ndcg@3 --complete-labels -o csv --out e.csv",
         "estimate search.yml sample.csv --ungraded drop -m dcg@3 --db shop.duckdb",
+        "estimate files.yml sample.csv --llm-labels labels.parquet --llm-grade grade "
+        "--llm-sample sample.csv --llm-weight 1 --ungraded drop -m dcg@3",
     ),
     "simulate": (
         "simulate made --requests 20 --results 3 --model cascade --days 1 --queries 4 --users 9 "
