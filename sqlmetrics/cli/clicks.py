@@ -91,7 +91,14 @@ def clicks(
     elif not show:
         emit_clicks(result, form, out)
     elif has_rows:
-        texts = {"table": lambda: _csv(result), "markdown": lambda: _markdown(result)}
+        from sqlmetrics.evaluation.report import text
+        from sqlmetrics.evaluation.report.layout import Cells
+
+        texts = {
+            "table": lambda: _csv(result),
+            "markdown": lambda: text.piped(*_cells(result)),
+            "html": lambda: text.page(Cells(*_cells(result))),
+        }
         emit(lambda: result, texts, form, out)
     else:
         is_text = form == "table"
@@ -192,8 +199,7 @@ def _csv(rows: Any) -> str:
     return text.csv(rows).rstrip("\n")
 
 
-def _markdown(rows: Any) -> str:
-    from sqlmetrics.evaluation.report import text
-
+def _cells(rows: Any) -> tuple[list[str], list[list[str]], int]:
+    """Rows as texts, for a table."""
     cells = [["" if one is None else str(one) for one in row.values()] for row in rows.to_pylist()]
-    return text.piped(rows.column_names, cells, len(rows.column_names))
+    return rows.column_names, cells, len(rows.column_names)

@@ -116,8 +116,7 @@ def estimate(
 
     \b
     sqlmetrics estimate search.yml sample.csv --labels checkup.csv -m dcg@10
-    sqlmetrics estimate search.yml sample.csv --labels checkup.csv \
-        --llm-labels llm.csv -m dcg@10
+    sqlmetrics estimate search.yml sample.csv --llm-labels llm.csv -m dcg@10
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation import estimate as checkup
     from sqlmetrics.annotation.llm_labels import LlmLabels
