@@ -60,4 +60,5 @@ def note(plan: Plan, level: float) -> str:
     """What a reader must know of them."""
     if "weight" in plan.shape.facts:
         return "intervals need queries that count alike; these are weighted, and have none"
-    return f"±: the {100 * level:g} % interval of a mean over queries (Student's t)"
+    what = f"the {100 * level:g} % interval of a mean over queries (Student's t)"
+    return f"± (ci_low to ci_high): {what}"
