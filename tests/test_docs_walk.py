@@ -385,7 +385,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "show": (
         "show search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
         "show files.yml --per-query -o csv --out shown.csv --confidence 0.95",
-        "show clicks.yml --confidence 0.95 2",
+        "show clicks.yml --confidence 0.95",
         "show clicks.yml -o json",
         "evaluate files.yml",
     ),

@@ -136,11 +136,24 @@ class Online:
         """The name of its columns."""
         return self.metric.name + (f"_at_{self.k}" if self.k else "")
 
-    def columns(self) -> Iterator[Column]:
-        """Its sums over requests, as numbers that are divided without being cut off."""
+    def columns(self, *, squares: bool = False) -> Iterator[Column]:
+        """Its sums over requests, as numbers that are divided without being cut off.
+
+        Args:
+            squares: Whether there are those of squares and products too, for an interval.
+        """
         at = f"_at_{self.k}" if self.k else ""
-        for name in ("numerator", "denominator"):
-            value = getattr(self.metric, name).format(at=at)
+        top, bottom = (
+            one.format(at=at) for one in (self.metric.numerator, self.metric.denominator)
+        )
+        sums = {"numerator": top, "denominator": bottom}
+        if squares:
+            sums |= {
+                "top_squares": f"1e0 * ({top}) * ({top})",
+                "products": f"1e0 * ({top}) * ({bottom})",
+                "bottom_squares": f"1e0 * ({bottom}) * ({bottom})",
+            }
+        for name, value in sums.items():
             yield Column(f"coalesce(1e0 * sum({value}), 0e0)", f"{self.column}_{name}")
 
 

@@ -21,8 +21,14 @@ COUNTS = {
 """What is summed over the impressions of a request."""
 
 
-def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
+def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec, *, squares: bool = False) -> str:
     """The sums of online metrics by day, system and segment.
+
+    Args:
+        tables: The stages of the log.
+        asked: The metrics.
+        spec: What else is asked.
+        squares: Whether there are sums of squares too, for intervals.
 
     Raises:
         SpecError: If the log has not what a metric needs.
@@ -40,7 +46,7 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec) -> str:
             Column(f"coalesce(system, {literal(spec.title)})", "system"),
         ],
         "segments": segments,
-        "columns": [column for one in asked for column in one.columns()],
+        "columns": [column for one in asked for column in one.columns(squares=squares)],
         "order": ["metric_date", "system", "segment_name", "segment_value"],
     }
     return with_stages(_per_request(tables, asked), print_template("clicks/online", view))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,10 @@ import pyarrow as pa
 
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.cleaning_report import Step, cells, text
+from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report import text as report
-from sqlmetrics.evaluation.report.result import Result, summary_schema
+from sqlmetrics.evaluation.report.result import INTERVAL, Result, summary_schema
 from sqlmetrics.evaluation.report.table import aligned, terminal_width
 from sqlmetrics.spec.spec import Spec
 
@@ -51,13 +53,18 @@ class ClickResult:
         value = numerator / denominator, NULL where the denominator is 0; n_queries are the
         requests. There is no sum of squares.
         """
-        return pa.Table.from_pylist(list(self._online), SCHEMA)
+        return pa.Table.from_pylist(list(self._online), self._schema())
 
     def facts(self) -> pa.Table:
         """The rows of the fact table: online metrics, and those of the lists."""
-        return pa.concat_tables(
-            [self.online(), *([self.offline.summary().cast(SCHEMA)] if self.offline else [])]
-        )
+        rows = [*self._online, *(self.offline.to_dicts() if self.offline else [])]
+        return pa.Table.from_pylist(rows, self._schema())
+
+    def _schema(self) -> pa.Schema:
+        """The columns of the fact table, and the ends of intervals where some were asked for."""
+        rows = [*self._online, *(self.offline.to_dicts() if self.offline else [])]
+        ends = [name for name in INTERVAL if any(name in row for row in rows)]
+        return pa.schema([*SCHEMA, *(pa.field(name, pa.float64()) for name in ends)])
 
     def cleaning(self) -> str:
         """The report of the cleaning as a table."""
@@ -124,9 +131,12 @@ class ClickResult:
 
 
 def long(
-    rows: Sequence[Mapping[str, Any]], asked: Sequence[Online], spec: Spec
+    rows: Sequence[Mapping[str, Any]],
+    asked: Sequence[Online],
+    spec: Spec,
+    confidence: float | None = None,
 ) -> list[dict[str, Any]]:
-    """The sums of online metrics, one row per metric."""
+    """The sums of online metrics, one row per metric; with intervals if a level is given."""
     return [
         {
             "spec": spec.title,
@@ -144,10 +154,37 @@ def long(
             "n_missing": 0,
             "sum_sq": None,
             "definition_hash": spec.definition_hash(one),
+            **({} if confidence is None else _interval(row, one.column, confidence)),
         }
         for row in rows
         for one in asked
     ]
+
+
+def _interval(row: Mapping[str, Any], column: str, level: float) -> dict[str, float | None]:
+    """The delta method's interval of a ratio over requests, by Student's t.
+
+    With a over b of the request and R = sum a / sum b the variance is n / (n - 1) x
+    sum (a - R b)^2 / (sum b)^2. None without a value, or with less than two requests.
+    """
+    n, total = row["n_requests"], row[f"{column}_denominator"]
+    if n < 2 or not total:
+        return dict.fromkeys(INTERVAL)
+    top, both, bottom = (
+        row[f"{column}_{name}"] for name in ("top_squares", "products", "bottom_squares")
+    )
+    value = row[f"{column}_numerator"] / total
+    squares = max(0.0, top - 2 * value * both + value * value * bottom)
+    reach = student.critical(level, n - 1) * math.sqrt(squares * n / (n - 1)) / total
+    return dict(zip(INTERVAL, (value - reach, value + reach), strict=True))
+
+
+def interval_note(level: float) -> str:
+    """What a reader must know of the intervals of online metrics."""
+    return (
+        f"± (ci_low to ci_high) of online metrics: the {100 * level:g} % interval of a ratio over "
+        "requests (delta method); many requests of the same users make it too short"
+    )
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:

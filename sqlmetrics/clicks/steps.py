@@ -54,19 +54,22 @@ def cleaning(tables: ClickTables) -> Iterator[Step]:
             yield Step(TABLES[stage], with_stages(tables.stages(stage), f"select *\nfrom {stage}"))
 
 
-def online_step(tables: ClickTables, spec: Spec, name: str = "") -> Sequence[Step]:
+def online_step(
+    tables: ClickTables, spec: Spec, name: str = "", *, squares: bool = False
+) -> Sequence[Step]:
     """The sums of the online metrics that a spec asks for; none if it asks for none.
 
     Args:
         tables: The stages of the log.
         spec: What is asked.
         name: The table that keeps them; none if they are only read.
+        squares: Whether there are sums of squares too, for intervals.
 
     Raises:
         SpecError: If the log has not what a metric needs.
     """
     asked = [online(text) for text in spec.online]
-    return [Step(name, sums(tables, asked, spec))] if asked else []
+    return [Step(name, sums(tables, asked, spec, squares=squares))] if asked else []
 
 
 def lists(tables: ClickTables) -> Iterator[Step]:
