@@ -311,7 +311,8 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "clicks": (
         "clicks clicks.yml -m ndcg@10 -m ctr@5 --by country -o json --out c.json",
-        "clicks clicks.yml -m mrr --per-query",
+        "clicks clicks.yml -m mrr --per-query --confidence 0.9",
+        "clicks clicks.yml --show days --confidence 0.9 2",
         "clicks --ubi ubi_queries.ndjson ubi_events.ndjson",
         "clicks clicks.yml --show depth",
         "clicks clicks.yml -m mrr --db shop.duckdb",

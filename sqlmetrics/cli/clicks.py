@@ -48,6 +48,7 @@ SHOWN = ("depth", "days", "soundness", "judgments")
     "--by", multiple=True, metavar="COLUMN", help="Segment by a column; query_text is one."
 )
 @click.option("--per-query", is_flag=True, help="One row per request instead of the summary.")
+@click.option("--confidence", type=float, metavar="LEVEL", help="Intervals, like 0.95.")
 @click.option(
     "--show",
     type=click.Choice(SHOWN),
@@ -64,6 +65,7 @@ def clicks(
     metrics: tuple[str, ...],
     by: tuple[str, ...],
     per_query: bool,
+    confidence: float | None,
     show: str | None,
     location: Location,
     output: str | None,
@@ -84,8 +86,14 @@ def clicks(
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
         raise SpecError(f"-o {form} is of rows; --show {show} gives {' or '.join(OF_REPORTS)}")
+    if show and confidence is not None:
+        raise SpecError(f"--confidence is of means and ratios; --show {show} has none")
     with _asking(log, ubi, metrics, by, location) as (asked, engine):
-        result = _shown(asked, engine, show) if show else _evaluated(asked, engine, per_query)
+        result = (
+            _shown(asked, engine, show)
+            if show
+            else _evaluated(asked, engine, per_query, confidence)
+        )
     if per_query and not show:
         emit_result(result, per_query, form, out)
     elif not show:
@@ -150,12 +158,14 @@ def _spec(
     return Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **changed})
 
 
-def _evaluated(asked: Spec, engine: Any, per_query: bool) -> Any:
+def _evaluated(asked: Spec, engine: Any, per_query: bool, confidence: float | None) -> Any:
     """The whole report, or what its per-query table is taken from."""
     from sqlmetrics.clicks.evaluate import evaluate_clicks
 
     with progress_bar("steps of the log") as told:
-        result = evaluate_clicks(asked, engine, per_query=per_query, progress=told)
+        result = evaluate_clicks(
+            asked, engine, per_query=per_query, confidence=confidence, progress=told
+        )
     if not per_query:
         return result
     if result.offline is None:
