@@ -323,6 +323,7 @@ def test_what_a_model_s_labels_cannot_say_is_refused(folder: Path, line: str, sa
     assert said in estimated(folder, line, expect=2)
 
 
+@by_turns(0.3)
 def test_people_s_grades_in_the_model_s_labels_are_told(folder: Path) -> None:
     line = ["estimate", "s.yml", "12.csv", "--llm-labels", "labels.parquet"]
     assert "the intervals are too short" in sqlmetrics(*line, folder=folder).stderr
