@@ -107,6 +107,21 @@ def _metrics(*columns: str) -> tuple[list[str], list[list[str]]]:
     return [*columns], [[row[column] for column in columns] for row in every]
 
 
+def _settings(name: str) -> tuple[list[str], list[list[str]]]:
+    """What a preset sets, and what that means; the house's values of the same options."""
+    preset = PRESETS[name]
+    own = [("", *one) for one in preset.options.items()]
+    own += [(metric, *one) for metric, given in preset.metrics.items() for one in given.items()]
+    rows = []
+    for metric, option, value in own:
+        known = OPTIONS[option]
+        meaning = f"{known.meaning}: {known.choice(value).meaning}"
+        rows.append([f"`{option}={value}`", metric, meaning, f"`{known.choices[0].name}`"])
+    names = ["setting", "only for", "meaning", "otherwise (house)"]
+    keep = [0, *([1] if preset.metrics else []), 2, 3]
+    return [names[i] for i in keep], [[row[i] for i in keep] for row in rows]
+
+
 GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
     "metrics": partial(_metrics, "metric", "formula", "range", "better"),
     "sources": partial(_metrics, "metric", "title", "aliases", "unit", "source"),
@@ -116,14 +131,20 @@ GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
 }
 
 
-@pytest.mark.parametrize("page", ["metrics.md", "conventions.md"])
+PRESET_PAGES = [f"presets/{name}.md" for name, one in PRESETS.items() if one.options or one.metrics]
+
+
+@pytest.mark.parametrize("page", ["metrics.md", "conventions.md", *PRESET_PAGES])
 def test_generated_tables_are_current(page: str) -> None:
     path = ROOT / "docs" / page
     text = path.read_text(encoding="utf-8")
+    of_page = {"settings": partial(_settings, path.stem)}
 
     def current(found: re.Match[str]) -> str:
-        return f"<!-- generated: {found[1]} -->\n{_table(*GENERATED[found[1]]())}\n<!-- end -->"
+        table = _table(*(GENERATED | of_page)[found[1]]())
+        return f"<!-- generated: {found[1]} -->\n{table}\n<!-- end -->"
 
+    assert "<!-- generated:" in text
     fresh = re.sub(r"<!-- generated: (\w+) -->.*?<!-- end -->", current, text, flags=re.DOTALL)
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.write_text(fresh, encoding="utf-8")

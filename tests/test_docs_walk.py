@@ -187,6 +187,7 @@ TOO_LONG = {
 SMALLER = {
     "20000": "60",
     "300": "6",
+    "5000": "60",
     "4GB": "1GB",
     "country": "device",
     "shop.rankings": "runs",
@@ -310,7 +311,8 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "clicks": (
         "clicks clicks.yml -m ndcg@10 -m ctr@5 --by country -o json --out c.json",
-        "clicks clicks.yml -m mrr --per-query",
+        "clicks clicks.yml -m mrr --per-query --confidence 0.9",
+        "clicks clicks.yml --show days --confidence 0.9 2",
         "clicks --ubi ubi_queries.ndjson ubi_events.ndjson",
         "clicks clicks.yml --show depth",
         "clicks clicks.yml -m mrr --db shop.duckdb",
@@ -384,7 +386,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "show": (
         "show search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
         "show files.yml --per-query -o csv --out shown.csv --confidence 0.95",
-        "show clicks.yml --confidence 0.95 2",
+        "show clicks.yml --confidence 0.95",
         "show clicks.yml -o json",
         "evaluate files.yml",
     ),
@@ -417,6 +419,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "estimate files.yml sample.csv --labels labels.parquet --by country --level 0.9 "
         "--ungraded drop -m ndcg@3 --complete-labels -o csv --out e.csv",
         "estimate search.yml sample.csv --ungraded drop -m dcg@3 --db shop.duckdb",
+        "estimate files.yml sample.csv --llm-labels labels.parquet --llm-grade grade "
+        "--llm-sample sample.csv --llm-weight 1 --ungraded drop -m dcg@3",
     ),
     "simulate": (
         "simulate made --requests 20 --results 3 --model cascade --days 1 --queries 4 --users 9 "

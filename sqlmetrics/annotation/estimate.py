@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sqlmetrics.annotation import estimator, pool, reach
-from sqlmetrics.annotation.estimator import Estimate, Stratum
-from sqlmetrics.annotation.sample import WEIGHT, Sample
+from sqlmetrics.annotation import estimator, pool, prediction_powered, reach
+from sqlmetrics.annotation.estimator import Estimate
+from sqlmetrics.annotation.frame import Frame, Only, values_of
+from sqlmetrics.annotation.llm_labels import LlmLabels, LlmValues
+from sqlmetrics.annotation.prediction_powered import PoweredEstimate
+from sqlmetrics.annotation.sample import WEIGHT, Key, Sample
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.open import opened
@@ -39,6 +41,14 @@ COLUMNS = (
 )
 """The columns of the estimates. `mean_over` is `queries` (each counts 1) or `traffic`."""
 
+OF_LLM = ("llm_value", "llm_weight", "gain", "n_llm")
+"""Columns beside COLUMNS with labels by a model; see `prediction_powered.PoweredEstimate`."""
+
+SAME = (
+    "the model's labels give every sampled query the values that people's labels give; if "
+    "people's grades were copied into them, the intervals are too short"
+)
+
 UNGRADED = ("error", "drop")
 """Sampled queries without a label: refused, or left out as if they were missing at random."""
 
@@ -48,7 +58,8 @@ class Checkup:
     """What a graded sample says of all queries.
 
     Attributes:
-        table: One row per system, segment, metric and kind of mean, with COLUMNS.
+        table: One row per system, segment, metric and kind of mean, with COLUMNS, and with
+            OF_LLM where a model labelled queries too.
         level: The coverage of the intervals.
         notes: Sentences that a reader should know.
         result: The evaluation whose per-query values were used.
@@ -69,11 +80,13 @@ def estimate(
     level: float = 0.95,
     ungraded: str = "error",
     complete: bool = False,
+    llm: LlmLabels | None = None,
 ) -> Checkup:
     """The mean of each metric over all queries, for each system, from a graded sample.
 
     Every query's value is that of the evaluation itself; see `estimator.mean` for the
-    estimator. With weights there is a mean over traffic beside that over queries.
+    estimator, and `prediction_powered.mean` for that with labels by a model. With weights
+    there is a mean over traffic beside that over queries.
 
     Args:
         spec: The evaluation; its labels are the sample's grades.
@@ -81,9 +94,10 @@ def estimate(
         sample: The sample that was graded.
         by: Columns of the strata for whose values there are means too, like `country`.
         level: The coverage of the intervals, above 0 and below 1.
-        ungraded: One of UNGRADED.
+        ungraded: One of UNGRADED; it holds for the model's labels too.
         complete: Whether the sampled queries have all their labels, not only those of the
             items that are shown; NDCG, recall and the like need them.
+        llm: Labels by a language model of many queries, if there are some.
 
     Raises:
         SpecError: If a metric has no per-query mean, or needs labels that no sheet asks for,
@@ -95,59 +109,68 @@ def estimate(
     if not complete:
         reach.refuse(spec)
     spec = spec.having(by=())
+    graded, notes, result = _measured(spec, engine, sample, ungraded, "labels")
+    model, sampled = None, {}
+    if llm is not None:
+        model, more = _labelled(spec, llm, engine, sample, ungraded)
+        keys = sample.texts(sample.keys)
+        graded = [one and key in model.keys for one, key in zip(graded, keys, strict=True)]
+        notes, sampled = notes + more, values_of(model.result, sample)
+    rows: list[tuple[Any, ...]] = []
+    found = values_of(result, sample)
+    notes += [SAME] if model and found == sampled and len(model.keys) > sum(graded) else []
+    for system in sorted(found):
+        for measure in result.measures:
+            frame = Frame(sample, graded, found[system], system, measure.column)
+            for part, over in _parts(sample, segments):
+                traffic = over == "traffic"
+                if model and llm:
+                    pairs = frame.paired(model, sampled.get(system, {}), traffic, part)
+                    cells = _powered(prediction_powered.mean(pairs, level, llm.weight))
+                else:
+                    cells = _cells(estimator.mean(frame.strata(traffic, part), level))
+                name, value = part or (ALL, ALL)
+                rows.append((system, name.removeprefix("by_"), value, str(measure), over, *cells))
+    names = (*COLUMNS, *OF_LLM) if llm else COLUMNS
+    return Checkup(_table(rows, names), level, tuple(notes), result)
+
+
+def _parts(sample: Sample, segments: Sequence[str]) -> Iterator[tuple[Only | None, str]]:
+    """All queries and the values of the segments, each with the kinds of mean."""
+    parts: list[Only | None] = [None]
+    parts += [(name, value) for name in segments for value in sorted(set(sample.column(name)))]
+    for part in parts:
+        yield part, "queries"
+        if WEIGHT in sample.names:
+            yield part, "traffic"
+
+
+def _measured(
+    spec: Spec, engine: Database, sample: Sample, ungraded: str, whose: str
+) -> tuple[list[bool], list[str], Result]:
+    """Which queries of a sample have a label, what to say of the others, and the evaluation."""
     tables = opened(spec, engine)
     the_plan = plan(spec, tables)
     result = run(spec, tables, engine)
     stage = sample.stage(the_plan, engine)
-    graded, notes = _graded(the_plan, engine, sample, stage, ungraded)
-    notes += _shown_notes(the_plan, engine, stage)
-    rows: list[tuple[Any, ...]] = []
-    found = _values(result, sample)
-    for system in sorted(found):
-        for measure in result.measures:
-            frame = _Frame(sample, graded, found[system], measure.column)
-            for row in _estimates(frame, segments, level):
-                rows.append((system, *row[:2], str(measure), *row[2:]))
-    return Checkup(_table(rows), level, tuple(notes), result)
+    without = _without(the_plan, engine, sample, stage)
+    graded, notes = _graded(sample, without, ungraded, whose)
+    return graded, notes + _shown_notes(the_plan, engine, stage, whose), result
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """The values of one system and metric, ready to be put into strata."""
-
-    sample: Sample
-    graded: Sequence[bool]
-    values: dict[tuple[str, ...], dict[str, Any]]
-    column: str
-
-    def strata(self, traffic: bool, only: tuple[str, str] | None) -> list[Stratum]:
-        """The strata, all of them or those of one segment's value."""
-        names = self.sample.strata_names
-        grouped: dict[tuple[Any, ...], list[int]] = {}
-        for i, stratum in enumerate(self.sample.of((*names, "stratum_size"))):
-            if only is None or stratum[names.index(only[0])] == only[1]:
-                grouped.setdefault(stratum, []).append(i)
-        keys = [tuple(map(str, key)) for key in self.sample.of(self.sample.keys)]
-        weights = self.sample.column(WEIGHT) if traffic else [1.0] * len(keys)
-        strata = []
-        for stratum, rows in grouped.items():
-            mine = [i for i in rows if self.graded[i]]
-            values = [self.values.get(keys[i], {}).get(self.column) for i in mine]
-            name = ", ".join(stratum[:-1]) or "the sample"
-            strata.append(Stratum(stratum[-1], values, [weights[i] for i in mine], name))
-        return strata
+def _labelled(
+    spec: Spec, llm: LlmLabels, engine: Database, sample: Sample, ungraded: str
+) -> tuple[LlmValues, list[str]]:
+    """What the model labelled, and what to say of it."""
+    population = llm.population(sample, engine)
+    theirs = llm.spec.having(by=(), metrics=tuple(map(str, spec.measures)))
+    labelled, notes, result = _measured(theirs, engine, population, ungraded, "the model's labels")
+    return LlmValues(population, labelled, result), notes
 
 
-def _estimates(frame: _Frame, segments: Sequence[str], level: float) -> Iterator[tuple[Any, ...]]:
-    """One row per segment and kind of mean."""
-    parts: list[tuple[str, str] | None] = [None]
-    parts += [(s, v) for s in segments for v in sorted(set(frame.sample.column(s)))]
-    for part in parts:
-        for over in ("queries", "traffic"):
-            if over == "queries" or WEIGHT in frame.sample.names:
-                found = estimator.mean(frame.strata(over == "traffic", part), level)
-                name, value = part or (ALL, ALL)
-                yield (name.removeprefix("by_"), value, over, *_cells(found))
+def _powered(found: PoweredEstimate) -> tuple[Any, ...]:
+    of_llm = (found.llm_value, found.llm_weight, found.gain, found.n_llm)
+    return (*_cells(found.estimate), *of_llm)
 
 
 def _cells(found: Estimate) -> tuple[Any, ...]:
@@ -178,28 +201,31 @@ def _refuse(spec: Spec, level: float) -> None:
             raise SpecError(f"{measure} is no mean of per-query values; leave it out")
 
 
-def _graded(
-    the_plan: Plan, engine: Database, sample: Sample, stage: Stage, ungraded: str
-) -> tuple[list[bool], list[str]]:
-    """Whether each row of the sample has a label, and what to say if some have none."""
+def _without(the_plan: Plan, engine: Database, sample: Sample, stage: Stage) -> set[Key]:
+    """The sampled queries that have no label."""
     labels, keys = the_plan.shape.names["labels"], the_plan.shape.label_keys
     view = {"keys": sample.keys, "labels": labels, "on": equal(labels, "sample_queries", keys)}
     last = print_template("annotation/ungraded", view)
-    without = {
-        tuple(map(str, row)) for row in engine.rows(with_stages([*the_plan.inputs, stage], last))
-    }
-    flags = [tuple(map(str, key)) not in without for key in sample.of(sample.keys)]
+    rows = engine.rows(with_stages([*the_plan.inputs, stage], last))
+    return {tuple(map(str, row)) for row in rows}
+
+
+def _graded(
+    sample: Sample, without: set[Key], ungraded: str, whose: str
+) -> tuple[list[bool], list[str]]:
+    """Whether each row of the sample has a label, and what to say if some have none."""
+    flags = [key not in without for key in sample.texts(sample.keys)]
     if without and ungraded == "error":
         examples = ", ".join(repr(" ".join(key)) for key in sorted(without)[:3])
         raise InputError(
-            f"labels: {len(without):,} of {len(flags):,} sampled queries have no label, like "
+            f"{whose}: {len(without):,} of {len(flags):,} sampled queries have no label, like "
             f"{examples}; grade them, or leave them out with --ungraded drop"
         )
     note = f"{len(without):,} of {len(flags):,} sampled queries have no label and are left out"
-    return flags, [note] if without else []
+    return flags, [_told(note, whose)] if without else []
 
 
-def _shown_notes(the_plan: Plan, engine: Database, stage: Stage) -> list[str]:
+def _shown_notes(the_plan: Plan, engine: Database, stage: Stage, whose: str) -> list[str]:
     """How many items that the metrics look at were never graded."""
     last_ranks = {reach.last_rank(the_plan.spec, one) for one in the_plan.measures}
     k = None if None in last_ranks else max(one for one in last_ranks if one is not None)
@@ -211,23 +237,21 @@ def _shown_notes(the_plan: Plan, engine: Database, stage: Stage) -> list[str]:
     if not n_unlabelled:
         return []
     where = f"in the top {k} of" if k else "in"
-    return [f"{n_unlabelled:,} of {n_shown:,} items {where} the sampled lists have no label"]
+    note = f"{n_unlabelled:,} of {n_shown:,} items {where} the sampled lists have no label"
+    return [_told(note, whose)]
 
 
-def _values(result: Result, sample: Sample) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
-    """System -> query -> the values of its metrics, for the sampled queries."""
-    table = result.per_query()
-    systems = pc.unique(table["system"]).to_pylist()
-    queries = pa.array(sample.column("query_id"), pa.string())
-    rows = table.filter(pc.is_in(table["query_id"], value_set=queries)).to_pylist()
-    found: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {name: {} for name in systems}
-    for row in rows:
-        found[row["system"]][tuple(str(row[key]) for key in sample.keys)] = row
-    return found
+def _told(note: str, whose: str) -> str:
+    """A note that says whose labels it is about, where they are not the sample's grades."""
+    return note if whose == "labels" else f"{whose}: {note}"
 
 
-def _table(rows: Sequence[Sequence[Any]]) -> pa.Table:
-    types = [pa.string()] * 5 + [pa.float64()] * 5 + [pa.int64()] * 3
-    columns = [[row[i] for row in rows] for i in range(len(COLUMNS))]
-    arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
-    return pa.Table.from_arrays(arrays, names=list(COLUMNS))
+def _table(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.Table:
+    counts = {name for name in names if name.startswith("n_")}
+    types = {name: pa.string() for name in COLUMNS[:5]} | dict.fromkeys(counts, pa.int64())
+    schema = pa.schema([(name, types.get(name, pa.float64())) for name in names])
+    columns = [[row[i] for row in rows] for i in range(len(names))]
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
+        schema=schema,
+    )

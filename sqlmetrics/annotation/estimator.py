@@ -80,10 +80,10 @@ def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
     (0.666667, 0.235702, 1.0)
     """
     for stratum in strata:
-        _refuse_lonely(stratum)
+        refuse_lonely(stratum)
     drawn, population = sum(len(s.values) for s in strata), sum(s.population for s in strata)
     counted = sum(value is not None for s in strata for value in s.values)
-    pairs = [_weighted(stratum) for stratum in strata]
+    pairs = [weighted(stratum) for stratum in strata]
     top, bottom = (
         sum(s.population * fmean(p[i] for p in pair) for s, pair in zip(strata, pairs, strict=True))
         for i in (0, 1)
@@ -95,13 +95,13 @@ def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
         (_variance(s, pair, value), len(pair) - 1) for s, pair in zip(strata, pairs, strict=True)
     ]
     variance = sum(part for part, _ in parts)
-    df = _effective(parts)
+    df = effective(parts)
     error = variance**0.5 / bottom
     reach = student.critical(level, df) * error if error else 0.0
     return Estimate(value, error, df, value - reach, value + reach, counted, drawn, population)
 
 
-def _refuse_lonely(stratum: Stratum) -> None:
+def refuse_lonely(stratum: Stratum) -> None:
     """Refuse a stratum whose variance cannot be estimated."""
     n = len(stratum.values)
     if n == 0 or (n == 1 and stratum.population > 1):
@@ -111,7 +111,7 @@ def _refuse_lonely(stratum: Stratum) -> None:
         )
 
 
-def _weighted(stratum: Stratum) -> list[tuple[float, float]]:
+def weighted(stratum: Stratum) -> list[tuple[float, float]]:
     """(weight x value, weight) of every drawn query; (0, 0) without a value."""
     weights = stratum.weights or [1.0] * len(stratum.values)
     return [
@@ -131,7 +131,7 @@ def _variance(stratum: Stratum, pairs: Sequence[tuple[float, float]], value: flo
     return population * (population - n) / n * spread
 
 
-def _effective(parts: Sequence[tuple[float, int]]) -> float:
+def effective(parts: Sequence[tuple[float, int]]) -> float:
     """Satterthwaite's degrees of freedom; all there are if nothing varies."""
     variance = sum(part for part, _ in parts)
     if not variance:

@@ -23,6 +23,9 @@ KEYS = ("metric_date", "query_id")
 TRAFFIC, WEIGHT = "traffic", "weight"
 DESIGN = ("stratum_size", "sample_size", "probability", "sampling_weight")
 
+Key = tuple[str, ...]
+"""A query, as the texts of its keys; or a stratum, as those of its columns."""
+
 _NUMBERS = {WEIGHT: float, DESIGN[0]: int, DESIGN[1]: int, DESIGN[2]: float, DESIGN[3]: float}
 
 
@@ -86,6 +89,10 @@ class Sample:
         """The values of several columns, a tuple a row."""
         places = [self.names.index(name) for name in names]
         return [tuple(row[place] for place in places) for row in self.rows]
+
+    def texts(self, names: Sequence[str]) -> list[Key]:
+        """The values of several columns as texts, a tuple a row."""
+        return [tuple(map(str, row)) for row in self.of(names)]
 
     def stage(self, plan: Plan, engine: Database) -> Stage:
         """The stage `sample_queries`, one row per sampled query, with the data behind it.

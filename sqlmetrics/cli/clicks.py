@@ -48,6 +48,7 @@ SHOWN = ("depth", "days", "soundness", "judgments")
     "--by", multiple=True, metavar="COLUMN", help="Segment by a column; query_text is one."
 )
 @click.option("--per-query", is_flag=True, help="One row per request instead of the summary.")
+@click.option("--confidence", type=float, metavar="LEVEL", help="Intervals, like 0.95.")
 @click.option(
     "--show",
     type=click.Choice(SHOWN),
@@ -64,6 +65,7 @@ def clicks(
     metrics: tuple[str, ...],
     by: tuple[str, ...],
     per_query: bool,
+    confidence: float | None,
     show: str | None,
     location: Location,
     output: str | None,
@@ -84,14 +86,27 @@ def clicks(
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
         raise SpecError(f"-o {form} is of rows; --show {show} gives {' or '.join(OF_REPORTS)}")
+    if show and confidence is not None:
+        raise SpecError(f"--confidence is of means and ratios; --show {show} has none")
     with _asking(log, ubi, metrics, by, location) as (asked, engine):
-        result = _shown(asked, engine, show) if show else _evaluated(asked, engine, per_query)
+        result = (
+            _shown(asked, engine, show)
+            if show
+            else _evaluated(asked, engine, per_query, confidence)
+        )
     if per_query and not show:
         emit_result(result, per_query, form, out)
     elif not show:
         emit_clicks(result, form, out)
     elif has_rows:
-        texts = {"table": lambda: _csv(result), "markdown": lambda: _markdown(result)}
+        from sqlmetrics.evaluation.report import text
+        from sqlmetrics.evaluation.report.layout import Cells
+
+        texts = {
+            "table": lambda: _csv(result),
+            "markdown": lambda: text.piped(*_cells(result)),
+            "html": lambda: text.page(Cells(*_cells(result))),
+        }
         emit(lambda: result, texts, form, out)
     else:
         is_text = form == "table"
@@ -143,12 +158,14 @@ def _spec(
     return Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **changed})
 
 
-def _evaluated(asked: Spec, engine: Any, per_query: bool) -> Any:
+def _evaluated(asked: Spec, engine: Any, per_query: bool, confidence: float | None) -> Any:
     """The whole report, or what its per-query table is taken from."""
     from sqlmetrics.clicks.evaluate import evaluate_clicks
 
     with progress_bar("steps of the log") as told:
-        result = evaluate_clicks(asked, engine, per_query=per_query, progress=told)
+        result = evaluate_clicks(
+            asked, engine, per_query=per_query, confidence=confidence, progress=told
+        )
     if not per_query:
         return result
     if result.offline is None:
@@ -192,8 +209,7 @@ def _csv(rows: Any) -> str:
     return text.csv(rows).rstrip("\n")
 
 
-def _markdown(rows: Any) -> str:
-    from sqlmetrics.evaluation.report import text
-
+def _cells(rows: Any) -> tuple[list[str], list[list[str]], int]:
+    """Rows as texts, for a table."""
     cells = [["" if one is None else str(one) for one in row.values()] for row in rows.to_pylist()]
-    return text.piped(rows.column_names, cells, len(rows.column_names))
+    return rows.column_names, cells, len(rows.column_names)

@@ -125,7 +125,8 @@ def evaluate(
     if audit is None:
         emit_result(result, per_query, form, out)
     else:
-        emit(lambda: audit.metrics, {"table": audit.text, "markdown": audit.markdown}, form, out)
+        texts = {"table": audit.text, "markdown": audit.markdown, "html": audit.html}
+        emit(lambda: audit.metrics, texts, form, out)
 
 
 OF_A_SPEC = ("tables", *PLACES, "per_query", "confidence", "skip_input_checks", "output", "out")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.result import ClickResult
     from sqlmetrics.evaluation.report.result import Result
 
-FORMATS = ("table", "json", "csv", "markdown", "parquet")
+FORMATS = ("table", "json", "csv", "markdown", "html", "parquet")
 
 SUFFIXES = {
     ".json": "json",
@@ -106,7 +106,7 @@ def emit(
 
     Args:
         rows: Gives them, for programs.
-        texts: `table` and `markdown`, for people.
+        texts: `table`, `markdown` and `html`, for people.
         output: The format, as `format_of` says it.
         out: A file, None for stdout.
     """
@@ -132,22 +132,27 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
     from sqlmetrics.evaluation.report.table import has_colors
 
     styled = out is None and has_colors()
-    for note in result.notes if output not in ("table", "markdown") else ():
+    for note in result.notes if output not in ("table", "markdown", "html") else ():
         say(f"note: {note}")
     texts = {
         "table": lambda: report.text(
             result, per_query=per_query, whole=out is not None, styled=styled
         ),
         "markdown": lambda: report.markdown(result, per_query=per_query),
+        "html": lambda: report.html(result, per_query=per_query),
     }
     emit(result.per_query if per_query else result.summary, texts, output, out)
 
 
 def emit_clicks(result: ClickResult, output: str, out: str | None) -> None:
     """Write what a click log says: all of it as text or JSON, else the rows of its metrics."""
+    from sqlmetrics.evaluation.report.table import has_colors
+
+    styled = out is None and has_colors()
     texts = {
-        "table": lambda: repr(result),
+        "table": lambda: result.text(whole=out is not None, styled=styled),
         "markdown": result.markdown,
+        "html": result.html,
         "json": lambda: json.dumps(result.to_dicts(), default=str),
     }
     emit(result.facts, texts, output, out)

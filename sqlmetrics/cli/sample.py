@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -74,6 +74,12 @@ def sample(
 @click.argument("sample", type=click.Path())
 @click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
 @metrics_option("Like dcg@10, instead of SPEC's metrics.")
+@click.option("--llm-labels", metavar="FILE", help="A language model's labels of many queries.")
+@click.option("--llm-grade", metavar="COLUMN", help="The model's grades, in these or in --labels.")
+@click.option("--llm-sample", metavar="FILE", help="The queries it labelled. [default: all]")
+@click.option(
+    "--llm-weight", type=float, metavar="X", help="Of its labels (lambda). [default: the best]"
+)
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)
@@ -91,6 +97,10 @@ def estimate(
     sample: str,
     labels: str | None,
     metrics: tuple[str, ...],
+    llm_labels: str | None,
+    llm_grade: str | None,
+    llm_sample: str | None,
+    llm_weight: float | None,
     by: tuple[str, ...],
     level: float,
     ungraded: str,
@@ -101,18 +111,33 @@ def estimate(
 ) -> None:
     """Estimate the means of SPEC's metrics over all queries from a graded SAMPLE.
 
+    With labels by a language model too the intervals get shorter, and stay right however
+    bad the model is (prediction-powered inference).
+
     \b
     sqlmetrics estimate search.yml sample.csv --labels checkup.csv -m dcg@10
+    sqlmetrics estimate search.yml sample.csv --llm-labels llm.csv -m dcg@10
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation import estimate as checkup
+    from sqlmetrics.annotation.llm_labels import LlmLabels
     from sqlmetrics.annotation.sample import Sample
+    from sqlmetrics.errors import SpecError
     from sqlmetrics.spec.spec import Spec
 
     form = format_of(output, out, FORMATS)
     asked, drawn = Spec.read(spec), Sample.read(sample)
     asked = asked.having(metrics=metrics) if metrics else asked
+    judged = Sample.read(llm_sample) if llm_sample else None
+    if not (llm_labels or llm_grade) and (llm_sample or llm_weight is not None):
+        raise SpecError("whose labels? name the model's: --llm-labels FILE, or --llm-grade COLUMN")
     with location.reading(asked) as engine, progress_bar("estimating"):
         asked = _with_labels(asked, labels, engine)
+        llm = None
+        if llm_labels or llm_grade:
+            theirs = _with_labels(asked, llm_labels, engine, llm_grade)
+            llm = LlmLabels(theirs, judged, llm_weight)
+        if llm_grade and not llm_labels:
+            asked = _graded_alone(asked)
         found = checkup.estimate(
             asked,
             engine,
@@ -121,16 +146,26 @@ def estimate(
             level=level,
             ungraded=ungraded,
             complete=complete_labels,
+            llm=llm,
         )
     for note in found.notes:
         say(f"note: {note}")
     write(_text(found, form) + "\n", out)
 
 
-def _with_labels(spec: Spec, labels: str | None, engine: Database) -> Spec:
-    """The spec with other labels: its names for their columns, else those of sheet-import."""
+def _with_labels(
+    spec: Spec, labels: str | None, engine: Database, grade: str | None = None
+) -> Spec:
+    """The spec with other labels: its names for their columns, else those of sheet-import.
+
+    Args:
+        spec: The evaluation.
+        labels: The other labels; None for its own.
+        engine: Where they are.
+        grade: The column of their grades; rows without one are left out.
+    """
     if labels is None:
-        return spec
+        return spec if grade is None else _graded_alone(_with_grade(spec, grade))
     from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
     from sqlmetrics.spec.source import LabelColumns, Labels
     from sqlmetrics.sql.relation import source_text
@@ -143,7 +178,24 @@ def _with_labels(spec: Spec, labels: str | None, engine: Database) -> Spec:
         for role, name in own.items()
     }
     changed = {"columns": LabelColumns(**named), "grades": spec.truth.grades}
-    return spec.having(labels=place.model_copy(update=changed))
+    other = spec.having(labels=place.model_copy(update=changed))
+    return other if grade is None else _with_grade(other, grade)
+
+
+def _with_grade(spec: Spec, column: str) -> Spec:
+    """The spec with another column of its labels as the grade."""
+    columns = spec.truth.columns.model_copy(update={"grade": column})
+    return spec.having(labels=spec.truth.model_copy(update={"columns": columns}))
+
+
+def _graded_alone(spec: Spec) -> Spec:
+    """The spec with those rows of its labels that have a grade: two columns need not have both."""
+    from sqlmetrics.sql.template import identifier
+
+    labels = spec.truth
+    has = f"{identifier(labels.columns.grade)} is not null"
+    where = f"({labels.where}) and {has}" if labels.where else has
+    return spec.having(labels=labels.model_copy(update={"where": where}))
 
 
 def _text(found: Checkup, output: str) -> str:
@@ -159,6 +211,8 @@ def _table(found: Checkup) -> str:
     from sqlmetrics.evaluation.report.table import aligned, printable
 
     names = ["system", "segment", "metric", "mean over", "value", "interval", "graded", "of"]
+    has_llm = "llm_weight" in found.table.column_names
+    names += ["llm", "lambda", "gain"] if has_llm else []
     rows = []
     for row in found.table.to_pylist():
         segment = row["segment_name"]
@@ -166,5 +220,12 @@ def _table(found: Checkup) -> str:
         value, low, high = (metric_value(row[key]) for key in ("value", "ci_low", "ci_high"))
         cells = [printable(row["system"]), segment, row["metric"], row["mean_over"], value]
         cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]
+        if has_llm:
+            cells += [metric_value(row["llm_value"]), f"{row['llm_weight']:.2f}", _gain(row)]
         rows.append(cells)
     return aligned(names, rows, numbers_from=4) + f"\n\nintervals cover {found.level:.4g}"
+
+
+def _gain(row: dict[str, Any]) -> str:
+    """How many labels by people the model's labels make of one."""
+    return "" if row["gain"] is None else f"x{row['gain']:.2f}"

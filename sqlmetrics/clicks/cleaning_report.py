@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.table import aligned
 
 IMPRESSIONS = "impressions"
@@ -69,7 +70,7 @@ def totals(counts: Mapping[tuple[str, str | None], int]) -> dict[str, tuple[int,
     }
 
 
-def text(done: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> str:
+def cells(done: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> Cells:
     """The report as a table: what came in, what each step took, what is left."""
     lines = []
     for what, (before, after) in totals.items():
@@ -80,4 +81,10 @@ def text(done: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> str:
             if one.what == what
         ]
         lines.append(("", "left", "", f"{after:,}"))
-    return aligned(("rows", "step", "left out", "left"), lines, numbers_from=2)
+    return Cells(("rows", "step", "left out", "left"), lines, 2)
+
+
+def text(done: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> str:
+    """The same, aligned."""
+    made = cells(done, totals)
+    return aligned(made.names, made.rows, numbers_from=made.left)

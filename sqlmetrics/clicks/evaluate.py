@@ -16,7 +16,7 @@ from sqlmetrics.clicks.cleaning import ATTRIBUTED, DEDUPLICATED, EXCLUDED, Click
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.labels import labels, pooled
 from sqlmetrics.clicks.rankings import rankings
-from sqlmetrics.clicks.result import ClickResult, long
+from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists, online_step
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.clicks.values import Unread
@@ -26,6 +26,7 @@ from sqlmetrics.engines.temporary import TABLE, Step, check_keeps, keeping
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import Progress
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
+from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_log import LABELS, RANKINGS, Clicks
@@ -41,6 +42,7 @@ def evaluate_clicks(
     by: Sequence[str] = (),
     check: bool = True,
     per_query: bool = True,
+    confidence: float | None = None,
     progress: Progress | None = None,
 ) -> ClickResult:
     """Clean a click log, and compute its online metrics and those of its labels.
@@ -53,6 +55,9 @@ def evaluate_clicks(
         by: For a wide log: columns whose values are segments.
         check: Whether to look for mistakes in what is left of the log.
         per_query: Whether to fetch the table of one row per request.
+        confidence: The coverage of `ci_low` and `ci_high`, above 0 and below 1: of online metrics
+            the delta method's interval of a ratio over requests, which takes requests for
+            independent; of the others as `evaluate` has it. Default: no intervals.
         progress: Is told after each step how many of how many are done, and 0.
 
     Raises:
@@ -67,30 +72,44 @@ def evaluate_clicks(
         with database(connection) as engine:
             spec, said = wide_log(log, engine, metrics, by)
             result = evaluate_clicks(
-                spec, engine, check=check, per_query=per_query, progress=progress
+                spec,
+                engine,
+                check=check,
+                per_query=per_query,
+                confidence=confidence,
+                progress=progress,
             )
-            return replace(result, notes=(said,))
+            return replace(result, notes=(said, *result.notes))
     if metrics or by:
         raise SpecError("a spec says its metrics and segments: leave out metrics and by")
     spec = log
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
+    check_confidence(confidence)
     asked = [online(text) for text in spec.online]
     with database(connection) as engine, cleaned_log(spec.clicks, engine, progress) as clean:
-        sums = online_step(clean.tables, spec)
+        sums = online_step(clean.tables, spec, moments=confidence is not None)
         counts, findings = clean.counts(), clean.findings()
         clean.tell(COUNTED)
         found = [with_dates(engine.table(step.select)) for step in sums]
-        rows = [row for one in found for row in long(one.to_pylist(), asked, spec)]
+        rows = [row for one in found for row in long(one.to_pylist(), asked, spec, confidence)]
         clean.tell(ADDED_UP)
         offline = None
         if spec.metrics:
             with clean.views():
                 tables = opened(spec, engine)
-                offline = run(spec, tables, engine, check=check, per_query=per_query)
+                offline = run(
+                    spec,
+                    tables,
+                    engine,
+                    check=check,
+                    per_query=per_query,
+                    confidence=confidence,
+                )
         clean.tell(EVALUATED)
     done = tuple(steps(counts))
-    return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows))
+    told = (interval_note(confidence),) if confidence is not None and asked else ()
+    return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows), told)
 
 
 COUNTED, ADDED_UP, EVALUATED = 1, 2, 3

@@ -8,14 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.catalog.online import Online
-from sqlmetrics.clicks.cleaning_report import Step, text
-from sqlmetrics.evaluation.report.result import Result, summary_schema
-from sqlmetrics.evaluation.report.table import aligned, metric_value
+from sqlmetrics.catalog.online import Online, online
+from sqlmetrics.clicks.cleaning_report import Step, cells, text
+from sqlmetrics.evaluation.intervals import interval
+from sqlmetrics.evaluation.report import layout
+from sqlmetrics.evaluation.report import text as report
+from sqlmetrics.evaluation.report.result import INTERVAL, Result, summary_schema
+from sqlmetrics.evaluation.report.table import aligned, terminal_width
 from sqlmetrics.spec.spec import Spec
 
-Rows = Sequence[Mapping[str, Any]]
+REQUESTS = {"n_queries": "requests"}
+"""The count of an online metric, and its heading."""
 
 SCHEMA = summary_schema()
 """The columns of the fact table."""
@@ -49,13 +52,18 @@ class ClickResult:
         value = numerator / denominator, NULL where the denominator is 0; n_queries are the
         requests. There is no sum of squares.
         """
-        return pa.Table.from_pylist(list(self._online), SCHEMA)
+        return pa.Table.from_pylist(list(self._online), self._schema())
 
     def facts(self) -> pa.Table:
         """The rows of the fact table: online metrics, and those of the lists."""
-        return pa.concat_tables(
-            [self.online(), *([self.offline.summary().cast(SCHEMA)] if self.offline else [])]
-        )
+        rows = [*self._online, *(self.offline.to_dicts() if self.offline else [])]
+        return pa.Table.from_pylist(rows, self._schema())
+
+    def _schema(self) -> pa.Schema:
+        """The columns of the fact table, and the ends of intervals where some were asked for."""
+        rows = [*self._online, *(self.offline.to_dicts() if self.offline else [])]
+        ends = [name for name in INTERVAL if any(name in row for row in rows)]
+        return pa.schema([*SCHEMA, *(pa.field(name, pa.float64()) for name in ends)])
 
     def cleaning(self) -> str:
         """The report of the cleaning as a table."""
@@ -73,27 +81,61 @@ class ClickResult:
 
     def markdown(self) -> str:
         """The numbers as tables of Markdown, without the report of the cleaning."""
-        from sqlmetrics.evaluation.report.text import markdown, piped
+        own = []
+        if self._online:
+            made = layout.arranged(self._facts())
+            own = [report.piped(made.names, made.rows, made.left)]
+        return "\n\n".join([*own, *([report.markdown(self.offline)] if self.offline else [])])
 
-        own = [piped(*_cells(self._online))] if self._online else []
-        return "\n\n".join([*own, *([markdown(self.offline)] if self.offline else [])])
+    def html(self) -> str:
+        """The report of the cleaning and the numbers as tables for a page."""
+        parts = [report.page(cells(self.steps, self.rows), self._odd())]
+        parts += [report.page(layout.arranged(self._facts()))] if self._online else []
+        parts += [report.html(self.offline)] if self.offline else []
+        return "\n".join(filter(None, [*parts, report.page_notes(self.notes)]))
+
+    def text(self, *, whole: bool = False, styled: bool = False) -> str:
+        """All of it as tables.
+
+        Args:
+            whole: Whether they may be wider than the terminal, for a file.
+            styled: Whether the best system's numbers are bold, by marks of terminals.
+        """
+        parts = [self.cleaning(), "\n".join(self._odd())]
+        if self._online:
+            made = layout.arranged(self._facts(), None if whole else terminal_width())
+            styles = dict.fromkeys(made.best, "bold") if styled else {}
+            parts.append(
+                aligned(made.names, made.rows, numbers_from=made.left, styles=styles, whole=whole)
+            )
+        if self.offline:
+            parts.append(report.text(self.offline, whole=whole, styled=styled))
+        return "\n\n".join(filter(None, [*parts, "\n".join(self.notes)]))
 
     def __repr__(self) -> str:
-        odd = "\n".join(f"{what}: {n:,}" for what, n in self.findings.items())
-        parts = [
-            self.cleaning(),
-            odd,
-            _table(self._online) if self._online else "",
-            repr(self.offline) if self.offline else "",
-            "\n".join(self.notes),
-        ]
-        return "\n\n".join(part for part in parts if part)
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def _odd(self) -> list[str]:
+        return [f"{what}: {n:,}" for what, n in self.findings.items()]
+
+    def _facts(self) -> layout.Facts:
+        """What is shown of the online metrics."""
+        spec = self.spec
+        is_daily = spec.clicks is not None and spec.clicks.daily
+        asked = [online(text) for text in spec.online]
+        return layout.Facts(self._online, asked, is_daily, bool(spec.by), REQUESTS)
 
 
 def long(
-    rows: Sequence[Mapping[str, Any]], asked: Sequence[Online], spec: Spec
+    rows: Sequence[Mapping[str, Any]],
+    asked: Sequence[Online],
+    spec: Spec,
+    confidence: float | None = None,
 ) -> list[dict[str, Any]]:
-    """The sums of online metrics, one row per metric."""
+    """The sums of online metrics, one row per metric; with intervals if a level is given."""
     return [
         {
             "spec": spec.title,
@@ -111,39 +153,28 @@ def long(
             "n_missing": 0,
             "sum_sq": None,
             "definition_hash": spec.definition_hash(one),
+            **({} if confidence is None else _interval(row, one.column, confidence)),
         }
         for row in rows
         for one in asked
     ]
 
 
+def _interval(row: Mapping[str, Any], column: str, level: float) -> dict[str, float | None]:
+    """The delta method's interval of a ratio over requests, by Student's t."""
+    sums = {name: row[f"{column}_{name}"] for name in ("n_clusters", "sum_x2", "sum_xw", "sum_w2")}
+    ratio = _ratio(row[f"{column}_numerator"], row[f"{column}_denominator"])
+    sums |= {"value": ratio, "denominator": row[f"{column}_denominator"]}
+    return dict(zip(INTERVAL, interval(sums, level), strict=True))
+
+
+def interval_note(level: float) -> str:
+    """What a reader must know of the intervals of online metrics."""
+    return (
+        f"± (ci_low to ci_high) of online metrics: the {100 * level:g} % interval of a ratio over "
+        "requests (delta method); many requests of the same users make it too short"
+    )
+
+
 def _ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator else None
-
-
-PLACES = {"metric_date": "day", "system": "system", "segment_name": "segment", "segment_value": ""}
-"""What a line of the table is of, and its head; left out where it is always the same."""
-
-
-def _table(rows: Rows) -> str:
-    heads, cells, first = _cells(rows)
-    return aligned(heads, cells, numbers_from=first)
-
-
-def _cells(rows: Rows) -> tuple[list[str], list[list[str]], int]:
-    """One line a day, system and segment, one column per metric: heads, cells, first number."""
-    told = {name: {row[name] for row in rows} for name in PLACES}
-    places = [name for name in PLACES if len(told[name]) > 1]
-    names = list(dict.fromkeys(_name(row) for row in rows))
-    lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in rows:
-        line = lines.setdefault(tuple(str(row[name]) for name in PLACES), {})
-        line |= {name: str(row[name]) for name in places}
-        line |= {_name(row): metric_value(row["value"]), "requests": f"{row['n_queries']:,}"}
-    columns = [*places, *names, "requests"]
-    cells = [[line[name] for name in columns] for line in lines.values()]
-    return [PLACES.get(name, name) for name in columns], cells, len(places)
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return at_cutoff(row["metric"], row["k"])

@@ -54,20 +54,22 @@ def cleaning(tables: ClickTables) -> Iterator[Step]:
             yield Step(TABLES[stage], with_stages(tables.stages(stage), f"select *\nfrom {stage}"))
 
 
-def online_step(tables: ClickTables, spec: Spec, name: str = "") -> Sequence[Step]:
+def online_step(
+    tables: ClickTables, spec: Spec, name: str = "", *, moments: bool = False
+) -> Sequence[Step]:
     """The sums of the online metrics that a spec asks for; none if it asks for none.
 
     Args:
         tables: The stages of the log.
         spec: What is asked.
-        name: The table that keeps them, with what intervals are made of; none if they are only
-            read.
+        name: The table that keeps them; none if they are only read.
+        moments: Whether there is also what intervals are made of.
 
     Raises:
         SpecError: If the log has not what a metric needs.
     """
     asked = [online(text) for text in spec.online]
-    return [Step(name, sums(tables, asked, spec, moments=bool(name)))] if asked else []
+    return [Step(name, sums(tables, asked, spec, moments=moments))] if asked else []
 
 
 def lists(tables: ClickTables) -> Iterator[Step]:
@@ -93,6 +95,6 @@ def steps(spec: Spec, tables: ClickTables, kept_online: str = "") -> Iterator[St
         SpecError: If the log has not what a metric needs.
     """
     yield from cleaning(tables)
-    yield from online_step(tables, spec, kept_online)
+    yield from online_step(tables, spec, kept_online, moments=bool(kept_online))
     if spec.metrics:
         yield from lists(tables)

@@ -89,9 +89,7 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
         for one, reason in why.items()
     ]
     if not left:
-        raise SpecError(
-            ["nothing to compare", *notes] if notes else "say what to compare: metrics like ndcg@10"
-        )
+        raise SpecError(notes or "say what to compare: metrics like ndcg@10")
     return left, notes
 
 

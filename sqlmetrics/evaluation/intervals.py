@@ -67,12 +67,18 @@ def with_intervals(rows: Iterable[Row], level: float) -> tuple[Row, ...]:
     left = {*moments.OWN, *moments.PAIRED}
     return tuple(
         {name: cell for name, cell in row.items() if name not in left}
-        | dict(zip(INTERVAL, _interval(row, level), strict=True))
+        | dict(zip(INTERVAL, interval(row, level), strict=True))
         for row in rows
     )
 
 
-def _interval(row: Row, level: float) -> tuple[float, float] | tuple[None, None]:
+def interval(row: Mapping[str, Any], level: float) -> tuple[float, float] | tuple[None, None]:
+    """Student's interval of a ratio of sums; None twice with less than two clusters.
+
+    Args:
+        row: With the columns of a ratio of sums.
+        level: The coverage.
+    """
     error = standard_error(row)
     if error is None:
         return None, None
@@ -163,5 +169,6 @@ def _errors(name: str, of: Ratio) -> Iterator[Column]:
 
 def note(plan: Plan, level: float) -> str:
     """What a reader must know of them."""
-    of = f"independent draws of {plan.spec.cluster}" if plan.spec.cluster else "queries"
-    return f"±: the {100 * level:g} % interval of a mean over {of} (Student's t)"
+    of = f"queries, drawn by {plan.spec.cluster}" if plan.spec.cluster else "queries"
+    what = f"the {100 * level:g} % interval of a mean over {of} (Student's t)"
+    return f"± (ci_low to ci_high): {what}"

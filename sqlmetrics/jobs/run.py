@@ -205,7 +205,7 @@ def _evaluated(
         return
     with (
         cleaned_log(spec.clicks, engine, only_days=True) as log,
-        keeping(engine, online_step(log.tables, spec, NEW_ONLINE)),
+        keeping(engine, online_step(log.tables, spec, NEW_ONLINE, moments=True)),
     ):
         if not spec.metrics:
             yield "", []
@@ -243,16 +243,16 @@ def evaluated(
     """The numbers that a run of some days would write; no table is written.
 
     The arguments are those of `write`, of `evaluate` and of `evaluate_clicks`.
-
-    Raises:
-        SpecError: Also if intervals are asked for of a click log.
     """
     asked = on_days(spec, days)
     if spec.clicks is not None:
-        if confidence is not None:
-            raise SpecError("confidence is for rankings and labels; this spec has a click log")
         return evaluate_clicks(
-            asked.spec, engine, check=check, per_query=per_query, progress=progress
+            asked.spec,
+            engine,
+            check=check,
+            per_query=per_query,
+            confidence=confidence,
+            progress=progress,
         )
     days_of(spec, days)
     with engine:

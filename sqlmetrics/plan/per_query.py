@@ -10,7 +10,7 @@ from sqlmetrics.plan.needs import SUMS, MetricColumn, Needs, SumStage
 from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
 from sqlmetrics.plan.ranking import WindowRanking
-from sqlmetrics.plan.shape import Shape
+from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.plan.strategy import PORTABLE, Strategy
 from sqlmetrics.plan.summary import UNKNOWN
 from sqlmetrics.sql.stage import Column, Stage, equal
@@ -201,7 +201,13 @@ class PerQuery:
     def _fact(self, name: str) -> str:
         known = name in self.shape.known_facts
         fact = f"{self.shape.names['queries'] if known else 'query_facts'}.{name}"
-        return fact if name == "weight" else f"coalesce({fact}, {literal(UNKNOWN)})"
+        if name == "weight":
+            return fact
+        source = self.shape.spec.queries if known else self.shape.spec.rankings
+        if source and name == segment(source.columns.query):
+            # by the query itself: known also where the table has no row of it
+            return f"coalesce({fact}, {self._population.stage}.query_id)"
+        return f"coalesce({fact}, {literal(UNKNOWN)})"
 
 
 _ABOUT = {

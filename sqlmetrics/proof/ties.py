@@ -58,9 +58,13 @@ class TieAudit:
         counts, metrics = (piped(*cells) for cells in self._cells())
         return "\n\n".join([counts, metrics, LEGEND])
 
-    def _repr_html_(self) -> str:
+    def html(self) -> str:
+        """Tables for a page."""
         counts, metrics = (page(Cells(*cells)) for cells in self._cells())
         return counts + metrics + page_notes(LEGEND.splitlines())
+
+    def _repr_html_(self) -> str:
+        return self.html()
 
     def _cells(self) -> Iterator[tuple[list[str], list[list[str]], int]]:
         counts = [

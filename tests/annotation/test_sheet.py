@@ -472,7 +472,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 def test_the_commands_of_the_docs_run(shop: Path) -> None:
-    page = (ROOT / "docs" / "labelling.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "labelling.md").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = re.findall(r"^\$ sqlmetrics (.*)$", page, re.MULTILINE)
     assert {line.split()[0] for line in lines} == {"sheet", "sheet-import", "sample", "estimate"}
     for line in lines:

@@ -25,9 +25,11 @@ from marked import by_turns, sliced
 from rich.cells import cell_len
 
 import sqlmetrics as sm
+from sqlmetrics.catalog.online import online
 from sqlmetrics.cli import cli, main
 from sqlmetrics.cli.demo.clicks import SPEC as CLICKS
-from sqlmetrics.cli.output import emit_result
+from sqlmetrics.cli.output import emit_clicks, emit_result
+from sqlmetrics.clicks.result import ClickResult, long
 
 OF_LISTS = ["ndcg@10", "recall@20", "precision@5", "hit@1", "mrr", "ap", "dcg@10"]
 METRICS = [*OF_LISTS, "first_rank", "rbp", "num_ret"]
@@ -231,6 +233,53 @@ def test_a_row_over_all_days_and_nothing_that_goes_without_saying() -> None:
     assert "conventions: house, rr_of=all" in str(result(rr_of="all", metrics=["mrr"]))
 
 
+def test_tables_of_clicks_look_like_those_of_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums over sums of all days, the best in bold by its direction, a page for notebooks."""
+    for name, value in (("COLUMNS", "80"), ("TERM", "xterm"), ("NO_COLOR", "")):
+        monkeypatch.setenv(name, value)
+    log = {"log": {"relation": "log"}, "daily": True, "labels": {"grades": {"click": 1}}}
+    spec = sm.Spec(clicks=log, metrics=["ctr", "abandonment"])
+    sums = {"old": (3.0, 1.0), "<new>": (4.0, 2.0)}
+    rows = [
+        {
+            "metric_date": FIRST + timedelta(day),
+            "system": system,
+            "segment_name": "all",
+            "segment_value": "all",
+            "n_requests": 8,
+            "ctr_numerator": clicked * (day + 1),
+            "ctr_denominator": 10.0 * (day + 1),
+            "abandonment_numerator": none,
+            "abandonment_denominator": 8.0,
+        }
+        for day in range(2)
+        for system, (clicked, none) in sums.items()
+    ]
+    made = tuple(long(rows, [online(one) for one in spec.online], spec))
+    own = ClickResult(spec, (), {"impressions": (60, 60)}, {"odd": 1}, None, made)
+    assert [line.split() for line in str(own).splitlines()[-7:]] == [
+        ["date", "system", "ctr", "abandonment", "requests"],
+        *(
+            [f"2026-01-0{day}", *line]
+            for day in (1, 2)
+            for line in (["old", "0.3000", "0.1250", "8"], ["<new>", "0.4000", "0.2500", "8"])
+        ),
+        ["all", "days", "old", "0.3000", "0.1250", "16"],
+        ["all", "days", "<new>", "0.4000", "0.2500", "16"],
+    ]
+    assert [cell.strip() for cell in BOLD.findall(own.text(styled=True))] == [
+        "0.1250",
+        "0.4000",
+    ] * 3
+    page = own._repr_html_()
+    assert "<b>0.4000</b>" in page
+    assert "&lt;new&gt;" in page
+    assert "odd: 1" in page
+    with redirect_stdout(io.StringIO()) as out:
+        emit_clicks(own, "html", None)
+    assert out.getvalue() == page + "\n"
+
+
 @by_turns(1)
 def test_the_layout_of_the_fewest_lines_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few metrics stand side by side, many below one another; both where nothing else fits."""
@@ -274,6 +323,11 @@ def test_what_takes_long_has_a_bar_on_a_terminal_alone(
 def test_a_narrow_terminal_breaks_texts_and_no_numbers(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = called("check spec.yml --db shop.duckdb", world, 1)
+    rules = [line for line in told.splitlines() if line.startswith("ap: ")]
+    assert rules == ["ap: max_drop_pct 10 against previous", "ap: max_drop 0.01 against baseline"]
+    assert "a third system with a name  country=DE" in told
     monkeypatch.setenv("COLUMNS", "50")
     told = called("check spec.yml --db shop.duckdb", world, 1)
     assert widths(told) <= 50

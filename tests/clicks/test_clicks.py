@@ -203,7 +203,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--show", "soundness"], "overlap@10 1.0000, rbo 1.0000; requests that differ: 0 (0.0%)"),
         (["--show", "days"], "2026-01-11  old"),
         (["--per-query"], "ndcg@5"),
-        (["-m", "ctr", "--by", "country"], "new     country  DE"),
+        (["-m", "ctr", "--by", "country"], "country=DE  new"),
         (["-m", "ctr", "--per-query"], "--per-query is of metrics of lists"),
         (["--show", "judgments"], "pool: query_item"),
         (["--show", "days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),

@@ -64,16 +64,30 @@ def place(request: pytest.FixtureRequest, folder: Path) -> tuple[Any, Any]:
 @by_turns(1.7)
 def test_its_columns_are_known_by_their_names(place: tuple[Any, Any], folder: Path) -> None:
     log, connection = place
-    found = sm.evaluate_clicks(log, connection, metrics=METRICS, by=["query_text"])
+    asked = {"metrics": METRICS, "by": ["query_text"], "confidence": 0.95}
+    found = sm.evaluate_clicks(log, connection, **asked)
     clicks = {
         "log": {"file": str(folder / "log.csv"), "columns": COLUMNS},
         "labels": {"grades": {"click": 1, "purchase": 3}},
     }
     spec = sm.Spec(clicks=clicks, metrics=METRICS, by=["query_text"])
-    wanted = sm.evaluate_clicks(spec)
+    wanted = sm.evaluate_clicks(spec, confidence=0.95)
     values = [row | {"spec": ""} for row in found.facts().to_pylist()]
     assert values == [row | {"spec": ""} for row in wanted.facts().to_pylist()]
-    (note,) = found.notes
+    rows = {(row["system"], row["metric"]): row for row in values if row["segment_name"] == "all"}
+    # A clicks 1 of 2 and 0 of 1: 1/3, residuals 1/3 and -1/3, error sqrt(2/9 x 2 / 1) / 3 = 2/9
+    # and buys once in 2 requests: 1/2, error 1/2; Student's t of 1 is 12.706; B has one request
+    for metric, mean, error in (("ctr", 1 / 3, 2 / 9), ("purchases", 1 / 2, 1 / 2)):
+        row, reach = rows["A", metric], 12.706204736432095 * error
+        assert row["value"] == pytest.approx(mean, abs=1e-12)
+        assert (row["ci_low"], row["ci_high"]) == (
+            pytest.approx(mean - reach, abs=1e-9),
+            pytest.approx(mean + reach, abs=1e-9),
+        )
+        assert rows["B", metric]["ci_low"] is None
+    note, of_intervals = found.notes
+    assert "0.3333 ±2.8236" in repr(found)
+    assert "ratio over requests (delta method)" in of_intervals
     assert note.startswith("log: taken search_id as request")
     assert "bought as purchase" in note
     assert note in repr(found)

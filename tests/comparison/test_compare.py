@@ -525,6 +525,8 @@ def test_tables_side_by_side_and_a_spec_give_the_same(tmp_path: Path) -> None:
     done = sqlmetrics("compare", "spec.yml", "-o", "json", folder=tmp_path)
     assert json.loads(done.stdout) == wanted
     assert done.stderr.startswith("note: num_q is not compared")
+    done = sqlmetrics("compare", *words.split(), "-m", "num_q", folder=tmp_path, expect=2)
+    assert done.stderr.startswith("error: num_q is not compared: it is a count")
     for form, start in (
         ("latex", r"\begin{tabular}"),
         ("html", "<table>"),
@@ -555,8 +557,13 @@ def test_evaluate_gives_student_s_interval_of_a_mean_where_there_is_one() -> Non
     others = [one["ci_low"] for key, one in rows.items() if key != ("new", "cg")]
     assert others == [None] * 5
     assert f"{row['value']:.4f} ±{reach:.4f}" in str(found)
-    assert "±: the 90 % interval" in str(found)
+    assert "± (ci_low to ci_high): the 90 % interval" in str(found)
+    wide = found.to_pandas(wide=True).set_index("system")
+    ends = [f"cg@1{end}" for end in ("", "_ci_low", "_ci_high")]
+    assert list(wide.columns[:4]) == [*ends, "num_ret"]
+    assert list(wide.loc["new", ends]) == [row[one] for one in ("value", "ci_low", "ci_high")]
     plain = sm.evaluate(rankings, labels, metrics, **asked)
+    assert list(plain.wide().column_names) == ["system", *metrics]
     assert "ci_low" not in plain.summary().column_names
     with pytest.raises(sm.SpecError, match="confidence is above 0 and below 1"):
         sm.evaluate(rankings, labels, metrics, confidence=95)

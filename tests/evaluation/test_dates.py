@@ -95,6 +95,18 @@ def test_segments_and_the_unknown_add_up_to_all() -> None:
     assert counts(result, "country")[3, "new", "(unknown)"] == (1, 0)
 
 
+def test_a_query_without_a_list_is_a_segment_of_its_own_where_queries_are_segments() -> None:
+    lists = {"q": ["shoes", "lamps"], "i": [["a", "b"], []]}
+    labels = table(LABELS, "q", "i", "g")
+    asked = {"query": "q", "item": "i", "grade": "g", "by": "q"}
+    found = counts(evaluate(lists, labels, ["mrr"], **asked), "q")
+    assert {value: of for (_, _, value), of in found.items()} == {
+        "shoes": (1, 0),
+        "lamps": (1, 1),
+        "never searched": (1, 1),
+    }
+
+
 def test_segments_and_weights_can_come_from_the_queries_table() -> None:
     queries = table(
         [{"q": "shoes", "tier": "head", "w": 3.0}, {"q": "lamps", "tier": "tail", "w": 1.0}],

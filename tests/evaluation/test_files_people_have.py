@@ -247,19 +247,23 @@ def test_the_name_of_a_file_says_its_format(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text(separated(","))
     (tmp_path / "labels.csv").write_text(LABELS)
     line = ["evaluate", "runs.csv", "labels.csv", "-m", "mrr", "--out"]
-    for name in ("x.csv", "x.json", "x.jsonl", "x.md", "x.pq", "x.txt", "x"):
+    for name in ("x.csv", "x.json", "x.jsonl", "x.md", "x.html", "x.pq", "x.txt", "x"):
         assert sqlmetrics(*line, name, folder=tmp_path).stdout == ""
     texts = {name: (tmp_path / f"x.{name}").read_text() for name in ("csv", "json", "jsonl", "md")}
     assert texts["csv"].startswith("metric_date,") or texts["csv"].startswith("spec,")
     assert json.loads(texts["json"]) == [json.loads(one) for one in texts["jsonl"].splitlines()]
     assert texts["md"].startswith("| system |")
+    assert (tmp_path / "x.html").read_text().startswith("<table><thead><tr><th>system</th>")
     assert pq.read_table(tmp_path / "x.pq")["value"].to_pylist() == [0.5]
     assert (tmp_path / "x.txt").read_text() == (tmp_path / "x").read_text()
     assert (tmp_path / "x").read_text().startswith("system ")
     for more, said in (
         (["x.parquet", "-o", "table"], "contradict"),
         (["x.json", "-o", "csv"], "contradict"),
-        (["x.xlsx"], "xlsx is not written here; there is table, json, csv, markdown, parquet"),
+        (
+            ["x.xlsx"],
+            "xlsx is not written here; there is table, json, csv, markdown, html, parquet",
+        ),
     ):
         assert said in sqlmetrics(*line, *more, folder=tmp_path, expect=2).stderr
     sqlmetrics(*line, "y.json", "-o", "json", folder=tmp_path)

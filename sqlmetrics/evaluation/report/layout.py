@@ -7,10 +7,9 @@ rows of the summary there are those over all days, and marks: the best system, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlmetrics.catalog.direction import SIGNS
-from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.evaluation.report.table import metric_value, parts, printable
 
 if TYPE_CHECKING:
@@ -28,6 +27,43 @@ UNIT_RANGE = ("0 to 1", "0 or 1")
 
 Row = Mapping[str, Any]
 Key = Mapping[str, Callable[[Row], str]]
+
+
+class Columned(Protocol):
+    """A metric as a column: one of lists, or one of what users did."""
+
+    @property
+    def name(self) -> str:
+        """Its text without the cutoff."""
+
+    @property
+    def k(self) -> int | None:
+        """Its cutoff."""
+
+    @property
+    def metric(self) -> Any:
+        """What is known of it: `better`, `range` and `count`."""
+
+
+class Facts(NamedTuple):
+    """Rows of the fact table, and what is shown of them.
+
+    Attributes:
+        rows: By day, segment, metric and system.
+        measures: Their metrics, in order.
+        is_dated: Whether they have days.
+        has_segments: Whether they have segments.
+        counts: The columns of counts that say something, with their headings.
+        has_several_means: Whether metrics are averaged over different queries, so that each
+            needs its count.
+    """
+
+    rows: Sequence[Row]
+    measures: Sequence[Columned]
+    is_dated: bool
+    has_segments: bool
+    counts: Mapping[str, str]
+    has_several_means: bool = False
 
 
 class Cells(NamedTuple):
@@ -55,10 +91,33 @@ def cells(result: Result, width: int | None = None) -> Cells:
         result: The numbers.
         width: How wide the terminal is; None for a file or a page.
     """
-    table = _Table(result)
-    across = table.has_several_means
+    return arranged(facts(result), width)
+
+
+def facts(result: Result) -> Facts:
+    """What is shown of a result."""
+    over = {result.spec.settings(measure)["average_over"] for measure in result.measures}
+    return Facts(
+        result.to_dicts(),
+        result.measures,
+        "metric_date" in result.list_keys,
+        bool(result.spec.by),
+        {name: COUNTS[name] for name in counted(result)},
+        len(over) > 1,
+    )
+
+
+def arranged(facts: Facts, width: int | None = None) -> Cells:
+    """The cells of a table of facts, with a row over all days: of several layouts the shortest.
+
+    Args:
+        facts: The numbers.
+        width: How wide the terminal is; None for a file or a page.
+    """
+    table = _Table(facts)
+    across = facts.has_several_means
     if width is None:
-        is_wide = len(result.measures) <= WIDE and not across
+        is_wide = len(facts.measures) <= WIDE and not across
         return table.wide() if is_wide else table.across()
     made = [table.across(), table.long()]
     made = made if across else [table.wide(), *made]
@@ -94,16 +153,16 @@ def counted(result: Result) -> list[str]:
     return [name for name in COUNTS if name == "n_queries" or any(row[name] for row in rows)]
 
 
-def all_days(result: Result) -> list[Row]:
+def all_days(facts: Facts) -> list[Row]:
     """The rows over all days, where there are several: sums over sums.
 
     Counts are added up; a metric of all lists together has no number, and neither has what no
     query counted in. `n_days` says how many days a row is of.
     """
-    rows = result.to_dicts()
-    if "metric_date" not in result.list_keys or len({row["metric_date"] for row in rows}) < 2:
+    rows = facts.rows
+    if not facts.is_dated or len({row["metric_date"] for row in rows}) < 2:
         return []
-    measures = {(one.name, one.k or 0): one for one in result.measures}
+    measures = {(one.name, one.k or 0): one for one in facts.measures}
     names = ("segment_name", "segment_value", "metric", "k", "system")
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -119,16 +178,17 @@ def all_days(result: Result) -> list[Row]:
         for key, own in groups.items()
     ]
     places = {key: place for place, key in enumerate(measures)}
+    systems = list(dict.fromkeys(row["system"] for row in rows))
     return sorted(
         made,
         key=lambda row: (
             *(row["segment_name"] != "all", row["segment_name"], row["segment_value"]),
-            *(places[row["metric"], row["k"]], row["system"]),
+            *(places[row["metric"], row["k"]], systems.index(row["system"])),
         ),
     )
 
 
-def _together(measure: Measure, rows: Sequence[Row]) -> float | None:
+def _together(measure: Columned, rows: Sequence[Row]) -> float | None:
     if measure.metric.count:
         known = [row["value"] for row in rows if row["value"] is not None]
         return sum(known) if known else None
@@ -138,23 +198,19 @@ def _together(measure: Measure, rows: Sequence[Row]) -> float | None:
 
 
 class _Table:
-    """A result's rows, and how they are labelled."""
+    """Rows, and how they are labelled."""
 
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        self.measures = {(one.name, one.k or 0): one for one in result.measures}
-        self.rows: list[Row] = [*result.to_dicts(), *all_days(result)]
-        self.counts = counted(result)
-        over = {result.spec.settings(measure)["average_over"] for measure in result.measures}
-        self.has_several_means = len(over) > 1
-        """Whether metrics are averaged over different queries, so that each needs its count."""
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.measures = {(one.name, one.k or 0): one for one in facts.measures}
+        self.rows: list[Row] = [*facts.rows, *all_days(facts)]
 
     def keys(self) -> dict[str, Callable[[Row], str]]:
         """The columns before the numbers: those that say something here."""
         keys: dict[str, Callable[[Row], str]] = {}
-        if "metric_date" in self.result.list_keys:
+        if self.facts.is_dated:
             keys["date"] = lambda row: str(row["metric_date"])
-        if self.result.spec.by:
+        if self.facts.has_segments:
             keys["segment"] = _segment
         return keys | {"system": lambda row: printable(row["system"])}
 
@@ -195,13 +251,13 @@ class _Table:
             lines.append((labels, [row], [measure]))
         return self._made([*keys, "metric", "value"], lines, len(keys) + 1)
 
-    def _measure(self, row: Row) -> Measure:
+    def _measure(self, row: Row) -> Columned:
         return self.measures[row["metric"], row["k"]]
 
     def _made(
         self,
         names: list[str],
-        lines: Sequence[tuple[tuple[str, ...], Sequence[Row | None], Sequence[Measure]]],
+        lines: Sequence[tuple[tuple[str, ...], Sequence[Row | None], Sequence[Columned]]],
         left: int,
     ) -> Cells:
         """Labels, the summary's rows behind them, and the counts of these."""
@@ -209,14 +265,14 @@ class _Table:
         texts, marked, shares = [], set(), {}
         for number, (labels, mine, measures) in enumerate(lines):
             shown = [_mean(measure, row or {}) for measure, row in zip(measures, mine, strict=True)]
-            counts = [_span([row[count] for row in mine if row]) for count in self.counts]
+            counts = [_span([row[count] for row in mine if row]) for count in self.facts.counts]
             texts.append([*labels, *shown, *counts])
             for i, (row, measure) in enumerate(zip(mine, measures, strict=True), left):
                 if row and id(row) in best:
                     marked.add((number, i))
                 if row and row["value"] is not None and measure.metric.range in UNIT_RANGE:
                     shares[number, i] = row["value"]
-        heads = [*names, *map(COUNTS.__getitem__, self.counts)]
+        heads = [*names, *self.facts.counts.values()]
         return Cells(heads, texts, left, frozenset(marked), shares)
 
     def _best(self) -> Iterator[int]:
@@ -241,7 +297,7 @@ def _segment(row: Row) -> str:
     return f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
 
 
-def _mean(measure: Measure, row: Row) -> str:
+def _mean(measure: Columned, row: Row) -> str:
     """A value, and half of its interval if it has one."""
     text = _number(measure, row.get("value"))
     if row.get("ci_low") is None:
@@ -249,7 +305,7 @@ def _mean(measure: Measure, row: Row) -> str:
     return f"{text} ±{metric_value((row['ci_high'] - row['ci_low']) / 2)}"
 
 
-def _number(measure: Measure, value: float | None) -> str:
+def _number(measure: Columned, value: float | None) -> str:
     is_count = value is not None and measure.metric.count
     return f"{value:,.0f}" if is_count else metric_value(value)
 

@@ -144,8 +144,10 @@ class Result:
     def wide(self) -> pa.Table:
         """One row per system, day and segment, one column per metric: `ndcg@10`.
 
-        The columns `metric_date`, `segment_name` and `segment_value` are there if the
-        evaluation has days, or segments. NULL where no query counted.
+        With intervals each has two columns more, `ndcg@10_ci_low` and `ndcg@10_ci_high`, NULL
+        where the metric has no interval. The columns `metric_date`, `segment_name` and
+        `segment_value` are there if the evaluation has days, or segments. NULL where no query
+        counted.
         """
         import pyarrow as pa
 
@@ -156,11 +158,14 @@ class Result:
             keys = {name: COLUMNS[name] for name in ("segment_name", "segment_value")} | keys
         if "metric_date" in self.list_keys:
             keys = {"metric_date": "DATE"} | keys
+        ends = [name for name in INTERVAL if any(name in row for row in self._rows)]
         found: dict[tuple[Any, ...], Row] = {}
         for row in self._rows:
             place = found.setdefault(tuple(row[key] for key in PLACES), {k: row[k] for k in keys})
-            place[at_cutoff(row["metric"], row["k"])] = row["value"]
-        types = keys | dict.fromkeys(self.keys(), "DOUBLE")
+            name = at_cutoff(row["metric"], row["k"])
+            place |= {name: row["value"]} | {f"{name}_{end}": row.get(end) for end in ends}
+        names = [f"{one}{end}" for one in self.keys() for end in ("", *(f"_{e}" for e in ends))]
+        types = keys | dict.fromkeys(names, "DOUBLE")
         schema = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
         return pa.Table.from_pylist(list(found.values()), schema)
 

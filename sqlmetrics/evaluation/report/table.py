@@ -49,6 +49,12 @@ def aligned(
     return "\n\n".join(grid.printed([*range(first), *part], width) for part in tables)
 
 
+def fits(names: Iterable[str], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether the columns stand side by side without a text being broken."""
+    widths = [max(map(_width, column)) for column in zip(names, *rows, strict=True)]
+    return sum(widths) + GAP * (len(widths) - 1) <= width
+
+
 def parts(
     names: Sequence[str], rows: Sequence[Sequence[str]], first: int, width: int
 ) -> list[list[int]]:

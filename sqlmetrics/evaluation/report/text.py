@@ -62,9 +62,10 @@ def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str
     return "\n".join("| " + " | ".join(row) + " |" for row in [names, rule, *escaped])
 
 
-def html(result: Result) -> str:
+def html(result: Result, *, per_query: bool = False) -> str:
     """A table for a notebook: the best in bold, shares with a bar."""
-    return page(layout.cells(result), footer(result))
+    made = layout.queries(result) if per_query else layout.cells(result)
+    return page(made, footer(result, per_query=per_query))
 
 
 def page(cells: Cells, notes: Sequence[str] = ()) -> str:
@@ -145,7 +146,7 @@ def _days(result: Result) -> Iterator[str]:
     """Of how many days the means over all days are, if not of the same for each system."""
     days = {
         row["system"]: row["n_days"]
-        for row in layout.all_days(result)
+        for row in layout.all_days(layout.facts(result))
         if row["segment_name"] == "all"
     }
     if len(set(days.values())) > 1:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from xml.etree import ElementTree as ET
 
-from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.table import aligned, fits, printable, terminal_width
 from sqlmetrics.jobs.checks.verdict import Verdict
 
 COLORS = {"FAILED": "bold red", "warn": "yellow"}
@@ -14,6 +15,8 @@ ORDER = ("FAILED", "warn", "ok")
 
 def table(verdicts: Sequence[Verdict], *, styled: bool = False) -> str:
     """One line a verdict, those that fail first; columns that say nothing are left out.
+
+    Where that is wider than the terminal, each rule stands once, above its verdicts.
 
     Args:
         verdicts: What was found, all of it on the same day.
@@ -33,7 +36,41 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False) -> str:
     told = {name: cells for name, cells in columns.items() if any(cells)}
     colors = {(i, 0): COLORS[one.status] for i, one in enumerate(found) if one.status in COLORS}
     rows = list(zip(*told.values(), strict=True))
+    width = terminal_width()
+    if width is not None and not fits(told, rows, width):
+        grouped = _by_rule(found, told, width, styled=styled)
+        if grouped is not None:
+            return grouped
     return aligned(list(told), rows, styles=colors if styled else {})
+
+
+def _by_rule(
+    found: Sequence[Verdict], columns: Mapping[str, Sequence[str]], width: int, *, styled: bool
+) -> str | None:
+    """The same in a narrow terminal: each rule once, as a line above its verdicts.
+
+    Returns:
+        None if that is too wide as well.
+    """
+    rules = list(dict.fromkeys((one.what, one.rule) for one in found))
+    order = sorted(range(len(found)), key=lambda i: rules.index((found[i].what, found[i].rule)))
+    told = {name: columns[name] for name in columns if name not in ("what", "rule")}
+    rows = [[cells[i] for cells in told.values()] for i in order]
+    if not fits(told, rows, width):
+        return None
+    colors = {
+        (row, 0): COLORS[found[i].status]
+        for row, i in enumerate(order)
+        if styled and found[i].status in COLORS
+    }
+    head, *lines = aligned(list(told), rows, styles=colors, whole=True).splitlines()
+    below, last = [head], None
+    for i, line in zip(order, lines, strict=True):
+        rule = (found[i].what, found[i].rule)
+        below += [] if rule == last else wrap(": ".join(filter(None, rule)), width)
+        below.append(line)
+        last = rule
+    return "\n".join(below)
 
 
 def junit(verdicts: Sequence[Verdict], suite: str) -> str:
