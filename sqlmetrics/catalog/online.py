@@ -34,6 +34,12 @@ class OnlineMetric:
     unit: str
     cut: bool = False
     needs: str = ""
+    count = False
+
+    @property
+    def range(self) -> str:
+        """Where its values lie."""
+        return "0 to 1" if self.unit == "share" else "0 or more"
 
 
 ONLINE: Mapping[str, OnlineMetric] = {
