@@ -369,6 +369,24 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"compare rankings labels -m mrr {RANKED} PLACE",
         "compare search.yml --connection dev --profiles profiles.yml",
     ),
+    "funnel": (
+        f"funnel rankings.parquet --labels labels.parquet {RANKED} --stage-column country "
+        "--order DE,FR -m ndcg@10 --rel 2 --by device --start 2026-01-01 --end 2026-01-02 "
+        "--preset trec_eval -c missing=drop --where 'score > -1' --queries queries.parquet "
+        "--weight traffic --skip-input-checks -o latex",
+        f"funnel --stage recall=rankings.parquet --stage page=rankings.parquet labels.parquet "
+        f"{RANKED} -m ils@2 --items items.parquet",
+        "funnel \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
+        f"labels.parquet {RANKED} --time-zone Europe/Berlin 2",
+        "funnel --stage a=runs.csv --stage b=runs.csv words.csv --query qid --item doc "
+        "--score value --grade level --label-column item=item --separator ; --decimal , "
+        "--grades low=0 --grades mid=1 --grades high=2 --out f.html",
+        f"funnel a=rankings.parquet b=rankings.parquet labels.parquet {RANKED} --sql",
+        "funnel a=rankings.parquet b=rankings.parquet labels.parquet --rank rank 2",
+        "funnel search.yml --stage-column country --order DE,FR PLACE",
+        f"funnel a=rankings b=rankings labels {RANKED} PLACE",
+        "funnel search.yml --connection dev --profiles profiles.yml 2",
+    ),
     "diagnose": (
         f"diagnose rankings.parquet --labels labels.parquet {RANKED} --weight traffic "
         "--baseline prod --queries queries.parquet --start 2026-01-01 --end 2026-01-02 "
@@ -482,7 +500,10 @@ def test_each_option_of_a_verb_runs(verb: str, folder: Path) -> None:
 
 # -- other databases ------------------------------------------------------------------
 
-OPENING = ("evaluate", "compare", "diagnose", "show", "debug", "validate", "verify", "run", "check")
+OPENING = (
+    *("evaluate", "compare", "diagnose", "funnel", "show", "debug", "validate", "verify", "run"),
+    "check",
+)
 """Verbs with a cell that names the place."""
 
 

@@ -1,0 +1,174 @@
+"""`funnel`: at which stage of a ranking the relevant items are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.findings import comparable
+from sqlmetrics.comparison.funnel_table import Funnel
+from sqlmetrics.comparison.losses import Losses
+from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.stage_order import check_order, in_stages
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
+from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.evaluation.run import executing
+from sqlmetrics.jobs.days import days_between
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.script import Script
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, with_stages
+
+USUAL = ("ndcg@10",)
+"""The metrics after each stage, where nobody says others."""
+
+
+def funnel(
+    rankings: Any,
+    labels: Any = None,
+    metrics: str | Sequence[str] = (),
+    *,
+    stage: str = STAGE,
+    order: Sequence[str] = (),
+    rel: float = 1,
+    by: str | Sequence[str] = (),
+    start: str | date | None = None,
+    end: str | date | None = None,
+    connection: Any = None,
+    check: bool = True,
+    **asked: Any,
+) -> Funnel:
+    """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
+
+    A relevant item is lost at the stage behind the last one that has it; what no stage has is lost
+    at the first. So the items that stages lose and those of the last one are all there are.
+    A query without a list at a stage loses all that it had.
+
+    Args:
+        rankings: Stage -> its table, in order; or one table with a column of stages, as `evaluate`
+            takes it; or a `Spec` of such a table.
+        labels: As `evaluate` takes them; None with a spec.
+        metrics: What is computed of each stage's lists, as of `evaluate`; default: those of the
+            spec, or `ndcg@10`.
+        stage: The column that names a row's stage, of one table.
+        order: The stages, the first one first; rows of others are not looked at. Default: as
+            given, of one table by the size of their lists, the largest first.
+        rel: The lowest grade of a relevant item.
+        by: Segments, each of which is looked at too; of days, the column of dates.
+        start: The first day.
+        end: The day after the last one.
+        connection: Where the tables are; see `evaluate`.
+        check: Whether to look for bad input first.
+        **asked: The other arguments of `evaluate`. `system` is `"system"` by default.
+
+    Returns:
+        The funnel, with a row per system, segment and stage; it prints as tables.
+
+    Raises:
+        SpecError: If there are not two stages, or an argument is wrong.
+        InputError: If a stage has no row, or the data would give wrong numbers.
+        EngineError: If the database fails.
+
+    >>> import pyarrow as pa
+    >>> lists = {"recall": ["a", "b", "c"], "page": ["c"]}
+    >>> tables = {
+    ...     name: pa.table({"query_id": [1] * len(items), "item_id": items, "rank": [*range(1,
+    ...         len(items) + 1)]})
+    ...     for name, items in lists.items()
+    ... }
+    >>> truth = pa.table({"query_id": [1, 1], "item_id": ["b", "c"], "grade": [1, 1]})
+    >>> [(row["stage"], row["recall"], row["n_lost"]) for row in funnel(tables, truth, rank="rank")]
+    [('recall', 1.0, 0), ('page', 0.5, 1)]
+    """
+    ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
+    runs = {} if isinstance(rankings, Spec) else runs_in(rankings, ids)
+    names = tuple(order) or tuple(runs)
+    check_order(names, runs)
+    if not 0 < rel < float("inf"):
+        raise SpecError(f"rel is the lowest grade of a relevant item, above 0, given {rel:g}")
+    given = by
+    if isinstance(rankings, Spec):
+        given = given or rankings.by
+        if rankings.clicks is not None:
+            raise SpecError("a click log has the lists that were shown, and no stages before them")
+    asks = Options(
+        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        days=days_between(start, end),
+        by=(given,) if isinstance(given, str) else tuple(given),
+    )
+    if not asks.metrics and not (isinstance(rankings, Spec) and rankings.metrics):
+        asks = replace(asks, metrics=USUAL)
+    tables = StageRuns(runs) if runs else rankings
+    with (
+        database(connection) as engine,
+        asked_plan(tables, labels, asks, asked, engine) as (plan, _),
+    ):
+        if "baseline" in plan.spec.needed:
+            raise SpecError(f"{plan.spec.needed['baseline']} compares systems, not stages")
+        of_stages, told = in_stages(plan, STAGE if runs else stage, names, engine)
+        with (
+            executing(of_stages, engine, check=check, per_query=False, how=USUALLY) as script,
+            engine.reading(),
+        ):
+            return _funnel(of_stages, rel, script, engine, told)
+
+
+def _funnel(
+    plan: Plan, rel: float, script: Script, engine: Database, told: Sequence[str]
+) -> Funnel:
+    measures, notes = comparable(plan)
+    losses = Losses(plan, tuple(measures), rel)
+    stages, last = losses.query()
+    text = with_stages({one.name: one for one in [*script.stages, *stages]}.values(), last)
+    found = [_row(row, plan, losses) for row in engine.records(text)]
+    rows = sorted((row for row in found if row["n_queries"]), key=_place)
+    if not rows:
+        raise InputError("no labelled query has a list: do the ids of queries look alike?")
+    made = replace(script, summary="", per_query="", drop="").statements
+    own = engine.translation.text
+    sql = "\n\n".join(f"{own(one).rstrip()};" for one in (*made, text, script.drop) if one) + "\n"
+    more = [note.replace("is not compared", "is left out") for note in notes]
+    noted = (*plan.shape.at.notes, *told, *more, *_entered(rows))
+    return Funnel(tuple(rows), tuple(measures), noted, sql)
+
+
+def _row(row: Mapping[str, Any], plan: Plan, losses: Losses) -> dict[str, Any]:
+    """A row of the query, in the types of the result."""
+    whole = ("stage_number", "n_queries", "n_missing", "n_relevant", "n_found", "n_kept", "n_lost")
+    parts = (
+        "list_size",
+        "lost_share",
+        "recall",
+        "retention",
+        *(one.column for one in losses.measures),
+    )
+    made: dict[str, Any] = {"system": row.get("system", plan.spec.title)}
+    made |= {name: row[name] for name in ("segment_name", "segment_value", "stage")}
+    made |= {name: int(row[name] or 0) for name in whole}
+    made |= {name: None if row[name] is None else float(row[name]) for name in parts}
+    if made["stage_number"] == 1:
+        made["n_kept"] = None
+    return made
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    segment = (row["segment_name"] != ALL, row["segment_name"], row["segment_value"])
+    return (*segment, row["system"], row["stage_number"])
+
+
+def _entered(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Stages with relevant items that the stage before has not."""
+    for row in rows:
+        new = row["n_found"] - (row["n_kept"] or 0)
+        if row["segment_name"] == ALL and row["stage_number"] > 1 and new:
+            yield (
+                f"{row['system']}: {many(new, 'relevant item')} of {row['stage']} not in the "
+                "stage before it: recall counts them, retention does not"
+            )
