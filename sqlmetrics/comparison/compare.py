@@ -17,6 +17,7 @@ from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.checks.absence import why_absent
 from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
@@ -238,6 +239,10 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
     measures, notes = findings.comparable(plan)
     made = _Statements(script, engine)
     there = [row["system"] for row in made.rows([], "select distinct system\nfrom per_query")]
+    usual = None if asks.systems else plan.spec.baseline
+    for name in (*asks.systems, *filter(None, [asks.baseline or usual])):
+        if name not in there:
+            raise InputError(f"no list of this system: {why_absent(name, there, plan, engine)}")
     pairing, told = _pairing(plan, measures, asks, sorted(there))
     sums = made.rows(*moments.moments_query(pairing))
     counts = made.rows([pairing.query_values(), pairing.counts()], "select *\nfrom counts")
@@ -268,13 +273,8 @@ def _pairing(
     plan: Plan, measures: Sequence[Measure], asks: Options, there: Sequence[str]
 ) -> tuple[Pairing, list[str]]:
     """What is compared with what, and what should be said of that."""
-    for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
-        if name not in there:
-            raise InputError(f"no list of this system: {unknown('system', name, there)}")
     chosen = asks.systems or there
     given = asks.baseline or (asks.systems[0] if asks.systems else plan.spec.baseline)
-    if given is not None and given not in there:
-        raise SpecError(unknown("system", given, there))
     baseline = given or there[0]
     others = tuple(dict.fromkeys(one for one in chosen if one != baseline))
     if not others:

@@ -24,7 +24,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.stage import Column, with_stages
+from sqlmetrics.sql.stage import with_stages
 
 USUAL = ("ndcg@10",)
 """The metrics after each stage, where nobody says others."""
