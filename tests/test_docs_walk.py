@@ -77,6 +77,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         end = ".parquet" if kind == "file" else ""
         (folder / name).write_text(SPEC.format(**{t: f"{kind}: {t}{end}" for t in tables}))
     shutil.copy(folder / "files.yml", folder / "spec.yml")
+    lists = "rankings: {file: lists.parquet, columns: {score: score}}"
+    (folder / "staged.yml").write_text(
+        f"{lists}\nlabels: {{file: labels.parquet}}\nmetrics: [mrr]\n"
+    )
     with duckdb.connect(str(folder / "shop.duckdb")) as shop:
         for name, query in TABLES.items():
             shop.execute(f"create table {name} as {query}")
@@ -84,6 +88,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         one = "from rankings where system = 'prod' and ds = '2026-01-01'"
         shop.execute(f"create table runs as select * {one}")
         shop.table("runs").write_parquet(str(folder / "runs.parquet"))
+        for stage, last in {"recall": 5, "pre-rank": 4, "rank": 3, "page": 1}.items():
+            best = "row_number() over (partition by query_id order by score desc)"
+            own = f"select *, '{stage}' as stage from runs qualify {best} <= {last}"
+            shop.sql(f"select * exclude stage from ({own})").write_parquet(
+                f"{folder}/{stage}.parquet"
+            )
+            shop.execute(f"create table if not exists lists as {own} limit 0")
+            shop.execute(f"insert into lists {own}")
+        shop.table("lists").write_parquet(str(folder / "lists.parquet"))
         runs = shop.sql("select query_id, item_id, score from runs").fetchall()
         labels = shop.sql("from labels").fetchall()
     _texts(folder, runs, labels)
