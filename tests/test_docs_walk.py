@@ -97,6 +97,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shop.execute(f"create table if not exists lists as {own} limit 0")
             shop.execute(f"insert into lists {own}")
         shop.table("lists").write_parquet(str(folder / "lists.parquet"))
+        candidates = shop.sql("select *, ['bm25', 'popular'] as sources from runs")
+        candidates.write_parquet(str(folder / "candidates.parquet"))
         runs = shop.sql("select query_id, item_id, score from runs").fetchall()
         labels = shop.sql("from labels").fetchall()
     _texts(folder, runs, labels)
@@ -398,6 +400,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "funnel a=rankings.parquet b=rankings.parquet labels.parquet --rank rank 2",
         "funnel search.yml --stage-column country --order DE,FR PLACE",
         f"funnel a=rankings b=rankings labels {RANKED} PLACE",
+        "funnel candidates.parquet labels.parquet --sources sources",
         "funnel search.yml --connection dev --profiles profiles.yml 2",
     ),
     "diagnose": (

@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     metavar="A,B",
     help="The stages, first to last.  [default: as given, or the largest lists first]",
 )
+@click.option(
+    "--sources",
+    metavar="COLUMN",
+    help="Of one table: what each source of this column of lists finds, instead of stages.",
+)
 @metrics_option("After each stage; several behind commas.  [default: ndcg@10; of a spec its own]")
 @click.option("--rel", default=1.0, show_default=True, help="The lowest grade that is relevant.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Look at each segment too.")
@@ -84,7 +89,7 @@ def funnel(
 
     \b
     sqlmetrics funnel lists.parquet labels.parquet --order recall,rank,page
-    sqlmetrics funnel --stage recall=recall.parquet --stage rank=rank.parquet labels.parquet
+    sqlmetrics funnel --stage recall=all.csv --stage page=page.csv labels.csv
     sqlmetrics funnel search.yml --stage-column step
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.funnel import funnel as found_by

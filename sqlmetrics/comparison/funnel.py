@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.funnel_table import Funnel
 from sqlmetrics.comparison.losses import Losses
 from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.source_table import SourceFunnel
+from sqlmetrics.comparison.sources import SourceSums, of_sources
 from sqlmetrics.comparison.stage_order import check_order, in_stages
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError
@@ -37,6 +40,7 @@ def funnel(
     *,
     stage: str = STAGE,
     order: Sequence[str] = (),
+    sources: str | None = None,
     rel: float = 1,
     by: str | Sequence[str] = (),
     start: str | date | None = None,
@@ -60,6 +64,8 @@ def funnel(
         stage: The column that names a row's stage, of one table.
         order: The stages, the first one first; rows of others are not looked at. Default: as
             given, of one table by the size of their lists, the largest first.
+        sources: A column that lists the sources of an item, like `["bm25", "popular"]`, of one
+            table in DuckDB or PostgreSQL: what each finds is looked at, instead of stages.
         rel: The lowest grade of a relevant item.
         by: Segments, each of which is looked at too; of days, the column of dates.
         start: The first day.
@@ -69,7 +75,8 @@ def funnel(
         **asked: The other arguments of `evaluate`. `system` is `"system"` by default.
 
     Returns:
-        The funnel, with a row per system, segment and stage; it prints as tables.
+        The funnel, with a row per system, segment and stage; it prints as tables. With `sources` a
+        `SourceFunnel`, with a row per source.
 
     Raises:
         SpecError: If there are not two stages, or an argument is wrong.
@@ -91,6 +98,8 @@ def funnel(
     runs = {} if isinstance(rankings, Spec) else runs_in(rankings, ids)
     names = tuple(order) or tuple(runs)
     check_order(names, runs)
+    if sources is not None and (names or stage != STAGE):
+        raise SpecError("sources are those of one table's items, and no stages: leave these out")
     if not 0 < rel < float("inf"):
         raise SpecError(f"rel is the lowest grade of a relevant item, above 0, given {rel:g}")
     given = by
@@ -112,50 +121,54 @@ def funnel(
     ):
         if "baseline" in plan.spec.needed:
             raise SpecError(f"{plan.spec.needed['baseline']} compares systems, not stages")
-        of_stages, told = in_stages(plan, STAGE if runs else stage, names, engine)
+        told: list[str] = []
+        if sources is not None:
+            made: Plan = of_sources(plan, sources, engine)
+        else:
+            made, told = in_stages(plan, STAGE if runs else stage, names, engine)
         with (
-            executing(of_stages, engine, check=check, per_query=False, how=USUALLY) as script,
+            executing(made, engine, check=check, per_query=False, how=USUALLY) as script,
             engine.reading(),
         ):
-            return _funnel(of_stages, rel, script, engine, told)
+            kind, result = (SourceSums, SourceFunnel) if sources is not None else (Losses, Funnel)
+            return _funnel(kind(made, _measures(made), rel), result, script, engine, told)
+
+
+def _measures(plan: Plan) -> tuple[Measure, ...]:
+    measures, _ = comparable(plan)
+    return tuple(measures)
 
 
 def _funnel(
-    plan: Plan, rel: float, script: Script, engine: Database, told: Sequence[str]
+    losses: Losses, kind: type[Funnel], script: Script, engine: Database, told: Sequence[str]
 ) -> Funnel:
-    measures, notes = comparable(plan)
-    losses = Losses(plan, tuple(measures), rel)
+    plan = losses.plan
     stages, last = losses.query()
     text = with_stages({one.name: one for one in [*script.stages, *stages]}.values(), last)
-    found = [_row(row, plan, losses) for row in engine.records(text)]
+    found = [_row(row, losses, kind) for row in engine.records(text)]
     rows = sorted((row for row in found if row["n_queries"]), key=_place)
     if not rows:
         raise InputError("no labelled query has a list: do the ids of queries look alike?")
     made = replace(script, summary="", per_query="", drop="").statements
     own = engine.translation.text
     sql = "\n\n".join(f"{own(one).rstrip()};" for one in (*made, text, script.drop) if one) + "\n"
+    _, notes = comparable(plan)
     more = [note.replace("is not compared", "is left out") for note in notes]
-    noted = (*plan.shape.at.notes, *told, *more, *_entered(rows))
-    return Funnel(tuple(rows), tuple(measures), noted, sql)
+    entered = _entered(rows) if kind is Funnel else ()
+    noted = (*plan.shape.at.notes, *told, *more, *entered)
+    return kind(tuple(rows), losses.measures, noted, sql)
 
 
-def _row(row: Mapping[str, Any], plan: Plan, losses: Losses) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], losses: Losses, kind: type[Funnel]) -> dict[str, Any]:
     """A row of the query, in the types of the result."""
-    whole = ("stage_number", "n_queries", "n_missing", "n_relevant", "n_found", "n_kept", "n_lost")
-    parts = (
-        "list_size",
-        "lost_share",
-        "recall",
-        "retention",
-        *(one.column for one in losses.measures),
-    )
-    made: dict[str, Any] = {"system": row.get("system", plan.spec.title)}
-    made |= {name: row[name] for name in ("segment_name", "segment_value", "stage")}
-    made |= {name: int(row[name] or 0) for name in whole}
-    made |= {name: None if row[name] is None else float(row[name]) for name in parts}
-    if made["stage_number"] == 1:
-        made["n_kept"] = None
-    return made
+    kinds = {**kind.kinds} | {one.column: "double" for one in losses.measures}
+    given = {"system": losses.plan.spec.title, "source": row["stage"], **row}
+    read: Mapping[str, Callable[[Any], Any]] = {"int64": int, "double": float, "string": str}
+    made: dict[str, Any] = {
+        name: None if given[name] is None else read[one](given[name]) for name, one in kinds.items()
+    }
+    made["stage_number"] = int(row["stage_number"])
+    return made | ({"n_kept": None} if made["stage_number"] == 1 and "n_kept" in made else {})
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:

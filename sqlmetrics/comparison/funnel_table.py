@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.text import tabular
@@ -30,6 +30,15 @@ KINDS = {
 """Column -> its type; behind them stand those of the metrics."""
 
 
+Cell = Callable[[Row], str]
+
+SIZES: Mapping[str, Cell] = {
+    "items": lambda row: _size(row["list_size"]),
+    "missing": lambda row: f"{row['n_missing']:,}",
+}
+"""Heading -> its cell: how long lists are, and how many are not there."""
+
+
 @dataclass(frozen=True, repr=False)
 class Funnel:
     """Where relevant items are lost on their way; it prints as tables and sentences.
@@ -46,6 +55,9 @@ class Funnel:
     notes: tuple[str, ...]
     sql: str
 
+    kinds: ClassVar[Mapping[str, str]] = KINDS
+    """Column -> its type, without the metrics."""
+
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
@@ -55,11 +67,11 @@ class Funnel:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Where most are lost: one sentence a system and segment."""
-        return tuple(sentence(rows) for _, rows in self._blocks())
+        return tuple(self._sentence(rows) for _, rows in self._blocks())
 
     def to_dicts(self) -> list[Row]:
         """The rows as a list of dicts."""
-        names = [*KINDS, *(one.column for one in self.measures)]
+        names = [*self.kinds, *(one.column for one in self.measures)]
         return [{name: row[name] for name in names} for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
@@ -77,7 +89,7 @@ class Funnel:
         """
         import pyarrow as pa
 
-        kinds = KINDS | {one.column: "double" for one in self.measures}
+        kinds = {**self.kinds} | {one.column: "double" for one in self.measures}
         schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in kinds.items()])
         return pa.Table.from_pylist(self.to_dicts(), schema)
 
@@ -105,21 +117,24 @@ class Funnel:
                 aligned([names[0], *(names[i] for i in part)], _chosen(cells, part), numbers_from=1)
                 for part in parts(names, cells, 1, WIDTH)
             ]
-            blocks.append("\n\n".join([title, *tables, _folded(sentence(rows), "    ")]))
+            blocks.append("\n\n".join([title, *tables, _folded(self._sentence(rows), "    ")]))
         below = "\n".join(_folded(f"note: {note}", "    ") for note in self.notes)
         return "\n\n".join(filter(None, [*blocks, below]))
 
-    def _columns(self, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-        """Headings and cells of some stages; missing queries only where there are some."""
-        shown: dict[str, Callable[[Row], str]] = {
+    def _shown(self) -> dict[str, Cell]:
+        """Heading -> its cell, before the metrics."""
+        return {
             "stage": lambda row: printable(row["stage"]),
-            "items": lambda row: _size(row["list_size"]),
-            "missing": lambda row: f"{row['n_missing']:,}",
+            **SIZES,
             "recall": lambda row: metric_value(row["recall"]),
             "retention": lambda row: metric_value(row["retention"]),
             "lost": lambda row: f"{row['n_lost']:,}",
-            "of all": lambda row: _percent(row["lost_share"]),
+            "of all": lambda row: percent(row["lost_share"]),
         }
+
+    def _columns(self, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+        """Headings and cells of some stages; missing queries only where there are some."""
+        shown = self._shown()
         if not any(row["n_missing"] for row in rows):
             del shown["missing"]
         names = [*shown, *map(str, self.measures)]
@@ -130,6 +145,23 @@ class Funnel:
             ]
             for row in rows
         ]
+
+    def _sentence(self, rows: Sequence[Row]) -> str:
+        """Where most of the relevant are lost, of the stages of one system and segment."""
+        last, n_relevant = rows[-1], rows[-1]["n_relevant"]
+        if not n_relevant:
+            return "there is no relevant item"
+        kept = (
+            f"{printable(last['stage'])} has {last['n_found']:,} of {n_relevant:,} relevant items"
+        )
+        left = f"{kept} ({percent(last['n_found'] / n_relevant)})"
+        worst = max(rows, key=lambda row: row["n_lost"])  # of equal ones the first
+        if not worst["n_lost"]:
+            return f"nothing is lost: {left}"
+        where = printable(worst["stage"])
+        how = "not found by" if worst["stage_number"] == 1 else "lost at"
+        share = percent(worst["lost_share"])
+        return f"most are {how} {where}: {many(worst['n_lost'], 'item')} ({share}); {left}"
 
     def cells(self) -> Cells:
         """All of it as one table, for reports."""
@@ -153,7 +185,7 @@ class Funnel:
         """What stands below a table: where most are lost, and notes."""
         blocks = list(self._blocks())
         told = [
-            f"{title}: {sentence(rows)}" if len(blocks) > 1 else sentence(rows)
+            f"{title}: {self._sentence(rows)}" if len(blocks) > 1 else self._sentence(rows)
             for title, rows in blocks
         ]
         return [*told, *(f"note: {note}" for note in self.notes)]
@@ -186,25 +218,10 @@ def _folded(text: str, indent: str) -> str:
     return "\n".join(wrap(together, WIDTH, subsequent_indent=indent)).replace("\0", " ")
 
 
-def sentence(rows: Sequence[Row]) -> str:
-    """Where most of the relevant are lost, of the stages of one system and segment."""
-    last, n_relevant = rows[-1], rows[-1]["n_relevant"]
-    if not n_relevant:
-        return "there is no relevant item"
-    kept = f"{printable(last['stage'])} has {last['n_found']:,} of {n_relevant:,} relevant items"
-    left = f"{kept} ({_percent(last['n_found'] / n_relevant)})"
-    worst = max(rows, key=lambda row: row["n_lost"])  # of equal ones the first
-    if not worst["n_lost"]:
-        return f"nothing is lost: {left}"
-    where = printable(worst["stage"])
-    how = "not found by" if worst["stage_number"] == 1 else "lost at"
-    share = _percent(worst["lost_share"])
-    return f"most are {how} {where}: {many(worst['n_lost'], 'item')} ({share}); {left}"
-
-
 def _size(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A share for a cell."""
     return "-" if value is None else f"{100 * value:.1f} %"

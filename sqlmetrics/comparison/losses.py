@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, segments_stage, sums_stage
@@ -41,6 +42,9 @@ class Losses:
     plan: Plan
     measures: tuple[Measure, ...]
     rel: float
+
+    counted: ClassVar[tuple[str, ...]] = ("n_found", "n_kept", "n_last")
+    """What is counted of the relevant items of a list."""
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -168,10 +172,7 @@ class Losses:
             "per_query.is_ranked",
             Column("coalesce(list_sizes.n_items, 0)", "n_items"),
             Column("coalesce(relevant_counts.n_relevant, 0)", "n_relevant"),
-            *(
-                Column(f"coalesce(found_counts.{name}, 0)", name)
-                for name in ("n_found", "n_kept", "n_last")
-            ),
+            *(Column(f"coalesce(found_counts.{name}, 0)", name) for name in self.counted),
         ]
         for measure in self.measures:
             flags = needs.population(self.plan.spec.settings(measure).measure)
@@ -194,14 +195,11 @@ class Losses:
     def _before(self) -> Stage:
         above = Window(self.path, ["stage_number asc"], "1 preceding", "1 preceding")
         whole = Window(self.path)
-        counted = f"min(is_labelled) over {whole}"
-        if self.plan.spec.options["missing"] == "drop":
-            counted = f"min(is_labelled) over {whole} * max(is_ranked) over {whole}"
         columns: list[object] = [
             *self.systems,
             *self.plan.shape.facts,
             *("stage", "stage_number", "is_ranked", "n_items", "n_relevant", "n_found", "n_kept"),
-            Column(counted, "is_counted"),
+            Column(self.is_counted, "is_counted"),
             Column(f"max(n_found) over {above}", "n_found_before"),
             Column(f"max(n_last) over {above}", "n_last_before"),
             Column(f"n_relevant - sum(n_last) over {whole}", "n_nowhere"),
@@ -211,21 +209,37 @@ class Losses:
         return columns_stage("stages_before", about, columns, "stage_values")
 
     def _losses(self) -> Stage:
-        settings = self.plan.spec.settings(parse("recall@1"))
-        found = "1e0 * n_found / nullif(n_relevant, 0)"
-        recall = settings.choice("no_relevant").sql.format(value=found)
-        counted = "case\n    when is_counted = 1\n        then {}\nend"
         columns: list[object] = [
             *self.systems,
             *self.plan.shape.facts,
             *("stage", "stage_number", "is_ranked", "is_counted", "n_items", *COUNTS[:-1]),
             Column("coalesce(n_last_before, n_nowhere)", "n_lost"),
-            Column(counted.format(recall), "recall"),
-            Column(counted.format("1e0 * n_kept / nullif(n_found_before, 0)"), "retention"),
+            Column(self.of_relevant("n_found"), "recall"),
+            Column(
+                chosen_if("is_counted = 1", "1e0 * n_kept / nullif(n_found_before, 0)"), "retention"
+            ),
             *(measure.column for measure in self.measures),
         ]
         about = "what the stage before had last is lost here; at the first one, what none has"
         return columns_stage("losses", about, columns, "stages_before")
+
+    @property
+    def is_counted(self) -> str:
+        """1 for a query that counts: it has a label and, unless empty lists count, some list."""
+        whole = Window(self.path)
+        labelled = f"min(is_labelled) over {whole}"
+        drops = self.plan.spec.options["missing"] == "drop"
+        return f"{labelled} * max(is_ranked) over {whole}" if drops else labelled
+
+    def of_relevant(self, count: str) -> str:
+        """The share of a query's relevant items, where the query has some or as `no_relevant` says.
+
+        Args:
+            count: The column of how many they are.
+        """
+        settings = self.plan.spec.settings(parse("recall@1"))
+        value = f"1e0 * {count} / nullif(n_relevant, 0)"
+        return chosen_if("is_counted = 1", settings.choice("no_relevant").sql.format(value=value))
 
     # -- what becomes of all -----------------------------------------------------------------
 
@@ -233,25 +247,29 @@ class Losses:
     def _weight(self) -> str:
         return "weight" if "weight" in self.plan.shape.facts else "1e0"
 
-    def _mean(self, value: str) -> str:
+    def mean(self, value: str) -> str:
         """A weighted mean over the rows that have a value."""
         weight = self._weight
         top = value if weight == "1e0" else f"{weight} * {value}"
         bottom = f"sum(case when {value} is not null then {weight} end)"
         return f"sum({top}) / {bottom}" if len(top) < 30 else f"sum({top})\n    / {bottom}"
 
+    def sizes(self) -> Iterator[Column]:
+        """How many queries there are, and how long their lists."""
+        items, lists = "sum(is_counted * n_items)", "sum(is_counted * is_ranked)"
+        yield Column("sum(is_counted)", "n_queries")
+        yield Column("sum(is_counted * (1 - is_ranked))", "n_missing")
+        yield Column(f"1e0 * {items}\n    / nullif({lists}, 0)", "list_size")
+
     def _funnel(self) -> Stage:
         keys: tuple[list[str], list[str]] = self.systems, ["stage", "stage_number"]
-        items, lists = "sum(is_counted * n_items)", "sum(is_counted * is_ranked)"
         lost, relevant = "sum(is_counted * n_lost)", "sum(is_counted * n_relevant)"
         sums = [
-            Column("sum(is_counted)", "n_queries"),
-            Column("sum(is_counted * (1 - is_ranked))", "n_missing"),
-            Column(f"1e0 * {items}\n    / nullif({lists}, 0)", "list_size"),
+            *self.sizes(),
             *(Column(f"sum(is_counted * {name})", name) for name in COUNTS),
             Column(f"1e0 * {lost}\n    / nullif({relevant}, 0)", "lost_share"),
-            *(Column(self._mean(name), name) for name in ("recall", "retention")),
-            *(Column(self._mean(one.column), one.column) for one in self.measures),
+            *(Column(self.mean(name), name) for name in ("recall", "retention")),
+            *(Column(self.mean(one.column), one.column) for one in self.measures),
         ]
         about = "one row per system, segment and stage"
         return segments_stage("funnel", about, keys, sums, "losses", segments=self.segments)

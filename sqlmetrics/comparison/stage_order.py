@@ -53,9 +53,9 @@ def in_stages(
         SpecError: If there is no such column, or the sizes give no order.
         InputError: If a stage has no row, or a row no stage.
     """
-    _check_column(plan, column, engine)
+    check_column(plan, column, engine, "the stage of a row (stage, --stage-column)")
     at = plan.shape.at
-    sizes = _sizes(planned(plan.spec, replace(at, funnel=FunnelStages(column))), engine)
+    sizes = list_sizes(planned(plan.spec, replace(at, funnel=FunnelStages(column))), engine)
     for name in names:
         if name not in sizes:
             raise InputError(f"no row of this stage: {unknown('stage', name, sizes)}")
@@ -64,19 +64,38 @@ def in_stages(
     return planned(plan.spec, replace(at, funnel=FunnelStages(column, order))), told
 
 
-def _check_column(plan: Plan, column: str, engine: Database) -> None:
+def check_column(plan: Plan, column: str, engine: Database, what: str) -> list[str]:
+    """The columns of the rankings, one of which is wanted.
+
+    Args:
+        plan: The plan of an evaluation of them.
+        column: The one.
+        engine: Where they are.
+        what: What it is wanted as.
+
+    Raises:
+        SpecError: If it is not there, or is something else.
+    """
     rankings = plan.shape.at.rankings
-    there = engine.columns(source_text(shown(rankings, engine.translation)))
+    there = list(engine.columns(source_text(shown(rankings, engine.translation))))
     if column.casefold() not in map(str.casefold, there):
-        what = f"{unknown('column', column, list(there))} (wanted as the stage of a row)"
-        raise SpecError(f"rankings: {what}; name it (stage, --stage-column), or give a table each")
+        raise SpecError(f"rankings: {unknown('column', column, there)} (wanted as {what})")
     taken = {value: role for role, value in plan.shape.columns["rankings"].items()}
     if column in taken:
-        raise SpecError(f"rankings: the column {column!r} is the {taken[column]}, and no stage")
+        raise SpecError(f"rankings: {column!r} is the {taken[column]} (wanted as {what})")
+    return there
 
 
-def _sizes(plan: Plan, engine: Database) -> dict[str, float]:
-    """Stage -> the mean number of rows of its lists."""
+def list_sizes(plan: Plan, engine: Database) -> dict[str, float]:
+    """Stage -> the mean number of rows of its lists.
+
+    Args:
+        plan: The plan of lists by stages.
+        engine: Where the tables are.
+
+    Raises:
+        InputError: If a row has no stage.
+    """
     rankings, about = plan.shape.names["rankings"], "one row per list: its rows"
     counted = [Column("count(*)", "n_items")]
     lists = sums_stage("list_sizes", about, plan.shape.keys, counted, rankings)

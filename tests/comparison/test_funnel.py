@@ -287,12 +287,17 @@ def test_what_enters_late_is_told() -> None:
     ("asked", "what"),
     [
         ({"stage": "stge"}, "unknown column 'stge'"),
-        ({"stage": "query_id"}, "the column 'query_id' is the query, and no stage"),
+        ({"stage": "query_id"}, "'query_id' is the query (wanted as the stage of a row"),
         ({"order": ("recall", "rnk")}, "no row of this stage: unknown stage 'rnk'"),
         ({"order": ("recall", "recall")}, "order names the stage 'recall' twice"),
         ({"order": ("recall",)}, "there is one stage, recall"),
         ({"where": "stage = 'page'"}, "there is one stage, page"),
         ({"rel": 0}, "rel is the lowest grade"),
+        ({"sources": "scores"}, "unknown column 'scores'"),
+        (
+            {"sources": "stage", "order": ("a", "b")},
+            "are those of one table's items, and no stages",
+        ),
     ],
 )
 def test_what_is_no_funnel_is_refused(asked: Row, what: str) -> None:
@@ -307,3 +312,66 @@ def test_stages_of_one_size_and_rows_of_none_are_refused() -> None:
     nowhere = [*lists(SIZES), {**lists({"x": 1})[0], "stage": None}]
     with pytest.raises(sm.InputError, match="stage is NULL"):
         sm.funnel(nowhere, TRUTH, rank="rank")
+
+
+# -- sources of candidates --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", engines(["duckdb", "postgres"], now=["duckdb"]))
+def test_each_source_finds_what_plain_python_says(name: str, servers: Servers) -> None:
+    chance = random.Random(4)
+    names = ["bm25", "it's", "new"]
+    rows = [
+        {"query_id": f"q{query}", "item_id": f"i{item}", "score": float(chance.randrange(4))}
+        | {"found_by": chance.sample(names, chance.choice([0, 1, 1, 2, 3]))}
+        for query in range(6)
+        for item in chance.sample(range(12), 8)
+    ]
+    truth = [
+        {"query_id": f"q{query}", "item_id": f"i{item}", "grade": chance.choice([0, 1, 2])}
+        for query in range(1, 7)
+        for item in chance.sample(range(12), 5)
+    ]
+    grades = graded(truth)
+    wanted: dict[str, Row] = {}
+    for source in (*names, "all sources"):
+        told = [one_source(source, rows, query, own) for query, own in grades.items()]
+        wanted[source] = {key: fsum(one[key] for one in told) for key in told[0]}
+    with servers.open(name) as engine:
+        engine.load("lists", pa.Table.from_pylist(rows))
+        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        found = sm.funnel(
+            "lists", truth, "ndcg@2", sources="found_by", connection=database, no_relevant="zero"
+        )
+    assert [row["source"] for row in found][-1] == "all sources"
+    for row in found:
+        own = wanted[row["source"]]
+        assert (row["n_found"], row["n_unique"]) == (own["found"], own["unique"])
+        assert row["n_missing"] == own["missing"]
+        means = [row["recall"], row["unique_recall"], row["ndcg_at_2"]]
+        there = [own[key] / len(grades) for key in ("recall", "alone", "ndcg")]
+        assert means == pytest.approx(there, rel=1e-12)
+        assert row["list_size"] == own["items"] / (len(grades) - own["missing"])
+    *each, every = found.rows
+    assert sum(row["n_unique"] for row in each) == every["n_unique"]
+    assert found.to_arrow().column_names[-1] == "ndcg_at_2"
+    assert "together they find" in repr(found)
+
+
+def one_source(source: str, rows: Sequence[Row], query: str, grades: Mapping[str, int]) -> Row:
+    """What a source has of one query."""
+    mine = [row for row in rows if row["query_id"] == query]
+    listed = [row for row in mine if source in (*row["found_by"], "all sources")]
+    relevant = {item for item, grade in grades.items() if grade >= 1}
+    there = [row for row in listed if row["item_id"] in relevant]
+    unique = sum(len(row["found_by"]) == 1 for row in there)
+    share = max(1, len(relevant))
+    return {
+        "found": len(there),
+        "unique": unique,
+        "recall": len(there) / share,
+        "alone": unique / share,
+        "ndcg": ndcg(listed, grades, 2) or 0.0,
+        "items": len(listed),
+        "missing": not listed,
+    }
