@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
 from engines.starting import Servers
-from marked import engines
+from marked import by_turns, engines, first
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import TranslatedDatabase
@@ -168,7 +167,7 @@ def check(found: sm.Funnel, wanted: Mapping[tuple[Any, ...], Row]) -> None:
         assert sum(row["n_lost"] for row in own) + last["n_found"] == last["n_relevant"]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first(2, range(12)))
 def test_each_stage_loses_what_plain_python_says(seed: int) -> None:
     chance = random.Random(seed)
     rankings, labels, countries = world(chance, days=seed % 2 == 1)
@@ -184,12 +183,13 @@ def test_each_stage_loses_what_plain_python_says(seed: int) -> None:
         **({"missing": "drop"} if drop else {}),
     )
     check(found, by_hand(rankings, labels, countries, drop=drop, rel=rel))
-    if seed == 0:
+    if seed == 2:
         two = sm.funnel(rankings, labels, "ndcg@2", **{**asked, "order": STAGES[::2]})
         check(two, by_hand(rankings, labels, countries, stages=STAGES[::2]))
         assert "not looked at, as the order does not name it: pre-rank" in two.notes
 
 
+@by_turns(0.4)
 @pytest.mark.parametrize("name", engines(["sqlite", "postgres", "chdb", "spark"], now=["sqlite"]))
 def test_databases_say_the_same(name: str, servers: Servers) -> None:
     rankings, labels, countries = world(random.Random(9), days=True)
@@ -251,8 +251,6 @@ def test_tables_side_by_side_are_one_table_with_stages(tmp_path: Path) -> None:
     line = ("funnel", *told, "labels.parquet", "--rank", "rank")
     assert sqlmetrics(*line, folder=tmp_path).stdout == f"{apart!r}\n"
     assert max(map(len, repr(apart).splitlines())) <= 80
-    rows = json.loads(sqlmetrics(*line, "-o", "json", folder=tmp_path).stdout)
-    assert rows == apart.to_dicts()
 
 
 def test_a_spec_has_its_own_metrics_days_are_a_segment_and_depth_cuts_lists(tmp_path: Path) -> None:
@@ -309,7 +307,7 @@ def test_what_is_no_funnel_is_refused(asked: Row, what: str) -> None:
 def test_stages_of_one_size_and_rows_of_none_are_refused() -> None:
     with pytest.raises(sm.SpecError, match="page and rank have lists of the same size"):
         sm.funnel(lists({"page": 2, "rank": 2}), TRUTH, rank="rank")
-    nowhere = [*lists(SIZES), {**lists({"x": 1})[0], "stage": None}]
+    nowhere = [*lists(SIZES)[:9], {**lists({"x": 1})[0], "stage": None}]
     with pytest.raises(sm.InputError, match="stage is NULL"):
         sm.funnel(nowhere, TRUTH, rank="rank")
 
@@ -317,6 +315,7 @@ def test_stages_of_one_size_and_rows_of_none_are_refused() -> None:
 # -- sources of candidates --------------------------------------------------------------
 
 
+@by_turns(0.2)
 @pytest.mark.parametrize("name", engines(["duckdb", "postgres"], now=["duckdb"]))
 def test_each_source_finds_what_plain_python_says(name: str, servers: Servers) -> None:
     chance = random.Random(4)
