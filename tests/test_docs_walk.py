@@ -236,7 +236,7 @@ def block_lines(page: Path) -> list[list[str]]:
     return [words for block in blocks for words in spoken(f"```sh\n{block}```\n")]
 
 
-SLOW_PAGES = {"clicks.md", "dashboards.md", "labelling.md", "reconcile.md", "speed.md"}
+SLOW_PAGES = {"clicks.md", "dashboards.md", "funnel.md", "labelling.md", "reconcile.md", "speed.md"}
 WITH_BLOCKS = [
     long(page) if page.name in SLOW_PAGES else page
     for page in PAGES
@@ -504,7 +504,7 @@ def run_cells(verb: str, folder: Path, place: list[str], only: str = "") -> None
         sqlmetrics(*words, folder=folder, expect=expect)
 
 
-SLOW = {"clicks", "estimate", "explain", "install", "reconcile", "run", "verify"}
+SLOW = {"clicks", "estimate", "explain", "funnel", "install", "reconcile", "run", "verify"}
 
 
 @pytest.mark.parametrize("verb", [long(verb) if verb in SLOW else verb for verb in CELLS])

@@ -81,6 +81,7 @@ def by_hand(
     stages: Sequence[str] = STAGES,
     drop: bool = False,
     rel: int = 1,
+    weights: Mapping[str, float] = {},
 ) -> dict[tuple[Any, ...], Row]:
     """(System, segment, its value, stage) -> what the funnel should say."""
     grades = graded(labels)
@@ -100,7 +101,7 @@ def by_hand(
             country = countries[query] if (day, query) in searched else "(unknown)"
             for stage, told in zip(stages, told_of(own, grades[query], rel, drop), strict=True):
                 for segment in (("all", "all"), ("country", country)):
-                    found[system, *segment, stage].append(told)
+                    found[system, *segment, stage].append(told | {"w": weights.get(query, 1.0)})
     return {key: added(rows) for key, rows in found.items()}
 
 
@@ -134,16 +135,17 @@ def added(rows: Sequence[Row]) -> Row:
     total = {name: sum(row[name] or 0 for row in rows) for name in (*COUNTS[1:], "n_items")}
     means = {}
     for name in ("recall", "retention", "ndcg_at_2"):
-        there = [row[name] for row in rows if row[name] is not None]
-        means[name] = fsum(there) / len(there) if there else None
-    there = len(rows) - total["n_missing"]
+        there = [(row[name], row["w"]) for row in rows if row[name] is not None]
+        whole = fsum(weight for _, weight in there)
+        means[name] = fsum(value * weight for value, weight in there) / whole if there else None
+    n_lists = len(rows) - total["n_missing"]
     if rows[0]["n_kept"] is None:
         total["n_kept"] = None
     return {
         **total,
         **means,
         "n_queries": len(rows),
-        "list_size": total["n_items"] / there if there else None,
+        "list_size": total["n_items"] / n_lists if n_lists else None,
         "lost_share": total["n_lost"] / total["n_relevant"] if total["n_relevant"] else None,
     }
 
@@ -174,6 +176,12 @@ def test_each_stage_loses_what_plain_python_says(seed: int) -> None:
     asked: dict[str, Any] = {"order": STAGES, "by": "country"}
     asked |= {"date": "ds"} if seed % 2 else {}
     drop, rel = seed % 3 == 2, 1 + seed % 4 // 2
+    weights: dict[str, float] = {}
+    if seed % 4 == 1:
+        weights = {query: float(chance.randint(1, 5)) for query in countries}
+        rankings = [row | {"traffic": weights[row["query_id"]]} for row in rankings]
+        labels = [row for row in labels if row["query_id"] in {r["query_id"] for r in rankings}]
+        asked["weight"] = "traffic"
     found = sm.funnel(
         pa.Table.from_pylist(rankings),
         pa.Table.from_pylist(labels),
@@ -182,7 +190,8 @@ def test_each_stage_loses_what_plain_python_says(seed: int) -> None:
         **asked,
         **({"missing": "drop"} if drop else {}),
     )
-    check(found, by_hand(rankings, labels, countries, drop=drop, rel=rel))
+    wanted = by_hand(rankings, labels, countries, drop=drop, rel=rel, weights=weights)
+    check(found, wanted)
     if seed == 2:
         two = sm.funnel(rankings, labels, "ndcg@2", **{**asked, "order": STAGES[::2]})
         check(two, by_hand(rankings, labels, countries, stages=STAGES[::2]))
@@ -245,8 +254,8 @@ def test_tables_side_by_side_are_one_table_with_stages(tmp_path: Path) -> None:
         parts[stage] = pa.Table.from_pylist(rows).drop_columns(["stage"])
         pq.write_table(parts[stage], tmp_path / f"{stage}.parquet")
     apart = sm.funnel(parts, TRUTH, rank="rank")
-    assert [{**row, "system": ""} for row in apart] == [{**row, "system": ""} for row in one]
-    assert {row["system"] for row in apart} == {"prod"}
+    for row, other in zip(apart, one, strict=True):
+        assert row == pytest.approx(other | {"system": "prod"}, rel=1e-12)
     told = [f"--stage={stage}={stage}.parquet" for stage in parts]
     line = ("funnel", *told, "labels.parquet", "--rank", "rank")
     assert sqlmetrics(*line, folder=tmp_path).stdout == f"{apart!r}\n"
