@@ -404,6 +404,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "funnel search.yml --connection dev --profiles profiles.yml 2",
     ),
     "diagnose": (
+        "diagnose clicks.yml",
         f"diagnose rankings.parquet --labels labels.parquet {RANKED} --weight traffic "
         "--baseline prod --queries queries.parquet --start 2026-01-01 --end 2026-01-02 "
         "--preset trec_eval -c missing=drop --margin 0.02 --level 0.9 --where 'score > -1' "

@@ -249,7 +249,7 @@ def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Loo
     numbers = _numbers(found.result)
     for system, values in found.online.items():
         numbers.setdefault(system, {}).update(values)
-    notes = found.notes if found.moved else (_ALONE,)
+    notes = found.notes if found.moved else (_ALONE, *found.notes)
     return _Look(numbers, found.moved, None, found.result, notes)
 
 

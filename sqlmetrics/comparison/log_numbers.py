@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,9 @@ from sqlmetrics.sql.stage import Stage, with_stages
 Row = Mapping[str, Any]
 Ratios = Mapping[str, Mapping[str, Ratio]]
 """System -> metric -> its sums."""
+
+LISTS = "ndcg@10"
+"""The metric of lists that a line of online ones begins with."""
 
 NOTE = (
     "requests have one system each: what moved is the difference of two means, with Welch's "
@@ -77,7 +80,8 @@ def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool) -> 
             result = result_of(plan, script, engine, check=check)
             rates = _Rates(log, plan, script)
             found, signs = rates.read()
-    return LogNumbers(result, _values(found), *_moved(found, signs, asks, spec.baseline))
+    moved, told = _moved(found, signs, asks, spec.baseline)
+    return LogNumbers(result, _values(found), moved, (*told, *_lines(found)))
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,17 @@ def _values(found: Ratios) -> dict[str, dict[str, float]]:
         }
         for system, ratios in found.items()
     }
+
+
+def _lines(found: Ratios) -> Iterator[str]:
+    """The metrics of lists beside the online ones, a line a system."""
+    for system, ratios in sorted(found.items()):
+        values = [
+            f"{name} {value:.4f}"
+            for name in (LISTS, *ONLINE)
+            if name in ratios and (value := ratios[name].value) is not None
+        ]
+        yield f"{system}: {', '.join(values)}"
 
 
 def _moved(

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
 from engines.starting import Servers
-from marked import by_turns
+from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.comparison.conditions import fired
@@ -190,6 +190,7 @@ def test_what_people_click_stands_beside_what_the_labels_say(
     pairs = [one.rule.title for one in found if one.baseline and one.rule.title in online]
     assert pairs == ([fires] if fires else [])
     assert "requests have one system each" in repr(found)
+    assert "old: ndcg@10 0.5000, ctr 0.1250, abandonment 0.5000" in repr(found)
     assert max(map(len, repr(found).splitlines())) <= 80
 
 
@@ -203,7 +204,9 @@ def ratio(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 @by_turns(0.6)
-@pytest.mark.parametrize("name", ["duckdb", "sqlite"])
+@pytest.mark.parametrize(
+    "name", engines(["duckdb", "sqlite", "postgres"], now=["duckdb", "sqlite"])
+)
 @pytest.mark.parametrize("per_user", [0, 3])
 def test_rates_and_their_errors_are_those_of_plain_python(
     name: str, per_user: int, servers: Servers
