@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.clicks.evaluate import ready
+from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison import findings, moments, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.options import Options
@@ -17,7 +18,6 @@ from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.checks.absence import why_absent
 from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
@@ -236,13 +236,12 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         SpecError: If there are not two systems, or one that is named is not there.
         InputError: If no query has both.
     """
+    usual = None if asks.systems else plan.spec.baseline
+    named = (*asks.systems, asks.baseline or usual)
+    check_present(filter(None, named), script, plan, engine)
     measures, notes = findings.comparable(plan)
     made = _Statements(script, engine)
     there = [row["system"] for row in made.rows([], "select distinct system\nfrom per_query")]
-    usual = None if asks.systems else plan.spec.baseline
-    for name in (*asks.systems, *filter(None, [asks.baseline or usual])):
-        if name not in there:
-            raise InputError(f"no list of this system: {why_absent(name, there, plan, engine)}")
     pairing, told = _pairing(plan, measures, asks, sorted(there))
     sums = made.rows(*moments.moments_query(pairing))
     counts = made.rows([pairing.query_values(), pairing.counts()], "select *\nfrom counts")
@@ -273,8 +272,13 @@ def _pairing(
     plan: Plan, measures: Sequence[Measure], asks: Options, there: Sequence[str]
 ) -> tuple[Pairing, list[str]]:
     """What is compared with what, and what should be said of that."""
+    for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
+        if name not in there:
+            raise InputError(f"no list of this system: {unknown('system', name, there)}")
     chosen = asks.systems or there
     given = asks.baseline or (asks.systems[0] if asks.systems else plan.spec.baseline)
+    if given is not None and given not in there:
+        raise SpecError(unknown("system", given, there))
     baseline = given or there[0]
     others = tuple(dict.fromkeys(one for one in chosen if one != baseline))
     if not others:

@@ -1,4 +1,4 @@
-"""Why a system that somebody named has no value: it is unknown, or not there on the chosen days."""
+"""Why a system that is known has no value: it has no list on the chosen days, or no label has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import unknown
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
@@ -15,7 +14,7 @@ from sqlmetrics.sql.template import literal
 
 
 def why_absent(name: str, there: Collection[str], plan: Plan, engine: Database) -> str:
-    """What to tell of a system without a value.
+    """What to tell of a system without a value; empty where it is unknown on all days.
 
     Args:
         name: The system.
@@ -25,7 +24,7 @@ def why_absent(name: str, there: Collection[str], plan: Plan, engine: Database) 
     """
     shape = plan.shape
     if "metric_date" not in shape.keys or "system" not in shape.keys:
-        return unknown("system", name, there)
+        return ""
     chosen = _days(name, plan, engine)
     if chosen:
         on = f"on the chosen days ({_listed(chosen)})"
@@ -33,7 +32,7 @@ def why_absent(name: str, there: Collection[str], plan: Plan, engine: Database) 
     ends = shape.at.ends
     every = _days(name, planned(plan.spec, replace(shape.at, ends=None)), engine) if ends else []
     if not every:
-        return unknown("system", name, there)
+        return ""
     listed = f"it has lists on {many(len(every), 'other day')}: {_listed(every)}"
     others = f"; on the chosen ones there are {', '.join(sorted(there))}" if there else ""
     return f"{name} is a system, and has no list on the chosen days; {listed}{others}"

@@ -296,7 +296,9 @@ class _Look:
         rows = self.engine.rows(with_stages(self.plan.inputs, select))
         systems = [system for (system,) in rows]
         if baseline not in systems:
-            why = why_absent(baseline, systems, self.plan, self.engine)
+            why = why_absent(baseline, systems, self.plan, self.engine) or unknown(
+                "system", baseline, systems
+            )
             yield Problem("rankings", f"no row has the baseline: {why}", 1)
 
     def _screen(self, table: str) -> Prescan | None:
