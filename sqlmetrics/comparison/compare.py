@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.clicks.evaluate import ready
-from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison import findings, moments, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
+from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError, unknown
