@@ -67,8 +67,10 @@ class SourceFunnel(Funnel):
         )
         if len(each) < 2:
             return found
-        most, least = (one(each, key=lambda row: row["n_unique"]) for one in (max, min))
+        least, *_, most = sorted(each, key=lambda row: row["n_unique"])
         missed, little = most["n_unique"], least["n_unique"]
+        if not missed:
+            return f"{found}; no source alone has any of them"
         return (
             f"{found}; without {printable(most['source'])} {missed:,} of these are missed "
             f"({percent(missed / n_relevant)} of all), without {printable(least['source'])} "

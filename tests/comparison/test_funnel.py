@@ -262,6 +262,17 @@ def test_tables_side_by_side_are_one_table_with_stages(tmp_path: Path) -> None:
     assert max(map(len, repr(apart).splitlines())) <= 80
 
 
+@by_turns(0.3)
+def test_the_tags_of_trec_runs_are_no_systems(tmp_path: Path) -> None:
+    runs = {"recall": "q1 Q0 a 1 3 bm\nq1 Q0 b 2 2 bm\n", "page": "q1 Q0 b 1 1 reranked\n"}
+    for name, text in runs.items():
+        (tmp_path / f"{name}.run").write_text(text)
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq1 0 b 1\n")
+    paths = {name: str(tmp_path / f"{name}.run") for name in runs}
+    found = sm.funnel(paths, str(tmp_path / "qrels.txt"))
+    assert [row["n_lost"] for row in found] == [0, 1]
+
+
 def test_a_spec_has_its_own_metrics_days_are_a_segment_and_depth_cuts_lists(tmp_path: Path) -> None:
     days = [{**row, "ds": day} for row in lists(SIZES) for day in ("2026-01-01", "2026-01-02")]
     pq.write_table(pa.Table.from_pylist(days), tmp_path / "lists.parquet")
@@ -371,6 +382,7 @@ def test_each_source_finds_what_plain_python_says(name: str, servers: Servers) -
     assert sum(row["n_unique"] for row in each) == every["n_unique"]
     assert found.to_arrow().column_names[-1] == "ndcg_at_2"
     assert "together they find" in repr(found)
+    assert "no source alone has any" not in repr(found)
 
 
 def one_source(source: str, rows: Sequence[Row], query: str, grades: Mapping[str, int]) -> Row:

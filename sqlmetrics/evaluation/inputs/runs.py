@@ -245,6 +245,7 @@ def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
 def _others(runs: Sequence[_Run], taken: set[str]) -> list[str]:
     """Further columns that all runs have, for segments and conditions."""
     used = {name.casefold() for run in runs for name in run.roles.values()}
+    used |= {name.casefold() for run in runs for _, name in run.relation.columns}
     used |= {name.casefold() for name in taken}
     shared = set.intersection(*({name.casefold() for name in run.there} for run in runs)) - used
     return [name for name in runs[0].there if name.casefold() in shared]
