@@ -53,7 +53,7 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec, *, moments: b
         ],
         "order": ["metric_date", "system", "segment_name", "segment_value"],
     }
-    return with_stages(_per_request(tables, asked), print_template("clicks/online", view))
+    return with_stages(per_request(tables, asked), print_template("clicks/online", view))
 
 
 def _check(tables: ClickTables, asked: Sequence[Online]) -> None:
@@ -65,8 +65,13 @@ def _check(tables: ClickTables, asked: Sequence[Online]) -> None:
         raise SpecError(f"the log lacks what metrics need: {what}")
 
 
-def _per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]:
-    """The stages to one row per request."""
+def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]:
+    """The stages to one row per request, `per_request`.
+
+    Args:
+        tables: The stages of the log.
+        asked: The online metrics that read it.
+    """
     requests = ("requests",) if tables.requests is not None else ()
     yield from tables.stages(*requests, tables.evaluates, "answers")
     facts = ["system", *tables.names.segments]

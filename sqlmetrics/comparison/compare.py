@@ -14,6 +14,7 @@ from sqlmetrics.comparison import findings, moments, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
+from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError, unknown
@@ -235,6 +236,9 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         SpecError: If there are not two systems, or one that is named is not there.
         InputError: If no query has both.
     """
+    usual = None if asks.systems else plan.spec.baseline
+    named = (*asks.systems, asks.baseline or usual)
+    check_present(filter(None, named), script, plan, engine)
     measures, notes = findings.comparable(plan)
     made = _Statements(script, engine)
     there = [row["system"] for row in made.rows([], "select distinct system\nfrom per_query")]

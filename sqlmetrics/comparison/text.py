@@ -155,7 +155,20 @@ def _html_cells(row: Sequence[str], left: int) -> Iterator[str]:
 
 def latex(comparison: Comparison) -> str:
     """A `tabular` for a paper, by booktabs."""
-    names, rows, left = cells(comparison)
+    return tabular(*cells(comparison), footer(comparison))
+
+
+def tabular(
+    names: Sequence[str], rows: Sequence[Sequence[str]], left: int, below: Sequence[str]
+) -> str:
+    """Cells as a `tabular`, and comments below; everything from the data is escaped.
+
+    Args:
+        names: The headings.
+        rows: The cells.
+        left: How many columns stand before the numbers.
+        below: Lines of comments.
+    """
     columns = "l" * left + "r" * (len(names) - left)
     lines = [" & ".join(map(_latex, row)) + r" \\" for row in (names, *rows)]
     return "\n".join(
@@ -167,7 +180,7 @@ def latex(comparison: Comparison) -> str:
             *lines[1:],
             r"\bottomrule",
             r"\end{tabular}",
-            *(f"% {line}" for line in footer(comparison)),
+            *(f"% {line}" for line in below),
         ]
     )
 

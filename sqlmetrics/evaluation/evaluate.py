@@ -16,7 +16,14 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import Execution, Progress
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.open import opened, zones_of
-from sqlmetrics.evaluation.inputs.runs import Together, runs_in, together
+from sqlmetrics.evaluation.inputs.runs import (
+    STAGE,
+    SYSTEM,
+    StageRuns,
+    Together,
+    runs_in,
+    together,
+)
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
 from sqlmetrics.evaluation.report.result import Result
@@ -313,7 +320,8 @@ def _one_table(
         for name, one in runs.items()
     }
     exact = conventions.get("score_precision", "double") != "double"
-    one = together(sources, engine, exact=exact)
+    called = STAGE if isinstance(rankings, StageRuns) else SYSTEM
+    one = together(sources, engine, exact=exact, called=called)
     return {"sql": one.sql, "columns": dict(one.columns)}, one
 
 

@@ -36,7 +36,7 @@ class PerQuery:
 
     def stages(self) -> Iterator[Stage]:
         """All of them, each after those that it reads."""
-        rankings, labels = self._names()
+        rankings, labels = self.names()
         *unique, ranked = self.ranked_stages()
         yield from (*unique, ranked)
         yield from self.needs.rows.stages(
@@ -59,12 +59,12 @@ class PerQuery:
 
     def ranked_stages(self) -> Iterator[Stage]:
         """The stages from the two tables to one row per ranked item."""
-        yield from self._unique_stages()
+        yield from self.unique_stages()
         yield from self._ranking.stages()
 
     @property
     def _ranking(self) -> WindowRanking:
-        return self.strategy.ranking(self.shape, self.needs, *self._names())
+        return self.strategy.ranking(self.shape, self.needs, *self.names())
 
     @property
     def _population(self) -> Population:
@@ -79,7 +79,7 @@ class PerQuery:
             "labels": options["duplicate_labels"] == "max_grade",
         }
 
-    def _names(self) -> tuple[str, str]:
+    def names(self) -> tuple[str, str]:
         """The stages of the two tables, without duplicates."""
         merges, names = self._merges, self.shape.names
         rankings, labels = (
@@ -87,7 +87,8 @@ class PerQuery:
         )
         return rankings, labels
 
-    def _unique_stages(self) -> Iterator[Stage]:
+    def unique_stages(self) -> Iterator[Stage]:
+        """The two tables with one row per item, where duplicates are merged."""
         best = {"rankings": self._best(), "labels": [Column("max(grade)", "grade")]}
         keys = {"rankings": self.shape.keys, "labels": self.shape.label_keys}
         for table in (table for table, merges in self._merges.items() if merges):

@@ -35,6 +35,9 @@ _ITEM_FACTS = {
 APPEARANCES = "appearances"
 """The stage of all days and systems of the rankings."""
 
+STAGE = "stage"
+"""The key of what a list has come through, where lists come through several stages."""
+
 
 def segment(name: str) -> str:
     """The column of a segment in the stages; no user's name can clash with ours."""
@@ -97,7 +100,15 @@ class Shape:
         given = [self._given(table), self.bucket.conditions.get(table, "")]
         both = [one for one in given if one]
         said = both if len(own + both) == 1 else [f"({one})" for one in both]
-        return [*said[: bool(given[0])], *own, *said[bool(given[0]) :]]
+        return [*said[: bool(given[0])], *own, *said[bool(given[0]) :], *self._of_stages(table)]
+
+    def _of_stages(self, table: str) -> list[str]:
+        """What the rows of a table meet that are of the stages that are looked at."""
+        funnel = self.at.funnel
+        if funnel is None or not funnel.names or table != "rankings":
+            return []
+        named = ", ".join(map(literal, funnel.names))
+        return [f"cast({identifier(funnel.column)} as varchar) in ({named})"]
 
     def _given(self, table: str) -> str:
         """What was said of the rows of a table, of all days and queries; empty if nothing."""
@@ -150,7 +161,8 @@ class Shape:
         """What a ranked list is identified by."""
         has = self.columns["rankings"]
         date = ("metric_date",) if "date" in has else ()
-        return date + (("system",) if "system" in has else ()) + ("query_id",)
+        more = tuple(role for role in ("system", STAGE) if role in has)
+        return (*date, *more, "query_id")
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -158,9 +170,14 @@ class Shape:
         return tuple(key for key in self.keys if key != "query_id")
 
     @cached_property
+    def lives(self) -> tuple[str, ...]:
+        """Day and system, as far as there are such columns: who answers queries when."""
+        return tuple(key for key in self.groups if key != STAGE)
+
+    @cached_property
     def query_keys(self) -> tuple[str, ...]:
-        """What a query is identified by, whichever system answers it."""
-        return tuple(key for key in self.keys if key != "system")
+        """What a query is identified by, whichever system answers it, at whatever stage."""
+        return tuple(key for key in self.keys if key not in ("system", STAGE))
 
     @property
     def of_one_system(self) -> bool:
@@ -330,6 +347,8 @@ class Shape:
         for role in ("system", "date", "weight"):
             if getattr(columns, role):
                 named[role] = getattr(columns, role)
+        if self.at.funnel:
+            named[STAGE] = self.at.funnel.column
         fixed = {role: name for role, name in own.items() if role != "score" or role in named}
         return named | fixed
 
@@ -389,6 +408,8 @@ class Shape:
             yield Column(self.day("rankings"), "metric_date")
         if "system" in has:
             yield Column(f"cast({identifier(has['system'])} as varchar)", "system")
+        if STAGE in has:
+            yield Column(f"cast({identifier(has[STAGE])} as varchar)", STAGE)
 
     def _select_facts(self, table: str) -> Iterator[Column]:
         for name in self.segments[table]:
