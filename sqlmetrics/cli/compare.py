@@ -13,6 +13,7 @@ from sqlmetrics.cli.evaluation_options import (
     metrics_option,
     options_given,
     preset_option,
+    segment_option,
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
@@ -62,6 +63,7 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--test", type=click.Choice(TESTS), default="t", show_default=True)
 @click.option("--margin", default=0.0, help="The largest difference that does not matter.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Compare each segment too.")
+@segment_option
 @click.option(
     "--cluster",
     metavar="COLUMN",

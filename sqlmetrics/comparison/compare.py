@@ -17,7 +17,7 @@ from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.evaluate import question
+from sqlmetrics.evaluation.evaluate import question, segmented
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
@@ -71,7 +71,8 @@ def compare(
         level: The coverage of the intervals; a difference is real to a verdict if the adjusted
             p-value is below 1 - level.
         margin: The largest difference that does not matter, in the metrics' unit.
-        by: Segments, each of whose values is compared too.
+        by: Segments, each of whose values is compared too; beside columns those that a spec
+            names, or `segments`, which is given as to `evaluate`.
         cluster: What is drawn together: `query_id`, or a column of the rankings or of `queries`,
             like a user. Default: `query_id` if there are days, on which queries come again.
         replicates: How many, of a randomisation or bootstrap.
@@ -112,7 +113,7 @@ def compare(
         test=test,
         level=level,
         margin=margin,
-        by=_several(by),
+        by=segmented(by, asked.get("segments", ())),
         cluster=cluster,
         replicates=replicates,
         seed=seed,
