@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.clicks.evaluate import ready
+from sqlmetrics.comparison import contributions as slices
 from sqlmetrics.comparison import findings, moments, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.options import Options
@@ -46,6 +47,7 @@ def compare(
     cluster: str | None = None,
     replicates: int = 1000,
     seed: int = 1,
+    contributions: bool = False,
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
@@ -77,6 +79,7 @@ def compare(
             like a user. Default: `query_id` if there are days, on which queries come again.
         replicates: How many, of a randomisation or bootstrap.
         seed: Another one draws other replicates; the same ones on every database.
+        contributions: Whether to say what each slice of the segments adds to the difference.
         start: The first day.
         end: The day after the last one.
         connection: Where the tables are; see `evaluate`.
@@ -117,9 +120,12 @@ def compare(
         cluster=cluster,
         replicates=replicates,
         seed=seed,
+        contributions=contributions,
         metrics=_several(metrics),
         days=days_between(start, end),
     )
+    if contributions:
+        slices.check(asks.by)
     with (
         database(connection) as engine,
         asked_plan(rankings, labels, asks, asked, engine) as (plan, asks),
@@ -252,6 +258,9 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
     )
     found = _tested(made, pairing, asks, found)
     rows, more = findings.rows(pairing, asks, found)
+    parts, paradoxes = (
+        _contributions(made, pairing, found, rows) if asks.contributions else ([], [])
+    )
     return Comparison(
         rows=tuple(rows),
         baseline=pairing.baseline,
@@ -260,9 +269,19 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         test=findings.TESTS[asks.test],
         interval=findings.interval_name(asks.test),
         cluster=pairing.cluster,
-        notes=(*plan.shape.at.notes, *notes, *told, *more),
+        notes=(*plan.shape.at.notes, *notes, *told, *more, *paradoxes),
         sql=made.text(),
+        contributions=tuple(parts),
     )
+
+
+def _contributions(
+    made: _Statements, pairing: Pairing, found: findings.Sums, rows: Sequence[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """What each slice adds, and what should be said of that."""
+    apart = any(row["n_system_only"] or row["n_baseline_only"] for row in rows)
+    alone = made.rows(*slices.slices_query(pairing)) if apart else []
+    return slices.contributions(pairing, found, alone)
 
 
 def _pairing(
