@@ -70,6 +70,9 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
     help="What is drawn together, like a user.  [default: query_id, if there are days]",
 )
 @click.option("--contributions", is_flag=True, help="What each slice adds to the difference.")
+@click.option(
+    "--movers", default=0, metavar="N", help="Show N queries that moved most, with lists."
+)
 @click.option("--replicates", default=1000, show_default=True, help="Of a resampling test.")
 @click.option("--seed", default=1, show_default=True, help="Another one draws other replicates.")
 @click.option("--sql", is_flag=True, help="Print the SQL that ran, instead.")
@@ -131,7 +134,9 @@ def compare(
 def _texts(found: Comparison) -> dict[str, Any]:
     from sqlmetrics.comparison import sections, text
 
-    made: dict[str, Any] = {"json": sections.json_object} if found.contributions else {}
+    made: dict[str, Any] = (
+        {"json": sections.json_object} if found.contributions or found.movers else {}
+    )
     made |= {"table": text.text, "markdown": text.markdown, "html": text.html, "latex": text.latex}
     return {name: lambda write=write: write(found) for name, write in made.items()}
 

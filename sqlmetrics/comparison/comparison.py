@@ -46,6 +46,8 @@ class Comparison:
         sql: The statements that ran.
         contributions: A row per metric, system, segment and slice: what the slice adds to the
             difference; empty unless asked for.
+        movers: The queries that moved most, a row per metric, system and query, with both lists;
+            empty unless asked for.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -58,6 +60,7 @@ class Comparison:
     notes: tuple[str, ...]
     sql: str
     contributions: tuple[dict[str, Any], ...] = ()
+    movers: tuple[dict[str, Any], ...] = ()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows)

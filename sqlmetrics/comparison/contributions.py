@@ -20,9 +20,11 @@ from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.findings import Key, Sums, key
 from sqlmetrics.comparison.moments import Moments
+from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import METRIC, TIED, Pairing
 from sqlmetrics.comparison.shrinkage import estimated
 from sqlmetrics.comparison.stages import segments_stage
+from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
@@ -102,6 +104,29 @@ def slices_query(pairing: Pairing) -> tuple[list[Stage], str]:
         ),
     ]
     return stages, "select *\nfrom slices"
+
+
+def contributions_of(
+    made: Statements, pairing: Pairing, asks: Options, sums: Sums
+) -> tuple[list[Row], list[str]]:
+    """What each slice adds, and what should be said of that; nothing unless asked for.
+
+    Args:
+        made: The statements of the comparison.
+        pairing: What is compared.
+        asks: What is asked.
+        sums: What came out of the warehouse.
+    """
+    if not asks.contributions:
+        return [], []
+    apart = any(
+        int(sums.counts.get(one, {}).get(measure.column) or 0) != pairs.n
+        for measure in pairing.measures
+        for system in pairing.systems
+        if (pairs := sums.moments.get((system, ALL, ALL, measure.name, measure.k or 0)))
+        for one in (system, pairing.baseline)
+    )
+    return contributions(pairing, sums, made.rows(*slices_query(pairing)) if apart else [])
 
 
 def contributions(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.comparison.numbers import signed
+from sqlmetrics.comparison.numbers import number, signed
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
 
@@ -27,6 +27,11 @@ MIX = (
     "both systems"
 )
 
+MOVERS = (
+    "moved most: by the shrunk difference times the traffic; could be noise: chance alone moves a "
+    "query as far, as the interval's probability says it"
+)
+
 Row = dict[str, Any]
 
 
@@ -42,7 +47,7 @@ class Section:
 
 def sections(comparison: Comparison) -> list[Section]:
     """All of them, in their order."""
-    return [*_contributions(comparison.contributions)]
+    return [*_contributions(comparison.contributions), *_movers(comparison.movers)]
 
 
 def _contributions(rows: Sequence[Row]) -> Iterator[Section]:
@@ -62,6 +67,58 @@ def _contributions(rows: Sequence[Row]) -> Iterator[Section]:
             sums = [signed(sum(row[of] for row in slices)) for of in SUMMED]
             cells.append([printable(metric), "all", *[""] * 4, *(sums if mix else sums[2:])])
         yield Section(title, names, cells, 2)
+
+
+def _movers(rows: Sequence[Row]) -> Iterator[Section]:
+    """A table of a metric's and system's queries, then both lists of each."""
+    for (metric, system, baseline), some in groupby(
+        rows, lambda row: (row["metric"], row["system"], row["baseline"])
+    ):
+        after, before = printable(system), printable(baseline)
+        own = list(some)
+        names = ["", "query", "noise", before, after, "difference", "shrunk", "traffic"]
+        cells = [_mover(place, row) for place, row in enumerate(own, 1)]
+        title = f"the queries that moved {printable(metric)} most: {after} against {before}"
+        yield Section(title, names, cells, 3)
+        for place, row in enumerate(own, 1):
+            day = f", on {row['metric_date']}" if row["metric_date"] else ""
+            title = f"{place}. {_asked(row)}: {printable(metric)} {signed(row['difference'])}{day}"
+            yield Section(title, ["rank", before, "grade", after, "grade"], _side_by_side(row), 5)
+
+
+def _mover(place: int, row: Row) -> list[str]:
+    return [
+        str(place),
+        _asked(row),
+        "could be" if row["could_be_noise"] else "",
+        number(row["baseline_value"]),
+        number(row["value"]),
+        signed(row["difference"]),
+        signed(row["shrunk_difference"]),
+        f"{row['traffic']:,.10g}",
+    ]
+
+
+def _asked(row: Row) -> str:
+    """The query's text, with its id if that is another one."""
+    asked, text = printable(row["query_id"]), row["query_text"]
+    return asked if text in (None, "", row["query_id"]) else f"{printable(text)} ({asked})"
+
+
+def _side_by_side(row: Row) -> list[list[str]]:
+    lists = [{one["rank"]: one for one in row[name]} for name in ("baseline_list", "list")]
+    ranks = sorted({rank for one in lists for rank in one})
+    return [
+        [str(rank), *(cell for one in lists for cell in _item(one.get(rank)))] for rank in ranks
+    ]
+
+
+def _item(item: Row | None) -> list[str]:
+    if item is None:
+        return ["", ""]
+    name = printable(item["item_id"])
+    name = f"{printable(item['title'])} ({name})" if item["title"] else name
+    return [name, "-" if item["grade"] is None else f"{item['grade']:g}"]
 
 
 def _is_mixed(rows: Sequence[Row]) -> bool:
@@ -87,7 +144,12 @@ def _contribution(row: Row, *, mix: bool) -> list[str]:
 def notes(comparison: Comparison) -> list[str]:
     """What their columns mean."""
     parts = comparison.contributions
-    return [*([CONTRIBUTION, SHRUNK] if parts else []), *([MIX] if _is_mixed(parts) else [])]
+    return [
+        *([CONTRIBUTION] if parts else []),
+        *([MIX] if _is_mixed(parts) else []),
+        *([SHRUNK] if parts or comparison.movers else []),
+        *([MOVERS] if comparison.movers else []),
+    ]
 
 
 def text(comparison: Comparison) -> list[str]:
@@ -131,4 +193,5 @@ def json_object(comparison: Comparison) -> str:
     """All that there is as one JSON object, where there is more than rows."""
     found: dict[str, Any] = {"rows": comparison.to_dicts()}
     found["contributions"] = list(comparison.contributions)
+    found["movers"] = list(comparison.movers)
     return json.dumps(found, ensure_ascii=False, indent=2, default=str)
