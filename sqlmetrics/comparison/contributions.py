@@ -243,11 +243,11 @@ def _shrunk(whole: Moments, pairs: Mapping[str, Moments]) -> dict[str, float]:
     The noise of a query or cluster is the same in all slices: what a small one by itself tells of
     it is little.
     """
-    degrees = sum(one.n_clusters - 1 for one in pairs.values())
+    degrees = sum(one.weight2 * (1 - 1 / one.n_clusters) for one in pairs.values())
     if not degrees:
         return {}
     noise = sum(one.squares for one in pairs.values()) / degrees
-    noises = {name: noise * one.n_clusters / one.weight**2 for name, one in pairs.items()}
+    noises = {name: noise * one.weight2 / one.weight**2 for name, one in pairs.items()}
     differences = {name: one.difference for name, one in pairs.items()}
     known = estimated(whole.difference, list(differences.values()), list(noises.values()))
     return {name: known.shrunk(differences[name], noises[name]) for name in pairs}

@@ -1,11 +1,12 @@
 """The queries that moved most: by how much, on how much traffic, and whether it could be noise.
 
-    metric_pairs ─> query_moves ─> move_sums       what they come to gives centre, between, noise
+    metric_pairs ─> query_moves ─> move_sums       what they come to tells noise from differences
                                 └> shrunk_moves ─> placed_moves, of which the first are read
 
 A query's difference is its true one plus noise. Where queries come again, on other days, the noise
 is what a query's days differ by. Elsewhere nothing repeats, and what moved the other way than most
-is taken for noise: chance moves as much up as down. See `shrinkage` for what follows.
+is taken for noise: chance moves as much up as down. A difference is pulled towards 0, and so keeps
+its sign: of a query nobody knows more than that it may not have moved. See `shrinkage`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Noise:
     """What is known of the differences of queries, for a system and metric.
 
     Attributes:
-        shrinkage: The difference of all, and the variance of true differences around it.
+        shrinkage: The variance of true differences around 0.
         variance: That of the noise of one row of a query.
     """
 
@@ -91,11 +92,8 @@ _UP = "mean_difference > 0e0"
 _SUMS = {
     "n_queries": "count(*)",
     "n_rows": "sum(n_rows)",
-    "rows2": "sum(n_rows * n_rows)",
     "days2": "sum(day_squares)",
-    "d": "sum(mean_difference)",
     "d2": "sum(mean_difference * mean_difference)",
-    "row_d": "sum(n_rows * mean_difference)",
     "row_d2": "sum(n_rows * mean_difference * mean_difference)",
     "up2": f"sum({chosen_if(_UP, 'mean_difference * mean_difference', '0e0')})",
     "n_moved": f"sum(case when abs(mean_difference) > {double(TIED)} then 1 else 0 end)",
@@ -109,25 +107,24 @@ def _sums() -> Stage:
     return sums_stage("move_sums", about, ["system", *METRIC], columns, "query_moves")
 
 
-def noise_of(row: Mapping[str, Any], centre: float) -> Noise:
+def noise_of(row: Mapping[str, Any]) -> Noise:
     """What the sums of a system and metric say.
+
+    The variance of true differences about 0 is the moment that is left: what the squares of the
+    queries' differences sum to, less what noise sums to.
 
     Args:
         row: A row of `sums_query`.
-        centre: The difference of all.
     """
     one = {name: float(row[f"sum_{name}"] or 0) for name in _SUMS}
     n, rows = one["n_queries"], one["n_rows"]
     if rows - n >= REPEATS:
         variance = max(0.0, one["days2"]) / (rows - n)
-        mean = one["row_d"] / rows
-        spread = one["row_d2"] - rows * mean * mean - (n - 1) * variance
-        between = max(0.0, spread / (rows - one["rows2"] / rows)) if n > 1 else 0.0
-        return Noise(Shrinkage(centre, between), variance)
-    moved = one["d2"] / one["n_moved"] if one["n_moved"] else 0.0
-    variance = 2 * (min(one["up2"], one["d2"] - one["up2"]) + moved) / n
-    whole = (one["d2"] - 2 * centre * one["d"] + n * centre * centre) / n
-    return Noise(Shrinkage(centre, max(0.0, whole - variance)), variance)
+    else:
+        moved = one["d2"] / one["n_moved"] if one["n_moved"] else 0.0
+        variance = 2 * (min(one["up2"], one["d2"] - one["up2"]) + moved) / n
+    between = max(0.0, (one["row_d2"] - n * variance) / rows)
+    return Noise(Shrinkage(0.0, between), variance)
 
 
 Noises = Mapping[Key, Noise]
@@ -141,9 +138,8 @@ def noises(pairing: Pairing, moments: Mapping[Key, Moments], rows: Rows) -> dict
     for system in pairing.systems:
         for measure in pairing.measures:
             own = (system, measure.name, measure.k or 0)
-            whole = moments.get((system, ALL, ALL, *own[1:]))
-            if whole is not None and own in there:
-                found[own] = noise_of(there[own], whole.difference)
+            if own in there and (system, ALL, ALL, *own[1:]) in moments:
+                found[own] = noise_of(there[own])
     return found
 
 
@@ -166,7 +162,6 @@ def _constants(known: Noises) -> Stage:
             Column(literal(system), "system"),
             Column(literal(metric), "metric"),
             Column(str(k), "k"),
-            Column(double(one.shrinkage.centre), "centre"),
             Column(double(one.shrinkage.between), "between_queries"),
             Column(double(one.variance), "noise"),
         ]
@@ -190,10 +185,9 @@ def _shrunk(pairing: Pairing) -> Stage:
         "            / (shrinkage.between_queries + shrinkage.noise / query_moves.n_rows)\n"
         "    else 1e0\nend"
     )
-    apart = "query_moves.mean_difference - shrinkage.centre"
     columns: list[object] = [f"query_moves.{name}" for name in _read(pairing)]
-    columns.append(Column(f"shrinkage.centre + ({apart}) * {kept}", "shrunk_difference"))
-    about = "the difference of a query, pulled towards that of all as much as it may be noise"
+    columns.append(Column(f"query_moves.mean_difference * {kept}", "shrunk_difference"))
+    about = "the difference of a query, pulled towards 0 by as much as it may be noise"
     on = ("system", *METRIC)
     return join_stage("shrunk_moves", about, columns, "query_moves", to="shrinkage", on=on)
 
@@ -204,7 +198,7 @@ def _placed(pairing: Pairing) -> Iterator[Stage]:
     columns = [
         *read,
         Column(f"floor(abs(shrunk_difference * traffic) * {steps} + 0.5e0)", "impact"),
-        Column(f"floor(abs(mean_difference) * {steps} + 0.5e0)", "size"),
+        Column(f"floor(abs(mean_difference * traffic) * {steps} + 0.5e0)", "size"),
     ]
     about = f"the queries that moved; their impact in steps of {1 / STEPS:g}: last digits differ"
     where = f"abs(mean_difference) > {double(TIED)}"

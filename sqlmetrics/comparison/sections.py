@@ -21,7 +21,10 @@ MIXED = 1e-12
 """A smaller mix is none."""
 
 CONTRIBUTION = "contribution: the slice's part of the difference; those of a segment add up to it"
-SHRUNK = "shrunk: the difference, pulled towards that of all by as much as it may be noise"
+SHRUNK = (
+    "shrunk: the difference, pulled towards that of all, or of a query towards 0, by as much as it "
+    "may be noise"
+)
 MIX = (
     "rate: by changed values; mix: by changed shares of the queries, which are not the same for "
     "both systems"

@@ -122,23 +122,32 @@ def test_simpson_s_paradox_is_said() -> None:
     ]
 
 
-def test_small_slices_are_shrunk_as_plain_python_does_it() -> None:
+@pytest.mark.parametrize("weight", [None, "traffic"])
+def test_small_slices_are_shrunk_as_plain_python_does_it(weight: str | None) -> None:
     systems, facts = random_world(11, paired=True)
-    found = compared(systems, facts=facts, by="country", contributions=True)
+    found = compared(systems, facts=facts, by="country", weight=weight, contributions=True)
     d = np.array(systems["new"]) - np.array(systems["old"])
+    w = np.array(facts["traffic"]) if weight else np.ones(len(d))
     country = np.array(facts["country"])
-    groups = {name: d[country == name] for name in ("DE", "FR", "AT")}
-    noise = sum(((own - own.mean()) ** 2).sum() for own in groups.values()) / (len(d) - 3)
-    weight = {name: len(own) / noise for name, own in groups.items()}
-    mean = sum(weight[name] * own.mean() for name, own in groups.items()) / sum(weight.values())
-    spread = sum(weight[name] * (own.mean() - mean) ** 2 for name, own in groups.items())
-    total = sum(weight.values())
-    between = (spread - 2) / (total - sum(one**2 for one in weight.values()) / total)
+    groups = {name: (d[country == name], w[country == name]) for name in ("DE", "FR", "AT")}
+    mean = {name: np.average(x, weights=v) for name, (x, v) in groups.items()}
+    squares = sum((v**2 * (x - mean[name]) ** 2).sum() for name, (x, v) in groups.items())
+    noise = squares / sum((v**2).sum() * (1 - 1 / len(v)) for _, v in groups.values())
+    noises = {name: noise * (v**2).sum() / v.sum() ** 2 for name, (_, v) in groups.items()}
+    precise = {name: 1 / one for name, one in noises.items()}
+    total = sum(precise.values())
+    centre = sum(precise[name] * mean[name] for name in groups) / total
+    spread = sum(precise[name] * (mean[name] - centre) ** 2 for name in groups)
+    between = (spread - 2) / (total - sum(one**2 for one in precise.values()) / total)
     assert between > 0
+    whole = np.average(d, weights=w)
     for row in found.contributions:
-        own = groups[row["segment_value"]]
-        kept = between / (between + noise / len(own))
-        assert row["shrunk_difference"] == near(d.mean() + kept * (own.mean() - d.mean()))
+        name = row["segment_value"]
+        kept = between / (between + noises[name])
+        assert row["shrunk_difference"] == near(whole + kept * (mean[name] - whole))
+
+
+def test_a_single_slice_or_query_is_not_shrunk() -> None:
     assert estimated(0.1, [1.0], [0.5]).shrunk(1.0, 0.5) == 0.1
     alone = compared({"new": [1.0], "old": [0.5]}, by="c", facts={"c": ["x"]}, contributions=True)
     assert alone.contributions[0]["contribution"] == 0.5

@@ -85,23 +85,20 @@ def by_hand(*, dated: bool) -> list[tuple[str, float, float, float, bool]]:
             )
             moves.setdefault(query, []).append(new - old)
     traffic = dict(zip(*QUERIES.select(["query_id", "traffic"]).to_pydict().values(), strict=True))
-    rows = [(d, traffic[query]) for query, days in moves.items() for d in days]
-    centre = sum(d * w for d, w in rows) / sum(w for _, w in rows)
     mean = {query: np.mean(days) for query, days in moves.items()}
     d, n = np.array([*mean.values()]), len(DAYS) if dated else 1
     if dated:
         noise = sum(((np.array(days) - np.mean(days)) ** 2).sum() for days in moves.values()) / N
-        between = max(0.0, d.var(ddof=1) - noise / n)
     else:
         less = min((d[d > 0] ** 2).sum(), (d[d < 0] ** 2).sum())
         noise = 2 * (less + (d[d != 0] ** 2).mean()) / N
-        between = max(0.0, ((d - centre) ** 2).mean() - noise)
+    between = max(0.0, (d**2).mean() - noise / n)
     kept = between / (between + noise / n)
     assert 0 < kept < 1
     reach = student.critical(0.95, N - 1) * sqrt(noise / n)
     found = []
     for query, own in mean.items():
-        shrunk = centre + kept * (own - centre)
+        shrunk = kept * own
         found.append((query, float(own), shrunk, n * traffic[query], bool(abs(own) <= reach)))
     return sorted((one for one in found if one[1]), key=lambda one: -abs(one[2] * one[3]))
 
