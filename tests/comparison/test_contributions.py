@@ -56,7 +56,7 @@ def by_hand(systems: Any, facts: Any) -> dict[str, tuple[float, float]]:
     return found
 
 
-@by_turns(1.5)
+@pytest.mark.long
 @pytest.mark.parametrize("paired", [True, False])
 def test_contributions_add_up_and_are_those_of_the_formula(paired: bool) -> None:
     for seed in range(3):
@@ -154,6 +154,7 @@ def test_a_single_slice_or_query_is_not_shrunk() -> None:
     assert alone.contributions[0]["shrunk_difference"] is None
 
 
+@by_turns(0.5)
 def test_the_command_line_prints_them(tmp_path: Any) -> None:
     systems, facts = random_world(5, paired=True)
     rankings, labels = tables(systems, **facts)

@@ -13,7 +13,7 @@ import pytest
 from command import sqlmetrics
 from comparison.test_compare import near
 from engines.starting import Servers
-from marked import by_turns, engines
+from marked import by_turns, engines, long
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import TranslatedDatabase
@@ -103,7 +103,7 @@ def by_hand(*, dated: bool) -> list[tuple[str, float, float, float, bool]]:
     return sorted((one for one in found if one[1]), key=lambda one: -abs(one[2] * one[3]))
 
 
-@pytest.mark.parametrize("dated", [False, True])
+@pytest.mark.parametrize("dated", [False, long(True)])
 def test_the_movers_are_those_of_plain_python(dated: bool) -> None:
     expected = by_hand(dated=dated)
     found = compared(dated=dated, count=N).movers
@@ -141,7 +141,7 @@ def test_both_lists_stand_side_by_side_and_no_other_query_leaves() -> None:
     assert last.count(f"in ({ids})") == 2
 
 
-@by_turns(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
 def test_engines_give_duckdb_s_movers(name: str, servers: Servers) -> None:
     for dated in (False, True):
@@ -157,6 +157,7 @@ def test_engines_give_duckdb_s_movers(name: str, servers: Servers) -> None:
             }
 
 
+@by_turns(0.7)
 def test_the_command_line_prints_them(tmp_path: Any) -> None:
     named = zip(("r", "l", "q", "i"), (*world(dated=False), QUERIES, ITEMS), strict=True)
     for name, table in named:

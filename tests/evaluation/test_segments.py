@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from engines.starting import Servers
-from marked import by_turns, engines
+from marked import engines
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import TranslatedDatabase
@@ -86,7 +86,7 @@ def test_queries_stand_in_the_segments_that_plain_python_puts_them_in() -> None:
     assert counted == expected
 
 
-@by_turns(1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
 def test_engines_give_duckdb_s_segments(name: str, servers: Servers) -> None:
     with servers.open(name) as engine:
@@ -98,7 +98,7 @@ def test_engines_give_duckdb_s_segments(name: str, servers: Servers) -> None:
         }
 
 
-@by_turns(1)
+@pytest.mark.long
 def test_a_spec_has_them_and_the_reference_agrees() -> None:
     rankings, labels = world()
     spec = sm.Spec(
