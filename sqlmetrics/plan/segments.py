@@ -90,13 +90,13 @@ class Segments:
 
     def columns(self, table: str, dialect: Dialect) -> dict[str, str]:
         """What segments are made of in a table: what to call it -> its column."""
-        from sqlmetrics.sql.transpile import columns_named
-
         found: dict[str, str] = {}
         for name in self.of(table):
             if name not in self.spec.segments:
                 found[f"by {name}"] = name
             elif not self.kind(name):
+                from sqlmetrics.sql.transpile import columns_named
+
                 own = columns_named(self.spec.segments[name], dialect)
                 found |= {f"by {name}, {one}": one for one in own}
         return found
