@@ -106,6 +106,7 @@ def compare(
     sqlmetrics compare old.run new.run qrels.txt -m ndcg@10
     sqlmetrics compare search.yml --systems prod,cand --margin 0.005
     """  # noqa: D301  # click wants the \b itself
+    from sqlmetrics.comparison import sections
     from sqlmetrics.comparison.compare import compare as compared
 
     form = format_of(output, out, FORMATS)
@@ -128,16 +129,15 @@ def compare(
     texts = _texts(found)
     for note in found.notes if form not in texts else ():
         say(f"note: {note}")
+    if named["contributions"] or named["movers"]:
+        texts["json"] = lambda: sections.json_object(found)
     emit(found.to_arrow, texts, form, out)
 
 
 def _texts(found: Comparison) -> dict[str, Any]:
-    from sqlmetrics.comparison import sections, text
+    from sqlmetrics.comparison import text
 
-    made: dict[str, Any] = (
-        {"json": sections.json_object} if found.contributions or found.movers else {}
-    )
-    made |= {"table": text.text, "markdown": text.markdown, "html": text.html, "latex": text.latex}
+    made = {"table": text.text, "markdown": text.markdown, "html": text.html, "latex": text.latex}
     return {name: lambda write=write: write(found) for name, write in made.items()}
 
 
