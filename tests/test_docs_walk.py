@@ -292,7 +292,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "evaluate": (
         f"evaluate rankings.parquet labels.parquet -m ndcg@10 -m mrr {RANKED} --by country "
         "--preset trec_eval -c missing=drop --queries queries.parquet --weight traffic "
-        "--where 'score > -1' --per-query -o json --confidence 0.9",
+        "--where 'score > -1' --per-query -o json --confidence 0.9 --segment traffic",
         f"evaluate rankings.parquet labels.parquet -m overlap@2 --baseline prod {RANKED} "
         "--skip-input-checks --plan window --memory 1GB --profile p.json --out x.csv",
         f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",
@@ -379,7 +379,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "compare rankings.parquet labels.parquet -m mrr --rank rank 2",
         "compare \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin",
-        "compare rankings.parquet labels.parquet -m ils@2 --items items.parquet --date ds",
+        "compare rankings.parquet labels.parquet -m ils@2 --items items.parquet --date ds "
+        "--segment relevant_labels --contributions --movers 2",
         "compare search.yml --systems prod,cand --test randomization PLACE",
         f"compare rankings labels -m mrr {RANKED} PLACE",
         "compare search.yml --connection dev --profiles profiles.yml",

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from sqlmetrics.catalog.online import Online, cutoffs
 from sqlmetrics.clicks.cleaning import BOTS, ClickTables
 from sqlmetrics.errors import SpecError
-from sqlmetrics.plan.summary import NO_DATE, UNKNOWN
+from sqlmetrics.plan.segments import UNKNOWN
+from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import case, identifier, literal

@@ -22,6 +22,8 @@ class Options:
     cluster: str | None = None
     replicates: int = 1000
     seed: int = 1
+    contributions: bool = False
+    movers: int = 0
 
     def of_runs(self, names: tuple[str, ...]) -> Options:
         """The same of tables side by side, whose first one is the baseline."""

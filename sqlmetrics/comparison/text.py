@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html as markup
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from sqlmetrics.comparison import sections
+from sqlmetrics.comparison.numbers import number, signed
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
 
@@ -25,7 +27,7 @@ def text(comparison: Comparison) -> str:
         of = "" if name == "all" else f", {printable(name)}={printable(value)}"
         title = f"{printable(system)} against {printable(comparison.baseline)}{of}"
         blocks.append("\n".join([title, "", *_tables(comparison, list(rows))]))
-    return "\n\n".join([*blocks, "\n".join(footer(comparison))])
+    return "\n\n".join([*blocks, *sections.text(comparison), "\n".join(footer(comparison))])
 
 
 def _block(row: Row) -> tuple[str, str, str]:
@@ -38,9 +40,9 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
     cells = [
         [
             printable(row["metric"]),
-            _number(row["baseline_value"]),
-            _number(row["value"]),
-            _signed(row["difference"]),
+            number(row["baseline_value"]),
+            number(row["value"]),
+            signed(row["difference"]),
             _interval(row),
             p_text(row["p_adjusted"]),
             row["verdict"],
@@ -56,7 +58,7 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
             _percent(row["relative"]),
             *(f"{row[name]:,}" for name in ("n", "wins", "ties", "losses")),
             "-" if row["effect_size"] is None else f"{row['effect_size']:+.2f}",
-            _number(row["smallest_detectable"]),
+            number(row["smallest_detectable"]),
         ]
         for row in rows
     ]
@@ -94,6 +96,7 @@ def notes(comparison: Comparison) -> list[str]:
         p,
         f"interval: {comparison.interval}, of the difference of the means",
         "could show: the smallest difference that such data show with probability 0.8",
+        *sections.notes(comparison),
         *(f"note: {note}" for note in comparison.notes),
     ]
 
@@ -111,9 +114,9 @@ def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
             else f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
         )
     numbers: dict[str, Callable[[Row], str]] = {
-        printable(comparison.baseline): lambda row: _number(row["baseline_value"]),
-        _title(comparison): lambda row: _number(row["value"]),
-        "difference": lambda row: _signed(row["difference"]),
+        printable(comparison.baseline): lambda row: number(row["baseline_value"]),
+        _title(comparison): lambda row: number(row["value"]),
+        "difference": lambda row: signed(row["difference"]),
         f"{100 * comparison.level:g} % interval": _interval,
         f"p ({comparison.test})": lambda row: p_text(row["p_adjusted"]),
         "queries": lambda row: f"{row['n']:,}",
@@ -133,24 +136,23 @@ def _title(comparison: Comparison) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """A GitHub table."""
-    return "\n".join([piped(*cells(comparison)), "", *footer(comparison)])
+    more = [line for block in sections.markdown(comparison) for line in (block, "")]
+    return "\n".join([piped(*cells(comparison)), "", *more, *footer(comparison)])
 
 
 def html(comparison: Comparison) -> str:
     """A table for a notebook; everything from the data is escaped."""
     names, rows, left = cells(comparison)
     head = "".join(f"<th>{markup.escape(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(_html_cells(row, left))}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(sections.html_cell(c, i >= left) for i, c in enumerate(row))}</tr>"
+        for row in rows
+    )
     below = "<br>".join(map(markup.escape, notes(comparison)))
     return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{below}</small>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"{sections.html(comparison)}<small>{below}</small>"
     )
-
-
-def _html_cells(row: Sequence[str], left: int) -> Iterator[str]:
-    for place, cell in enumerate(row):
-        align = ' style="text-align: right"' if place >= left else ""
-        yield f"<td{align}>{markup.escape(cell)}</td>"
 
 
 def latex(comparison: Comparison) -> str:
@@ -210,18 +212,6 @@ def p_text(p_value: float | None) -> str:
     return "<0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
-
-
-def _signed(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:+.4f}" if abs(value) < 1000 else f"{value:+,.1f}"
-
-
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:+.1f} %"
 
@@ -229,4 +219,4 @@ def _percent(value: float | None) -> str:
 def _interval(row: Row) -> str:
     if row["ci_low"] is None:
         return "-"
-    return f"{_signed(row['ci_low'])} to {_signed(row['ci_high'])}"
+    return f"{signed(row['ci_low'])} to {signed(row['ci_high'])}"

@@ -17,6 +17,7 @@ from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import WINDOW, TableStatistics
 from sqlmetrics.spec.days import as_sql
+from sqlmetrics.spec.segments import TRAFFIC
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.sql.template import identifier, literal
@@ -46,6 +47,8 @@ def buckets(plan: Plan, engine: Database, measured: TableStatistics | None) -> t
         measured: What was measured of them.
     """
     if plan.strategy.name == WINDOW or measured is None:
+        return (WHOLE,)
+    if plan.shape.made_of.having(TRAFFIC):  # of all queries together
         return (WHOLE,)
     return parts(plan, engine, SLACK * plan.strategy.bytes_a_row(measured, plan.needs))
 

@@ -10,9 +10,10 @@ from sqlmetrics.plan.needs import SUMS, MetricColumn, Needs, SumStage
 from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
 from sqlmetrics.plan.ranking import WindowRanking
+from sqlmetrics.plan.segments import BY_TRAFFIC, UNKNOWN, by_traffic
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.plan.strategy import PORTABLE, Strategy
-from sqlmetrics.plan.summary import UNKNOWN
+from sqlmetrics.spec.segments import TRAFFIC
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
 
@@ -54,6 +55,8 @@ class PerQuery:
             yield self._sums_stage(sums, labels)
         if self.shape.listed_facts:
             yield self._query_facts_stage()
+        if self.shape.made_of.having(TRAFFIC):
+            yield by_traffic(self._facts_stage, self._traffic_keys)
         yield from self._population.stages()
         yield self._per_query_stage()
 
@@ -196,10 +199,26 @@ class PerQuery:
         if self.shape.known_facts:
             queries = self.shape.names["queries"]
             joins[queries] = equal(queries, evaluated, self.shape.known_keys)
+        if self.shape.made_of.having(TRAFFIC):
+            joins[BY_TRAFFIC] = equal(BY_TRAFFIC, evaluated, self._traffic_keys)
         view = {"columns": columns, "from": evaluated, "joins": joins}
         return Stage("per_query", "per_query", view)
 
+    @property
+    def _facts_stage(self) -> str:
+        """The stage that has the weight of every query."""
+        return self.shape.names["queries"] if self.shape.weighted == "queries" else "query_facts"
+
+    @property
+    def _traffic_keys(self) -> tuple[str, ...]:
+        """What identifies a row of it."""
+        of_queries = self.shape.weighted == "queries"
+        return self.shape.known_keys if of_queries else self.shape.query_keys
+
     def _fact(self, name: str) -> str:
+        if name in self.shape.derived_facts:
+            own = self.shape.derived_facts[name]
+            return self.shape.made_of.fact(own, self.needs.relevant_labels)
         known = name in self.shape.known_facts
         fact = f"{self.shape.names['queries'] if known else 'query_facts'}.{name}"
         if name == "weight":

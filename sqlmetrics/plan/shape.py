@@ -9,6 +9,7 @@ from functools import cached_property
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.bucket import WHOLE, Bucket
+from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import ItemColumns, QueryColumns
 from sqlmetrics.spec.spec import Spec
@@ -143,12 +144,13 @@ class Shape:
 
     @cached_property
     def segments(self) -> dict[str, tuple[str, ...]]:
-        """Table -> the columns of `by`, and of `cluster`, that it has."""
-        queries = self.spec.queries.columns.segments if self.spec.queries else ()
-        return {
-            "rankings": tuple(name for name in self.spec.query_columns if name not in queries),
-            "queries": tuple(name for name in self.spec.query_columns if name in queries),
-        }
+        """Table -> the segments, and the column of `cluster`, that its rows tell."""
+        return {table: self.made_of.of(table) for table in ("rankings", "queries")}
+
+    @cached_property
+    def made_of(self) -> Segments:
+        """What the segments are made of."""
+        return Segments(self.spec)
 
     @cached_property
     def weighted(self) -> str:
@@ -210,6 +212,12 @@ class Shape:
         """The facts that stand in the queries table."""
         weight = ("weight",) if self.weighted == "queries" else ()
         return tuple(map(segment, self.segments["queries"])) + weight
+
+    @cached_property
+    def derived_facts(self) -> dict[str, str]:
+        """The facts that stand in no table -> their segments."""
+        there = {name for names in self.segments.values() for name in names}
+        return {segment(n): n for n in self.spec.query_columns if n not in there}
 
     @cached_property
     def known_keys(self) -> tuple[str, ...]:
@@ -287,6 +295,7 @@ class Shape:
         compares = "baseline" in self.spec.needed
         if self.spec.baseline is not None and "system" not in has["rankings"] and not compares:
             yield "a baseline is a system; name the rankings' column of systems"
+        yield from self.made_of.problems(weighted=bool(self.weighted))
         yield from self._unmet_needs()
 
     def _unreadable(self) -> Iterator[str]:
@@ -365,7 +374,7 @@ class Shape:
         for role in ("date", "weight"):
             if getattr(columns, role):
                 named[role] = getattr(columns, role)
-        return named
+        return named | ({"text": self.made_of.text} if self.made_of.text else {})
 
     def _item_columns(self) -> dict[str, str]:
         """The columns that metrics need."""
@@ -413,7 +422,7 @@ class Shape:
 
     def _select_facts(self, table: str) -> Iterator[Column]:
         for name in self.segments[table]:
-            yield Column(f"cast({identifier(name)} as varchar)", segment(name))
+            yield Column(self.made_of.value(name, self.at.translation), segment(name))
         if self.weighted == table:
             yield Column(f"cast({identifier(self.columns[table]['weight'])} as double)", "weight")
 

@@ -146,8 +146,8 @@ class _Look:
                 renamed = self._renamed(table, there)
                 gaps = self._gaps(table)
             folded = {name.casefold() for name in there}
-            segments = self.plan.shape.segments.get(table, ())
-            wanted = self.plan.shape.columns[table] | {f"by {name}": name for name in segments}
+            segments = self.plan.shape.made_of.columns(table, self.engine.translation.dialect)
+            wanted = self.plan.shape.columns[table] | segments
             for role, name in wanted.items():
                 if name.casefold() not in folded:
                     what = f"{unknown('column', name, there)} (wanted as {role})"
