@@ -96,6 +96,7 @@ class ClickTables:
         """Stage -> the stages that it reads, and what prints it."""
         moves = self.names.first_position == "each"
         events = "events_of_all_days" if self._days else "events_read"
+        suspects = ("user_impressions", *["suspected_requests"] * (not self.names.at.changes))
         return {
             "numbered": ((), self._numbered),
             "chosen_requests": ((), self._chosen),
@@ -106,7 +107,8 @@ class ClickTables:
             "impressions_read": (("impressions_as_logged",) * moves, self._impressions_read),
             "excluded_requests": (("impressions_read",), self._plain("excluded_requests")),
             "user_impressions": (("impressions_read",), self._user_impressions),
-            "duplicated_requests": (("user_impressions",), self._plain("duplicated_requests")),
+            "suspected_requests": (("user_impressions",), self._plain("suspected_requests")),
+            "duplicated_requests": (suspects, self._plain("duplicated_requests")),
             "numbered_copies": (("duplicated_requests",), self._plain("numbered_copies")),
             "deduplicated": (("numbered_copies",), self._plain("deduplicated")),
             "clean_impressions": (("user_impressions",), self._clean),
@@ -337,6 +339,7 @@ class ClickTables:
             "unseen": self.clicks.cleaning.unseen,
             "most": self.clicks.cleaning.max_events_per_user_hour,
             "same_position": self.clicks.cleaning.same_position,
+            "has_bits": not self.names.at.changes,  # on DuckDB
         }
         return Stage(name, f"clicks/{template or name}", shared | view)
 

@@ -164,6 +164,7 @@ class CleanLog:
         logged = "impressions_as_logged" if each else "impressions_read"
         told = {
             "of": tables.of,
+            "deduplicated": DEDUPLICATED,
             "impressions": logged,
             "position": "position"
             if each
@@ -173,7 +174,7 @@ class CleanLog:
             "relation": tables.requests,
         }
         select = print_template("clicks/findings", told)
-        rows = self.engine.rows(with_stages(tables.stages(logged, "user_impressions"), select))
+        rows = self.engine.rows(with_stages(tables.stages(logged), select))
         named = {
             f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
         }
