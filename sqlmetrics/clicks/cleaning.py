@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.clicks.columns import EVENT, NUMBER, Names
+from sqlmetrics.clicks.reasons import event_reasons
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days
@@ -26,11 +27,11 @@ from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal, number, verbatim
 
-NUMBERED, CHOSEN, BOTS, EXCLUDED, DEDUPLICATED, ATTRIBUTED = (
+NUMBERED, CHOSEN, BOTS, EXCLUDED, DEDUPLICATED, ATTRIBUTED, ANSWERS = (
     f"sqlmetrics_{name}"
     for name in (
-        *("numbered_log", "chosen_requests", "bots"),
-        *("excluded_requests", "deduplicated", "attributed_events"),
+        *("numbered_log", "chosen_requests", "bots", "excluded_requests", "deduplicated"),
+        *("attributed_events", "answers"),
     )
 )
 """Tables that are kept while a log is worked on."""
@@ -68,7 +69,7 @@ class ClickTables:
         there: dict[str, Stage] = {}
 
         def add(name: str) -> None:
-            if name not in there and name not in self.views:
+            if name not in there and name not in self.standing:
                 reads, stage = self._stages[name]
                 for one in reads:
                     add(one)
@@ -87,9 +88,14 @@ class ClickTables:
     def of(self) -> Mapping[str, str]:
         """Stage -> what stands behind FROM for it."""
         return {
-            name: f"{view_name(name)} as {name}" if name in self.views else name
+            name: f"{view_name(name)} as {name}" if name in self.standing else name
             for name in self._stages
         }
+
+    @property
+    def standing(self) -> frozenset[str]:
+        """The stages that stand by themselves, whoever reads them."""
+        return self.views | {"answers"}
 
     @cached_property
     def _stages(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Stage]]]:
@@ -111,7 +117,7 @@ class ClickTables:
             "duplicated_requests": (suspects, self._plain("duplicated_requests")),
             "numbered_copies": (("duplicated_requests",), self._plain("numbered_copies")),
             "deduplicated": (("numbered_copies",), self._plain("deduplicated")),
-            "clean_impressions": (("user_impressions",), self._clean),
+            "clean_impressions": (("impressions_read",), self._clean),
             "attributed_events": (("events_read", "clean_impressions"), self._attributed),
             "seen_impressions": (("clean_impressions",), self._plain("seen_impressions")),
             "request_queries": ((self.left,), self._plain("request_queries")),
@@ -130,7 +136,7 @@ class ClickTables:
             "excluded_requests": self.leaves_out,
         }
         kept = (name for name, is_kept in some.items() if is_kept)
-        return frozenset((*kept, "deduplicated", "attributed_events"))
+        return frozenset((*kept, "deduplicated", "attributed_events", "answers"))
 
     @property
     def left(self) -> str:
@@ -145,8 +151,14 @@ class ClickTables:
 
     def _clean(self) -> Stage:
         known = [*self.names.logged, "position"]
-        columns = [Column(f"user_impressions.{name}", name) for name in known]
-        return self._stage("clean_impressions", columns=columns, names=known)
+        columns = [Column(f"impressions_read.{name}", name) for name in known]
+        return self._stage(
+            "clean_impressions",
+            columns=columns,
+            names=known,
+            excluded_requests=EXCLUDED if self.leaves_out else "",
+            timed=self.reads("impressions"),
+        )
 
     def _evaluated(self) -> Stage:
         days = self.clicks.evaluation
@@ -154,7 +166,10 @@ class ClickTables:
         return self._stage("evaluated_impressions", days=days, when=when)
 
     def _answers(self) -> Stage:
-        return self._stage("answers", click=CLICK, purchase=PURCHASE)
+        given = self.clicks.labels.grades.items()
+        whens = " ".join(f"when {literal(one)} then {number(grade)}" for one, grade in given)
+        grade = "" if self.clicks.labels.pools else f"case action {whens} else 0 end"
+        return self._stage("answers", click=CLICK, purchase=PURCHASE, grade=grade)
 
     def _requests(self) -> Stage:
         """The requests that are evaluated, also those without a result."""
@@ -297,34 +312,9 @@ class ClickTables:
             excluded_requests=EXCLUDED if self.leaves_out else "",
             deduplicated=DEDUPLICATED if self._moves_out else "",
             columns=[Column(f"events_read.{name}", name) for name in EVENT],
-            reasons=self._reasons(),
+            reasons=event_reasons(self.clicks.cleaning, self.names),
             deduplicate=self.clicks.cleaning.deduplicate,
         )
-
-    def _reasons(self) -> Mapping[str, str]:
-        """Reason -> what an event meets that is left out for it; the first that holds counts."""
-        cleaning = self.clicks.cleaning
-        reasons: dict[str, str] = {}
-        if cleaning.test is not None:
-            reasons["test traffic"] = "excluded_requests.reason = 'test traffic'"
-        if self.bots:
-            reasons["bot"] = "excluded_requests.reason = 'bot' or bots.user_id is not null"
-        if self.reads("events"):
-            reasons["unreadable time"] = "events_read.is_unread = 1"
-        if self._moves_out:
-            reasons["same position"] = "removed.request_id is not null"
-        reasons["no impression"] = "clean_impressions.request_id is null"
-        if self.names.has_times:
-            reasons["before the impression"] = (
-                "events_read.happened_at < clean_impressions.shown_at"
-            )
-            if cleaning.attribution_window is not None:
-                last = f"clean_impressions.shown_at + {round(cleaning.attribution_window * 1e6)}"
-                reasons["after the window"] = f"events_read.happened_at > {last}"
-        if cleaning.min_dwell is not None:
-            short = f"events_read.dwell < {number(cleaning.min_dwell)}"
-            reasons["short stay"] = f"events_read.action = {literal(CLICK)} and {short}"
-        return reasons
 
     def _plain(self, name: str) -> Callable[[], Stage]:
         return lambda: self._stage(name)
