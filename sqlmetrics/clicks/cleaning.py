@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.clicks.columns import EVENT, NUMBER, Names
+from sqlmetrics.clicks.columns import NUMBER, Names
 from sqlmetrics.clicks.reasons import event_reasons
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import Clicks
@@ -311,9 +311,7 @@ class ClickTables:
             "attributed_events",
             excluded_requests=EXCLUDED if self.leaves_out else "",
             deduplicated=DEDUPLICATED if self._moves_out else "",
-            columns=[Column(f"events_read.{name}", name) for name in EVENT],
             reasons=event_reasons(self.clicks.cleaning, self.names),
-            deduplicate=self.clicks.cleaning.deduplicate,
         )
 
     def _plain(self, name: str) -> Callable[[], Stage]:
@@ -328,6 +326,7 @@ class ClickTables:
             "bots": BOTS if self.bots else "",
             "unseen": self.clicks.cleaning.unseen,
             "most": self.clicks.cleaning.max_events_per_user_hour,
+            "deduplicate": self.clicks.cleaning.deduplicate,
             "same_position": self.clicks.cleaning.same_position,
             "has_bits": not self.names.at.changes,  # on DuckDB
         }

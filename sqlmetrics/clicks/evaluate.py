@@ -146,6 +146,7 @@ class CleanLog:
             "excluded_requests": EXCLUDED if tables.leaves_out else "",
             "deduplicated": DEDUPLICATED,
             "attributed_events": ATTRIBUTED,
+            "deduplicate": tables.clicks.cleaning.deduplicate,
             "why": _why(tables),
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
