@@ -123,7 +123,7 @@ class ClickTables:
             "request_queries": ((self.left,), self._plain("request_queries")),
             "evaluated_impressions": ((self.left, "request_queries"), self._evaluated),
             "answers": ((), self._answers),
-            "requests": ((), self._requests),
+            "requests": (("impressions_read",), self._requests),
         }
 
     @cached_property
@@ -172,13 +172,18 @@ class ClickTables:
         return self._stage("answers", click=CLICK, purchase=PURCHASE, grade=grade)
 
     def _requests(self) -> Stage:
-        """The requests that are evaluated, also those without a result."""
+        """The requests that are evaluated and have no impression."""
         days = self.clicks.evaluation
         return self._stage(
             "requests",
             columns=list(self.names.request_columns()),
             relation=self.requests,
-            conditions=[*self._conditions("requests", of_all_days=True), *self._readable],
+            request=self.names.request("requests"),
+            conditions=[
+                "logged_requests.shown_request_id is null",
+                *self._conditions("requests", of_all_days=True),
+                *self._readable,
+            ],
             key=self.names.requests["request"],
             having=days.holds(self.names.first_time) if days else (),
         )
