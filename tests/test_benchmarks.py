@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from marked import by_turns
 
-from benchmarks import agreement, cold, contenders, report
+from benchmarks import agreement, clicks, cold, contenders, report
 from benchmarks.contenders import CONTENDERS, METRICS
 from benchmarks.data import SHAPES
 from benchmarks.measure import Run
@@ -120,3 +120,14 @@ def test_a_cold_start_runs(tmp_path: Path) -> None:
     for file, content in cold.FILES.items():
         (tmp_path / file).write_text(content)
     assert cold.cpu("sqlmetrics evaluate", tmp_path) > 0
+
+
+@pytest.mark.long
+def test_a_click_log_is_measured_beside_the_bare_join(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(clicks, "FOLDER", tmp_path)
+    clicks.main(["--requests", "300", "--runs", "1"])
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == ["bare join", "sqlmetrics"]
+    clicks.main(["--requests", "300", "--stages"])

@@ -187,6 +187,11 @@ class Shape:
         return self.spec.clicks is not None
 
     @property
+    def holds_once(self) -> bool:
+        """Whether no list and no query can have an item twice: a click log is cleaned of those."""
+        return self.spec.clicks is not None
+
+    @property
     def spans_pauses(self) -> bool:
         """Whether a system counts on days without a row of it, between its first and last day."""
         return "metric_date" in self.keys and self.spec.options["absent_systems"] == "missing"
