@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html as markup
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
