@@ -65,6 +65,7 @@ class Setup:
         together: How the systems are given to `evaluate`: by a `column`, or as `files`, or tables
             of the database, of their own.
         severity: Of the checks that do not hold.
+        baseline: Whether the spec names one, so that rows stand beside it.
     """
 
     source: str
@@ -77,6 +78,7 @@ class Setup:
     publish: str
     together: str
     severity: str
+    baseline: bool
 
 
 CHOICES: Mapping[str, Sequence[Any]] = {
@@ -90,6 +92,7 @@ CHOICES: Mapping[str, Sequence[Any]] = {
     "publish": ("", "duckdb", "folder", "sqlite"),
     "together": ("column", "files"),
     "severity": ("fail", "warn"),
+    "baseline": (False, True),
 }
 
 
@@ -386,6 +389,8 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
         spec["rankings"]["time_zone"] = ZONE
     if setup.words:
         spec["labels"]["grades"] = {word: number for number, word in WORDS.items()}
+    if setup.baseline:
+        spec["baseline"] = "old's"
     if setup.segments:
         spec["by"] = ["country"]
     if setup.segments == "queries":

@@ -43,6 +43,8 @@ from seams import (
     world,
 )
 
+from sqlmetrics.jobs.tables import BASELINE
+
 SEED = os.environ.get("SQLMETRICS_SEED", "0")
 ALL = os.environ.get("SQLMETRICS_ALL") == "1"
 
@@ -162,6 +164,11 @@ PUBLISHED = {
     )
 }
 """Column of a published table -> its type, and whether it may be NULL."""
+BESIDE = {
+    name: ({"varchar": "string", "bigint": "int64"}.get(kind, kind), True)
+    for name, kind in BASELINE.items()
+}
+"""The columns that it has besides where a spec names a baseline."""
 
 
 def _arrow(kind: str) -> str:
@@ -315,17 +322,38 @@ class Walk:
             view = "metrics_of_seams_daily_change"
             cursor.execute(f"select {', '.join(KEYS)}, value_before from {view}")
             before = {(*_place(row), *row[4:6]): {"value": row[6]} for row in cursor.fetchall()}
+            if self.setup.baseline:
+                self._beside_baseline(connection)
         values = {key: {"value": row["value"]} for key, row in self.expected.items()}
         assert differences(wide, values) == []
         values = {key: {"value": (self._before(key) or {}).get("value")} for key in self.expected}
         assert differences(before, values) == []
+
+    def _beside_baseline(self, connection: Any) -> None:
+        """The difference of each row from the baseline's, over all queries of a day."""
+        values = {key: row["value"] for key, row in self.expected.items() if key[2] == "all"}
+        pairs = {key: (values[key], values.get((key[0], "old's", *key[2:]))) for key in values}
+        wanted = {
+            key: {"value": mine - base}
+            for key, (mine, base) in pairs.items()
+            if None not in (mine, base) and key[1] != "old's"
+        }
+        cursor = connection.cursor()
+        cursor.execute(
+            f"select {', '.join(KEYS)}, difference from metrics_of_seams "
+            "where baseline = 'old''s' and segment_name = 'all'"
+        )
+        found = {(*_place(row), *row[4:6]): {"value": row[6]} for row in cursor.fetchall()}
+        assert differences(found, wanted) == []
 
     def _published(self, place: str) -> None:
         """The same numbers, of the same types, and nowhere NULL where the job's table is not."""
         if self.setup.publish == "folder":
             file = self.folder / "published" / "metrics_of_seams.parquet"
             schema = pq.read_schema(file)
-            assert {one.name: (str(one.type), one.nullable) for one in schema} == PUBLISHED
+            assert {
+                one.name: (str(one.type), one.nullable) for one in schema
+            } == self._columns_published
             names = ", ".join((*KEYS, *NUMBERS))
             there = keyed(duckdb.execute(f"select {names} from '{file}'").fetchall())
             assert differences(there, self.expected) == []
@@ -336,8 +364,13 @@ class Walk:
             described = connection.execute("pragma table_info('metrics_of_seams')").fetchall()
         kinds = {name: (_arrow(kind), not strict) for _, name, kind, strict, *_ in described}
         if self.setup.publish == "sqlite":  # its types are few
-            kinds = {name: (PUBLISHED[name][0], may) for name, (_, may) in kinds.items()}
-        assert kinds == PUBLISHED
+            known = self._columns_published
+            kinds = {name: (known[name][0], may) for name, (_, may) in kinds.items()}
+        assert kinds == self._columns_published
+
+    @property
+    def _columns_published(self) -> dict[str, tuple[str, bool]]:
+        return PUBLISHED | (BESIDE if self.setup.baseline else {})
 
     def _n_runs(self) -> int:
         with connected(self.stored.url) as connection:
