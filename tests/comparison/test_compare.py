@@ -617,5 +617,5 @@ def test_a_system_that_is_not_there_on_the_chosen_days_is_told_from_an_unknown_o
         metrics=["mrr"],
         baseline="old",
     )
-    with pytest.raises(sm.InputError, match="no row has the baseline: old is a system, and has"):
+    with pytest.raises(sm.InputError, match="no list of this system: old is a system, and has"):
         sm.compare(spec, start="2026-01-05")
