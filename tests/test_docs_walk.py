@@ -158,8 +158,8 @@ def flags(words: list[str]) -> set[str]:
 
 def options(verb: str) -> set[str]:
     """All spellings of the options of a verb."""
-    own = VERBS[verb].params
-    return {name for one in own if isinstance(one, click.Option) for name in one.opts} | {"--help"}
+    own = [one for one in VERBS[verb].params if isinstance(one, click.Option)]
+    return {name for one in own for name in (*one.opts, *one.secondary_opts)} | {"--help"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -366,7 +366,9 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin",
         "compare rankings.parquet labels.parquet -m ils@2 --items items.parquet --date ds",
         "compare search.yml --systems prod,cand --test randomization PLACE",
-        f"compare rankings labels -m mrr {RANKED} PLACE",
+        "compare search.yml --systems prod --dates 2026-01-01,2026-01-02 --paired",
+        "compare search.yml --systems prod,cand --covariate 2026-01-01",
+        f"compare rankings labels -m mrr {RANKED} --unpaired PLACE",
         "compare search.yml --connection dev --profiles profiles.yml",
     ),
     "diagnose": (

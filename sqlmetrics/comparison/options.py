@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sqlmetrics.spec.days import Days
+from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
+from sqlmetrics.spec.days import Days, Ends
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,40 @@ class Options:
     cluster: str | None = None
     replicates: int = 1000
     seed: int = 1
+    paired: bool | None = None
+    dates: tuple[Period, ...] = ()
+    covariate: str | None = None
+    before: Period | None = None
+
+    @property
+    def has_covariate(self) -> bool:
+        """Whether values are adjusted for what was there before."""
+        return bool(self.covariate or self.before)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether a query stands beside itself."""
+        return not (self.dates or self.has_covariate) if self.paired is None else self.paired
+
+    @property
+    def _several_days(self) -> tuple[Days, ...]:
+        if self.dates:
+            return tuple(one.days for one in self.dates)
+        return (self.days, self.before.days) if self.days and self.before else ()
+
+    @property
+    def all_days(self) -> Days | None:
+        """From the first day that is looked at to the last one; None for all."""
+        several = self._several_days
+        return days_of_all(several) if several else self.days
+
+    def ends(self, ends: Ends | None) -> Ends | None:
+        """The days that are looked at as SQL, without those between.
+
+        Args:
+            ends: From the first to the last one; None if tables have no days, or all count.
+        """
+        return ends_of_all(self._several_days) if ends and self._several_days else ends
 
     def of_runs(self, names: tuple[str, ...]) -> Options:
         """The same of tables side by side, whose first one is the baseline."""
@@ -32,4 +67,5 @@ class Options:
     def carried(self) -> tuple[str, ...]:
         """The columns that queries must have."""
         own = self.cluster if self.cluster not in (None, "query_id") else None
-        return tuple(dict.fromkeys([*self.by, *([own] if own else [])]))
+        more = [one for one in (own, self.covariate) if one]
+        return tuple(dict.fromkeys([*self.by, *more]))

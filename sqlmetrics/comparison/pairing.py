@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.periods import DAY, Period, in_any, name_of_day
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, sums_stage
 from sqlmetrics.plan.global_metrics import Segment
 from sqlmetrics.plan.plan import Plan
@@ -20,6 +22,9 @@ TIED = 1e-9
 METRIC = ("metric", "k")
 SEGMENT = ("segment_name", "segment_value")
 
+_OF_DAYS = {"weight": "avg"}
+"""What a query has of its days: the mean of its weights; of a segment, the first by name."""
+
 
 @dataclass(frozen=True)
 class Pairing:
@@ -33,7 +38,12 @@ class Pairing:
         by: The segments.
         cluster: The column of what is drawn together: `query_id`, or a fact of queries. None
             where each row is a query of its own.
+        periods: Where two periods of one system are compared: the systems are their names.
+        of_system: That system; empty where the rankings are of one alone.
     """
+
+    rows: ClassVar[str] = "pairs"
+    """The stage of what is compared."""
 
     plan: Plan
     measures: tuple[Measure, ...]
@@ -41,11 +51,19 @@ class Pairing:
     baseline: str
     by: tuple[str, ...] = ()
     cluster: str | None = None
+    periods: tuple[Period, ...] = ()
+    of_system: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What the same query is known by on both sides."""
+        keys = self.plan.shape.query_keys
+        return tuple(key for key in keys if key != DAY) if self.periods else keys
 
     @property
     def unit(self) -> tuple[str, ...]:
         """The columns of what is independent of all others: a query, or a cluster of them."""
-        return ("cluster",) if self.cluster else self.plan.shape.query_keys
+        return ("cluster",) if self.cluster else self.keys
 
     @property
     def segments(self) -> list[Segment]:
@@ -68,25 +86,62 @@ class Pairing:
         """How much a query counts."""
         return "weight" if self._weighted else "1e0"
 
-    def query_values(self) -> Stage:
-        """One row per query and system."""
-        keys = dict.fromkeys([*self.plan.shape.query_keys, "system", *self.carried])
-        columns: list[object] = [key for key in keys if key != "cluster"]
+    def value_of(self, measure: Measure) -> str:
+        """What is compared of a query."""
+        return f"{measure.column}_difference"
+
+    @property
+    def is_averaged(self) -> bool:
+        """Whether a query has several days on a side, whose mean stands beside that of others."""
+        return not all(one.is_a_day for one in self.periods)
+
+    def query_values(self) -> Iterator[Stage]:
+        """To one row per query and system; of periods, the means of a query's days."""
+        about = "one row per query and system: its values, NULL where a mean leaves it out"
+        source, where = "per_query", self._where
+        if not self.is_averaged:
+            yield columns_stage("query_values", about, list(self.columns()), source, where)
+            return
+        yield columns_stage("period_values", about, list(self.columns()), source, where)
+        keys = [*dict.fromkeys([*self.keys, "system", *self._clusters])]
+        facts = [name for name in self.carried if name not in keys]
+        columns = [Column(f"{_OF_DAYS.get(name, 'min')}({name})", name) for name in facts]
+        columns += [Column(f"avg({one.column})", one.column) for one in self.measures]
+        about = "one row per query and period: the means of its days"
+        yield sums_stage("query_values", about, keys, columns, "period_values")
+
+    @property
+    def _clusters(self) -> tuple[str, ...]:
+        return ("cluster",) if self.cluster else ()
+
+    def columns(self) -> Iterator[object]:
+        """What a query and system has, of `per_query`."""
+        for key in dict.fromkeys([*self.keys, "system", *self.carried]):
+            if key == "system" and self.periods:
+                yield Column(name_of_day(self.periods), "system")
+            elif key != "cluster":
+                yield key
         if self.cluster:
             named = self.cluster if self.cluster == "query_id" else segment(self.cluster)
-            columns.append(Column(f"cast({named} as varchar)", "cluster"))
+            yield Column(f"cast({named} as varchar)", "cluster")
         for measure in self.measures:
             flags = self.plan.needs.population(self.plan.spec.settings(measure).measure)
             only = " and ".join(f"{flag} = 1" for flag in flags)
             own = chosen_if(only, measure.column) if only else measure.column
-            columns.append(Column(own, measure.column))
+            yield Column(own, measure.column)
+
+    @property
+    def _where(self) -> str:
+        """Which rows of `per_query` are compared."""
+        if self.periods:
+            of = f"\n    and system = {literal(self.of_system)}" if self.of_system else ""
+            return in_any(self.periods) + of
         named = ", ".join(map(literal, (self.baseline, *self.systems)))
-        about = "one row per query and system: its values, NULL where a mean leaves it out"
-        return columns_stage("query_values", about, columns, "per_query", f"system in ({named})")
+        return f"system in ({named})"
 
     def stages(self) -> Iterator[Stage]:
         """From `per_query` to `pairs`."""
-        yield self.query_values()
+        yield from self.query_values()
         columns: list[object] = [f"challenger.{name}" for name in self.carried]
         for one in self.measures:
             mine, other = f"challenger.{one.column}", f"baseline.{one.column}"
@@ -96,7 +151,7 @@ class Pairing:
             columns.append(Column(f"{mine}{between}- {other}", f"{one.column}_difference"))
         view = {
             "columns": columns,
-            "same_query": equal("baseline", "challenger", self.plan.shape.query_keys),
+            "same_query": equal("baseline", "challenger", self.keys),
             "baseline": literal(self.baseline),
         }
         yield Stage("pairs", "comparison/pairs", view)
@@ -112,12 +167,13 @@ class Pairing:
                     Column(f"{one.column}_baseline", "baseline_value"),
                     Column(f"{one.column}_difference", "difference"),
                 ],
-                "difference": f"{one.column}_difference",
+                "where": f"{one.column}_difference is not null",
             }
             for one in self.measures
         ]
-        view = {"shared": self.carried, "metrics": metrics}
-        return Stage("metric_pairs", "comparison/metric_pairs", view)
+        about = "one row per query, system and metric that both have a value of"
+        view = {"about": about, "shared": self.carried, "metrics": metrics, "from": "pairs"}
+        return Stage("metric_pairs", "comparison/metric_rows", view)
 
     def counts(self) -> Stage:
         """One row per system: how many queries have a value of each metric."""
