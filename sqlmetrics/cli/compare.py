@@ -84,6 +84,11 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
     metavar="DAYS|COLUMN",
     help="What is known of queries from before takes variance away (CUPED), not paired.",
 )
+@click.option(
+    "--baseline-values",
+    metavar="TABLE",
+    help="The baseline is an earlier run: what evaluate --per-query or a job has kept.",
+)
 @click.option("--replicates", default=1000, show_default=True, help="Of a resampling test.")
 @click.option("--seed", default=1, show_default=True, help="Another one draws other replicates.")
 @click.option("--sql", is_flag=True, help="Print the SQL that ran, instead.")

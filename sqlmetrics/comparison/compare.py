@@ -12,6 +12,7 @@ from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.design import design, one_system
+from sqlmetrics.comparison.earlier_run import opened_values
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.periods import period, periods
@@ -51,6 +52,7 @@ def compare(
     paired: bool | None = None,
     dates: str | Sequence[str | date] = (),
     covariate: str | None = None,
+    baseline_values: Any = None,
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
@@ -89,6 +91,8 @@ def compare(
         covariate: What is known of a query from before, which takes variance away (CUPED): days
             before the comparison, whose values are used, like `2026-10-01..2026-10-31`; or a
             column of numbers of the rankings or of `queries`. Not paired, by the test `t`.
+        baseline_values: The baseline's values of each query as an earlier run has kept them: the
+            per-query table of a job, or of `evaluate`. `baseline` names one of its systems.
         start: The first day.
         end: The day after the last one.
         connection: Where the tables are; see `evaluate`.
@@ -134,11 +138,17 @@ def compare(
         paired=paired,
         **_days_asked(dates, covariate, start or end),
     )
+    if dates and baseline_values is not None:
+        raise SpecError("baseline_values are a baseline, and so is the first of dates: give one")
     with (
         database(connection) as engine,
-        asked_plan(rankings, labels, asks, asked, engine) as (plan, asks),
+        asked_plan(rankings, labels, asks, asked, engine) as (plan, found),
     ):
-        if not asks.dates:
+        asks = found
+        if baseline_values is not None:
+            stored = opened_values(baseline_values, baseline, engine)
+            asks = replace(found, stored=stored, baseline=stored.name)
+        elif not asks.dates:
             _check_systems(plan)
         with (
             executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,

@@ -50,7 +50,7 @@ class Covariate:
             own = {"cluster", "query_id"} & {key}
             columns = [one for one in samples.columns() if _named(one) in own | _of(samples)]
             about = "one row per query and day before: its values"
-            where = self.before.condition + samples.of_lists
+            where = "\n    and ".join([self.before.condition, *samples.of_lists])
             yield columns_stage("earlier_rows", about, columns, "per_query", where)
         means = [Column(f"avg({one.column})", f"{one.column}_earlier") for one in samples.measures]
         about = f"one row per {key.removesuffix('_id')}: the means of what it had before"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison import resampling
 from sqlmetrics.comparison.covariate import Covariate
+from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.samples import Samples
@@ -35,14 +37,20 @@ def design(
         SpecError: If there are not two sides, or the test is not for such sides.
         InputError: If no list is of a system that is named.
     """
-    names, told = (_of_dates if asks.dates else _of_systems)(plan, asks, ask)
+    sides = _of_dates if asks.dates else _of_stored if asks.stored else _of_systems
+    names, told = sides(plan, asks, ask)
     baseline, *others = names
     of_system = told.pop(0) if asks.dates else ""
     is_dated = "metric_date" in plan.shape.keys
     cluster = asks.cluster
     if cluster == "query_id" and not is_dated:
         cluster = None
-    is_once = asks.dates and asks.is_paired
+    stored = _on_its_days(asks.stored, plan, ask) if asks.stored else None
+    if stored:
+        stored.check(measures)
+        if stored.has_days and is_dated and not stored.by_day:
+            told.append("baseline_values are of other days: a query has the mean of its days")
+    is_once = (asks.dates or (stored and not stored.by_day)) and asks.is_paired
     if cluster is None and is_dated and not is_once:
         cluster = "query_id"
         told.append(
@@ -50,13 +58,40 @@ def design(
             if not asks.dates
             else "a query that comes again is one cluster, within a side and over both"
         )
-    own = (plan, tuple(measures), tuple(others), baseline, asks.by, cluster, asks.dates, of_system)
+    what = (plan, tuple(measures), tuple(others), baseline)
+    own = (*what, asks.by, cluster, asks.dates, of_system, stored)
     if asks.is_paired:
         return Pairing(*own), told
     _check_test(asks)
-    if not asks.dates:
+    if not (asks.dates or stored):
         told.append("unpaired: each system has the queries that it has a list of")
     return Samples(*own, covariate=_covariate(asks)), told
+
+
+def _of_stored(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[str]]:
+    """The earlier run, and the systems that are compared with it."""
+    if not asks.is_paired and (asks.carried or asks.before or plan.shape.weighted):
+        raise SpecError(
+            "baseline_values have no segments, weights, clusters or covariates, which need each "
+            "query on both sides: leave out paired=False (--unpaired), or what needs them"
+        )
+    there = [plan.spec.title]
+    if "system" in plan.shape.keys:
+        there = sorted(row["system"] for row in ask("select distinct system\nfrom per_query"))
+    for name in asks.systems:
+        if name not in there:
+            raise InputError(f"no list of this system: {unknown('system', name, there)}")
+    return [asks.stored.name if asks.stored else "", *(asks.systems or there)], []
+
+
+def _on_its_days(stored: Stored, plan: Plan, ask: Ask) -> Stored:
+    """By day, if the two runs have one in common."""
+    if not (stored.has_days and "metric_date" in plan.shape.query_keys):
+        return replace(stored, by_day=not stored.has_days and "metric_date" not in plan.shape.keys)
+    shared = ask(
+        f"select count(*) as n\nfrom per_query\nwhere metric_date in (\n    {stored.days}\n)"
+    )
+    return replace(stored, by_day=bool(int(shared[0]["n"])))
 
 
 def _covariate(asks: Options) -> Covariate | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
 from sqlmetrics.spec.days import Days, Ends
 
@@ -27,6 +28,7 @@ class Options:
     dates: tuple[Period, ...] = ()
     covariate: str | None = None
     before: Period | None = None
+    stored: Stored | None = None
 
     @property
     def has_covariate(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.periods import DAY, Period, in_any, name_of_day
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, sums_stage
 from sqlmetrics.plan.global_metrics import Segment
@@ -40,6 +41,7 @@ class Pairing:
             where each row is a query of its own.
         periods: Where two periods of one system are compared: the systems are their names.
         of_system: That system; empty where the rankings are of one alone.
+        stored: The baseline's values, where an earlier run has kept them.
     """
 
     rows: ClassVar[str] = "pairs"
@@ -53,12 +55,17 @@ class Pairing:
     cluster: str | None = None
     periods: tuple[Period, ...] = ()
     of_system: str = ""
+    stored: Stored | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
         """What the same query is known by on both sides."""
         keys = self.plan.shape.query_keys
-        return tuple(key for key in keys if key != DAY) if self.periods else keys
+        return tuple(key for key in keys if key != DAY) if self._is_of_other_days else keys
+
+    @property
+    def _is_of_other_days(self) -> bool:
+        return bool(self.periods or (self.stored and not self.stored.by_day))
 
     @property
     def unit(self) -> tuple[str, ...]:
@@ -93,22 +100,38 @@ class Pairing:
     @property
     def is_averaged(self) -> bool:
         """Whether a query has several days on a side, whose mean stands beside that of others."""
-        return not all(one.is_a_day for one in self.periods)
+        if self.periods:
+            return not all(one.is_a_day for one in self.periods)
+        return self._is_of_other_days and (
+            DAY in self.plan.shape.query_keys or bool(self.stored and self.stored.has_days)
+        )
 
     def query_values(self) -> Iterator[Stage]:
         """To one row per query and system; of periods, the means of a query's days."""
         about = "one row per query and system: its values, NULL where a mean leaves it out"
-        source, where = "per_query", self._where
+        name = "period_values" if self.is_averaged else "query_values"
+        own, where = "own_values" if self.stored else name, "\n    and ".join(self.conditions)
+        yield columns_stage(own, about, list(self.columns()), "per_query", where)
+        if self.stored:
+            yield from self._with_stored(self.stored, name)
         if not self.is_averaged:
-            yield columns_stage("query_values", about, list(self.columns()), source, where)
             return
-        yield columns_stage("period_values", about, list(self.columns()), source, where)
         keys = [*dict.fromkeys([*self.keys, "system", *self._clusters])]
         facts = [name for name in self.carried if name not in keys]
         columns = [Column(f"{_OF_DAYS.get(name, 'min')}({name})", name) for name in facts]
         columns += [Column(f"avg({one.column})", one.column) for one in self.measures]
         about = "one row per query and period: the means of its days"
         yield sums_stage("query_values", about, keys, columns, "period_values")
+
+    def _with_stored(self, stored: Stored, name: str) -> Iterator[Stage]:
+        """The rows that were evaluated, and those that an earlier run has kept."""
+        keys = [*dict.fromkeys([*self.keys, "system"])]
+        facts = [one for one in dict.fromkeys([*self.carried, *self._clusters]) if one not in keys]
+        yield stored.stage(keys, self.measures, facts)
+        columns = [*keys, *facts, *(one.column for one in self.measures)]
+        about = "the values of this run, and of the earlier one"
+        view = {"about": about, "columns": columns, "sources": ["own_values", "stored_values"]}
+        yield Stage(name, "comparison/union", view)
 
     @property
     def _clusters(self) -> tuple[str, ...]:
@@ -119,6 +142,8 @@ class Pairing:
         for key in dict.fromkeys([*self.keys, "system", *self.carried]):
             if key == "system" and self.periods:
                 yield Column(name_of_day(self.periods), "system")
+            elif key == "system" and "system" not in self.plan.shape.keys:
+                yield Column(literal(self.plan.spec.title), "system")
             elif key != "cluster":
                 yield key
         if self.cluster:
@@ -131,13 +156,15 @@ class Pairing:
             yield Column(own, measure.column)
 
     @property
-    def _where(self) -> str:
+    def conditions(self) -> list[str]:
         """Which rows of `per_query` are compared."""
         if self.periods:
-            of = f"\n    and system = {literal(self.of_system)}" if self.of_system else ""
-            return in_any(self.periods) + of
-        named = ", ".join(map(literal, (self.baseline, *self.systems)))
-        return f"system in ({named})"
+            of = [f"system = {literal(self.of_system)}"] if self.of_system else []
+            return [in_any(self.periods), *of]
+        if "system" not in self.plan.shape.keys:
+            return []
+        wanted = self.systems if self.stored else (self.baseline, *self.systems)
+        return [f"system in ({', '.join(map(literal, wanted))})"]
 
     def stages(self) -> Iterator[Stage]:
         """From `per_query` to `pairs`."""

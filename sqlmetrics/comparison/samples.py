@@ -38,16 +38,16 @@ class Samples(Pairing):
         return measure.column
 
     @property
-    def _where(self) -> str:
-        own = super()._where
-        if self.covariate and self.covariate.before:
-            own += f"\n    and {self.covariate.before.outside}"
-        return own if self.periods else own + self.of_lists
+    def conditions(self) -> list[str]:
+        """Which rows of `per_query` are compared."""
+        before = [self.covariate.before.outside] if self.covariate and self.covariate.before else []
+        lists = [] if self.periods or self.stored else self.of_lists
+        return [*super().conditions, *before, *lists]
 
     @property
-    def of_lists(self) -> str:
+    def of_lists(self) -> list[str]:
         """The condition of queries that a system was asked: none is missing of the others."""
-        return "" if self.plan.shape.of_one_system else "\n    and is_ranked = 1"
+        return [] if self.plan.shape.of_one_system else ["is_ranked = 1"]
 
     @property
     def carried(self) -> tuple[str, ...]:

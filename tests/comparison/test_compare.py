@@ -21,7 +21,7 @@ from marked import by_turns, engines
 import sqlmetrics as sm
 from sqlmetrics.comparison import lots
 from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
-from sqlmetrics.comparison.moments import Moments, moments_query
+from sqlmetrics.comparison.moments import moments_query
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.ranks import ranks_query
 from sqlmetrics.comparison.resampling import Resampling
@@ -231,7 +231,8 @@ def test_resampling_is_numpy_s_within_its_error(test: str) -> None:
     found = compared({"new": new, "old": OLD}, test=test, replicates=4000)["cg@1"]
     again = compared({"new": new, "old": OLD}, test=test, replicates=4000)["cg@1"]
     other = compared({"new": new, "old": OLD}, test=test, replicates=4000, seed=2)["cg@1"]
-    assert found == again
+    # threads add in another order: the last digit may differ
+    assert {name: pytest.approx(one, rel=1e-12) for name, one in again.items()} == found
     assert found["p_value"] != other["p_value"]
     d = np.array(new) - np.array(OLD)
     chance = np.random.default_rng(3)
@@ -301,53 +302,6 @@ def test_engines_give_duckdb_s_sums_and_replicates(name: str, servers: Servers) 
             there = compared(systems, connection=database, **asked)
         for own, duck in zip(there.rows, compared(systems, **asked).rows, strict=True):
             assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duck.items()} == own
-
-
-# -- coverage ---------------------------------------------------------------------------
-
-
-def moments_of(x: Any, y: Any, weight: Any) -> Moments:
-    """Of sums of clusters."""
-    d, centre = x - y, float((x - y).sum() / weight.sum())
-    off = d - centre * weight
-    return Moments(
-        n=int(weight.sum()),
-        n_clusters=len(d),
-        weight=float(weight.sum()),
-        weight2=float((weight**2).sum()),
-        x=float(x.sum()),
-        y=float(y.sum()),
-        x2=float((x * x).sum()),
-        y2=float((y * y).sum()),
-        xy=float((x * y).sum()),
-        centre=centre,
-        d=float(off.sum()),
-        d2=float((off * off).sum()),
-        dw=float((off * weight).sum()),
-        wins=int((d > 1e-9).sum()),
-        losses=int((d < -1e-9).sum()),
-    )
-
-
-@pytest.mark.parametrize("clustered", [False, True])
-def test_intervals_cover_and_tests_keep_their_level(clustered: bool) -> None:
-    """2,000 replications of 200 queries; of 200 queries that come 1 to 4 times."""
-    chance = np.random.default_rng(20260101)
-    covered = rejected = 0
-    for _ in range(2000):
-        often = chance.integers(1, 5, 200) if clustered else np.ones(200, int)
-        query = np.repeat(np.arange(200), often)
-        base = chance.beta(2, 2, 200)[query]
-        effect = chance.normal(0, 0.1, 200)[query]
-        old = base + chance.normal(0, 0.05, len(query))
-        new = base + effect + chance.normal(0, 0.05, len(query))
-        sums = [np.bincount(query, one, 200) for one in (new, old, np.ones(len(query)))]
-        found = moments_of(*sums)
-        low, high = found.interval(0.95) or (1.0, 1.0)
-        covered += low <= 0 <= high
-        rejected += (found.t_test() or 0.0) < 0.05
-    assert 0.93 <= covered / 2000 <= 0.97
-    assert 0.04 <= rejected / 2000 <= 0.06
 
 
 # -- hard cases -------------------------------------------------------------------------
