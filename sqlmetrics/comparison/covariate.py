@@ -33,11 +33,9 @@ class Covariate:
     before: Period | None = None
     source: str = ""
 
-    def of(self, measure: Measure) -> Column:
-        """The covariate of a metric."""
-        known = f"nullif({self.column}, {literal(UNKNOWN)})"
-        own = f"cast({known} as double)" if self.column else f"{measure.column}_earlier"
-        return Column(own, "covariate")
+    def of(self, measure: Measure) -> str:
+        """The column of a metric's covariate."""
+        return "covariate" if self.column else f"{measure.column}_earlier"
 
     def _key(self, samples: Samples) -> str:
         """What it is known of: a query; on days before, also another cluster."""
@@ -45,10 +43,17 @@ class Covariate:
 
     def stages(self, samples: Samples) -> Iterator[Stage]:
         """From `query_values` to `covered_values`: each query with what it had before."""
+        if self.column:
+            kept = [*samples.known, *(one.column for one in samples.measures)]
+            known = f"nullif({self.column}, {literal(UNKNOWN)})"
+            number = Column(f"cast({known} as double)", "covariate")
+            about = "each query with its covariate, NULL where it has none"
+            yield columns_stage("covered_values", about, [*kept, number], samples.rows)
+            return
         key = self._key(samples)
         if self.before:
-            own = {"cluster", "query_id"} & {key}
-            columns = [one for one in samples.columns() if _named(one) in own | _of(samples)]
+            own = {key} | _of(samples)
+            columns = [one for one in samples.columns() if _named(one) in own]
             about = "one row per query and day before: its values"
             where = "\n    and ".join([self.before.condition, *samples.of_lists])
             yield columns_stage("earlier_rows", about, columns, "per_query", where)

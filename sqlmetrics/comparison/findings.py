@@ -79,7 +79,8 @@ def sums(pairing: Pairing, rows: Rows) -> Sums:
     """
     found: Mapping[Key, Estimate]
     if isinstance(pairing, Samples):
-        found = samples.read(pairing, rows(*samples.samples_query(pairing)))
+        centres = rows(*samples.centres_query(pairing))
+        found = samples.read(pairing, rows(*samples.samples_query(pairing)), centres)
     else:
         found = {key(row): moments.read(row) for row in rows(*moments.moments_query(pairing))}
     counts = rows([*pairing.query_values(), pairing.counts()], "select *\nfrom counts")

@@ -21,10 +21,12 @@ from marked import by_turns, engines
 import sqlmetrics as sm
 from sqlmetrics.comparison import lots
 from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
+from sqlmetrics.comparison.covariate import Covariate
 from sqlmetrics.comparison.moments import moments_query
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.ranks import ranks_query
 from sqlmetrics.comparison.resampling import Resampling
+from sqlmetrics.comparison.samples import Samples, samples_query
 from sqlmetrics.comparison.verdict import verdict
 from sqlmetrics.engines.database import TranslatedDatabase
 from sqlmetrics.engines.duckdb import DuckDB
@@ -534,7 +536,10 @@ def test_its_sql_has_a_text_in_every_dialect(caplog: pytest.LogCaptureFixture) -
         asked = plan(spec, tables_of(spec, at))
         pairing = Pairing(asked, asked.measures, ("b",), "a")
         drawn = Resampling(pairing, "bootstrap", seed=1, count=1000, n_clusters=200_000)
-        for stages, last in (moments_query(pairing), ranks_query(pairing), drawn.query()):
+        known = Covariate("known", column="by_known")
+        sampled = samples_query(Samples(asked, asked.measures, ("b",), "a", covariate=known))
+        queries = (moments_query(pairing), ranks_query(pairing), drawn.query(), sampled)
+        for stages, last in queries:
             text = at.text(with_stages([*asked.inputs, *asked.per_query, *stages], last))
             assert max(map(len, text.splitlines())) <= 100, name
     assert caplog.text == ""
