@@ -65,7 +65,8 @@ def measured(case: str, files: tuple[Path, Path]) -> tuple[float, float]:
     command = [sys.executable, "-m", "benchmarks.compare", "--one", case, *map(str, files)]
     process = subprocess.Popen(command)
     _, status, usage = os.wait4(process.pid, 0)
-    if status:
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
         raise SystemExit(f"failed: {case}")
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3
 
