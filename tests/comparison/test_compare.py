@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import md5
 from math import cos, sin
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,10 @@ def test_any_column_makes_clusters_and_weights_count() -> None:
 # -- resampling -------------------------------------------------------------------------
 
 
+POISSON = np.cumsum([np.exp(-1) / f for f in (1, 1, 2, 6, 24, 120, 720, 5040, 40320)]) * lots.PRIME
+"""Below which lots a cluster stands 0, 1, 2 ... times in a replicate."""
+
+
 def weights(n: int, count: int, seed: int) -> Any:
     """Poisson weights and signs of clusters in replicates, by the same arithmetic in numpy."""
 
@@ -211,12 +216,9 @@ def test_lots_are_as_good_as_numpy_s() -> None:
     """Means and quantiles of the bootstrap, and pairs of clusters, over many seeds."""
     chance = np.random.default_rng(1)
     d = chance.gamma(1, size=100) - 0.9
-    limits = (
-        np.cumsum([np.exp(-1) / f for f in (1, 1, 2, 6, 24, 120, 720, 5040, 40320)]) * lots.PRIME
-    )
     own, theirs = [], []
     for seed in range(30):
-        times = np.searchsorted(limits, weights(100, 1000, seed), side="right")
+        times = np.searchsorted(POISSON, weights(100, 1000, seed), side="right")
         for drawn, into in ((times, own), (chance.poisson(1, (1000, 100)), theirs)):
             means = drawn @ d / drawn.sum(1)
             into.append([means.std(), *np.quantile(means, [0.025, 0.25, 0.75, 0.975])])
@@ -242,6 +244,11 @@ def test_resampling_is_numpy_s_within_its_error(test: str) -> None:
         sums = (chance.choice([-1, 1], (20_000, N)) * d).sum(1)
         p = (np.abs(sums) >= abs(d.sum())).mean()
     else:
+        order = sorted(range(N), key=lambda i: md5(f"1|q{i}".encode()).hexdigest())
+        times = np.searchsorted(POISSON, weights(N, 4000, 1), side="right")
+        exact = times @ d[order] / times.sum(1)
+        assert found["ci_low"] == near(np.quantile(exact, 0.025))
+        assert found["ci_high"] == near(np.quantile(exact, 0.975))
         means = d[chance.integers(0, N, (20_000, N))].mean(1)
         p = (np.abs(means - d.mean()) >= abs(d.mean())).mean()
         assert found["ci_low"] == pytest.approx(np.quantile(means, 0.025), abs=0.003)

@@ -76,6 +76,11 @@ def test_queries_of_their_own_give_scipy_s_welch_test() -> None:
     )
     assert row["p_value"] == near(0.4249521508003102)
     assert (row["ci_low"], row["ci_high"]) == (near(-0.11686997435987106), near(0.270198134359871))
+    half = {name: [v and round(v) / 2 for v in values] for name, values in SPLIT.items()}
+    asked: dict[str, Any] = {"facts": {"user_id": [i % 4 for i in range(N)]}, "cluster": "user_id"}
+    rows = compared(half, paired=False, metrics=["cg@1", "hit(rel=0.5)@1"], **asked)
+    assert [(row["n"], row["n_baseline"]) for row in rows] == [(25, 15)] * 2
+    assert rows["cg@1"]["value"] == near(np.mean([v for v in half["new"] if v is not None]))
     with pytest.raises(sm.InputError, match=r"of an A/B test, compare them unpaired"):
         compared(SPLIT, missing="drop")
 

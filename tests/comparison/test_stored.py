@@ -51,6 +51,7 @@ def test_a_stored_baseline_gives_the_numbers_of_both_runs_together(tmp_path: Pat
 @by_turns(0.5)
 def test_runs_of_other_days_are_matched_by_query_and_of_the_same_days_by_both() -> None:
     before = {"2026-01-01": {i: OLD[i] for i in range(30)}, "2026-01-02": {3: 0.9, 4: 0.8}}
+    before["2026-01-03"] = {3: 0.9}
     after = {"2026-01-08": {i: NEW[i] for i in range(10)}, "2026-01-09": {2: 0.3, 4: 0.4}}
     asked: dict[str, Any] = {"date": "ds"}
     kept = sm.evaluate(*of_days(before), "cg@1", **asked).per_query()
@@ -62,9 +63,9 @@ def test_runs_of_other_days_are_matched_by_query_and_of_the_same_days_by_both() 
     assert row["effect_size"] == near((x - y).mean() / (x - y).std(ddof=1))
     again = {day: {i: 1 - value for i, value in own.items()} for day, own in before.items()}
     row = sm.compare(*of_days(again), "cg@1", baseline_values=kept, **asked)["cg@1"]
-    assert row["n"] == 32
+    assert row["n"] == 33
     row = sm.compare(rankings, labels, "cg@1", baseline_values=kept, paired=False, **asked)["cg@1"]
-    assert (row["n"], row["n_baseline"], row["test"]) == (12, 32, "Welch t")
+    assert (row["n"], row["n_baseline"], row["test"]) == (12, 33, "Welch t")
 
 
 @by_turns(0.5)
