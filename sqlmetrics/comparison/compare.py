@@ -138,6 +138,9 @@ def compare(
         paired=paired,
         **_days_asked(dates, covariate, start or end),
     )
+    asks.check_days()
+    if paired and asks.has_covariate:
+        raise SpecError("paired queries are their own covariate: leave out paired or covariate")
     if dates and baseline_values is not None:
         raise SpecError("baseline_values are a baseline, and so is the first of dates: give one")
     with (

@@ -19,27 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Covariate:
-    """Where it comes from: one of the three.
+    """Where it comes from: one of the two.
 
     Attributes:
         name: As a person named it.
         column: The column of a fact of queries; empty if it is another.
-        before: The days before the comparison, on which each metric is its own covariate.
-        source: The stage of earlier values of each metric; empty if it is another.
+        before: The days before the comparison, on which each metric is its own covariate; None if
+            it is a column.
     """
 
     name: str
     column: str = ""
     before: Period | None = None
-    source: str = ""
 
     def of(self, measure: Measure) -> str:
         """The column of a metric's covariate."""
         return "covariate" if self.column else f"{measure.column}_earlier"
-
-    def _key(self, samples: Samples) -> str:
-        """What it is known of: a query; on days before, also another cluster."""
-        return samples.unit[-1] if self.before else "query_id"
 
     def stages(self, samples: Samples) -> Iterator[Stage]:
         """From `query_values` to `covered_values`: each query with what it had before."""
@@ -50,17 +45,16 @@ class Covariate:
             about = "each query with its covariate, NULL where it has none"
             yield columns_stage("covered_values", about, [*kept, number], samples.rows)
             return
-        key = self._key(samples)
-        if self.before:
-            own = {key} | _of(samples)
-            columns = [one for one in samples.columns() if _named(one) in own]
-            about = "one row per query and day before: its values"
-            where = "\n    and ".join([self.before.condition, *samples.of_lists])
-            yield columns_stage("earlier_rows", about, columns, "per_query", where)
+        key = samples.unit[-1]
+        own = {key} | _of(samples)
+        columns = [one for one in samples.columns() if _named(one) in own]
+        about = "one row per query and day before: its values"
+        days = [self.before.condition] if self.before else []
+        where = "\n    and ".join([*days, *samples.of_lists])
+        yield columns_stage("earlier_rows", about, columns, "per_query", where)
         means = [Column(f"avg({one.column})", f"{one.column}_earlier") for one in samples.measures]
         about = f"one row per {key.removesuffix('_id')}: the means of what it had before"
-        source = self.source or "earlier_rows"
-        yield sums_stage("earlier_values", about, [key], means, source)
+        yield sums_stage("earlier_values", about, [key], means, "earlier_rows")
         rows = samples.rows
         kept = [*dict.fromkeys([*samples.carried, key]), *(m.column for m in samples.measures)]
         view = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
+from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.days import Days, Ends
 
 
@@ -42,9 +43,17 @@ class Options:
 
     @property
     def _several_days(self) -> tuple[Days, ...]:
-        if self.dates:
-            return tuple(one.days for one in self.dates)
-        return (self.days, self.before.days) if self.days and self.before else ()
+        compared = tuple(one.days for one in self.dates) or ((self.days,) if self.days else ())
+        return (*compared, self.before.days) if compared and self.before else compared
+
+    def check_days(self) -> None:
+        """Raise SpecError if a covariate is of days that are compared."""
+        before = self.before
+        if before and any(before.days.overlaps(one) for one in self._several_days[:-1]):
+            raise SpecError(
+                f"covariate {before.name}: these days are compared themselves, and would take the "
+                "effect away: name days before them"
+            )
 
     @property
     def all_days(self) -> Days | None:
@@ -58,7 +67,8 @@ class Options:
         Args:
             ends: From the first to the last one; None if tables have no days, or all count.
         """
-        return ends_of_all(self._several_days) if ends and self._several_days else ends
+        several = self._several_days
+        return ends_of_all(several) if ends and len(several) > 1 else ends
 
     def of_runs(self, names: tuple[str, ...]) -> Options:
         """The same of tables side by side, whose first one is the baseline."""

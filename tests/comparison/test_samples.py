@@ -78,8 +78,9 @@ def test_queries_of_their_own_give_scipy_s_welch_test() -> None:
     assert (row["ci_low"], row["ci_high"]) == (near(-0.11686997435987106), near(0.270198134359871))
     half = {name: [v and round(v) / 2 for v in values] for name, values in SPLIT.items()}
     asked: dict[str, Any] = {"facts": {"user_id": [i % 4 for i in range(N)]}, "cluster": "user_id"}
-    rows = compared(half, paired=False, metrics=["cg@1", "hit(rel=0.5)@1"], **asked)
-    assert [(row["n"], row["n_baseline"]) for row in rows] == [(25, 15)] * 2
+    for more in ({}, asked):
+        rows = compared(half, paired=False, metrics=["cg@1", "hit(rel=0.5)@1"], **more)
+        assert [(row["n"], row["n_baseline"]) for row in rows] == [(25, 15)] * 2
     assert rows["cg@1"]["value"] == near(np.mean([v for v in half["new"] if v is not None]))
     with pytest.raises(sm.InputError, match=r"of an A/B test, compare them unpaired"):
         compared(SPLIT, missing="drop")
@@ -193,6 +194,10 @@ def test_what_needs_pairs_is_refused_with_what_to_do() -> None:
         compared(SPLIT, facts=facts, covariate="before", test="bootstrap")
     with pytest.raises(sm.SpecError, match="no column of dates is named"):
         compared(SPLIT, covariate="2026-01-01")
+    with pytest.raises(sm.SpecError, match="these days are compared themselves"):
+        compared(SPLIT, covariate="2026-01-01..2026-01-05", start="2026-01-05", date="ds")
+    with pytest.raises(sm.SpecError, match="paired queries are their own covariate"):
+        compared(SPLIT, facts=facts, covariate="before", paired=True)
 
 
 # -- days beside days -------------------------------------------------------------------
@@ -216,6 +221,9 @@ def test_a_day_beside_a_day_holds_all_queries_and_knows_those_that_come_again() 
     assert (row["system"], row["baseline"]) == ("2026-01-08", "2026-01-01")
     assert (row["n"], row["n_baseline"], row["difference"]) == (30, 30, near(mean))
     assert row["p_value"] == p_of(mean, error, df)
+    dates = {"date": "ds", "dates": "2026-01-02,2026-01-08"}
+    adjusted = sm.compare(rankings, labels, "cg@1", covariate="2026-01-01", **dates)
+    assert "40 of 50 queries have one" in " ".join(str(adjusted).split())
     paired = sm.compare(
         rankings, labels, "cg@1", date="ds", dates="2026-01-01,2026-01-08", paired=True
     )["cg@1"]
