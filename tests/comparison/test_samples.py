@@ -131,6 +131,7 @@ def test_sides_without_variance_and_of_one_query() -> None:
 # -- a covariate ------------------------------------------------------------------------
 
 
+@by_turns(0.5)
 def test_a_covariate_gives_the_slope_of_least_squares() -> None:
     """The adjusted difference is the coefficient of the side beside the covariate."""
     before = [round(0.5 * x + 0.1 * sin_of(i), 6) for i, x in enumerate(NEW)]
@@ -209,6 +210,7 @@ WEEK = {
 }
 
 
+@by_turns(0.5)
 def test_a_day_beside_a_day_holds_all_queries_and_knows_those_that_come_again() -> None:
     rankings, labels = of_days(WEEK)
     found = sm.compare(rankings, labels, "cg@1", date="ds", dates="2026-01-01,2026-01-08")

@@ -28,6 +28,7 @@ def of_one(table: pa.Table, system: str) -> pa.Table:
     return table.filter(pc.equal(table["system"], system))
 
 
+@by_turns(0.7)
 def test_a_stored_baseline_gives_the_numbers_of_both_runs_together(tmp_path: Path) -> None:
     country = ["DE" if i % 3 else "FR" for i in range(N)]
     rankings, labels = tables({"new": NEW, "old": OLD}, country=country)
