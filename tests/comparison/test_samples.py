@@ -86,7 +86,7 @@ def test_queries_of_their_own_give_scipy_s_welch_test() -> None:
         compared(SPLIT, missing="drop")
 
 
-@by_turns(0.5)
+@pytest.mark.long
 def test_queries_of_both_sides_give_the_paired_test() -> None:
     systems = {"new": NEW, "old": OLD}
     own, paired = (compared(systems, paired=is_paired)["cg@1"] for is_paired in (False, True))
@@ -108,7 +108,7 @@ def test_users_on_both_sides_and_weights_are_the_delta_method_s() -> None:
     assert (row["difference"], row["p_value"]) == (near(mean), p_of(mean, error, df))
 
 
-@by_turns(0.5)
+@pytest.mark.long
 def test_a_bootstrap_of_two_samples_is_numpy_s_within_its_error() -> None:
     row = compared(SPLIT, paired=False, test="bootstrap", replicates=4000)["cg@1"]
     chance = np.random.default_rng(3)
@@ -185,7 +185,7 @@ def test_days_before_are_a_covariate_of_each_metric() -> None:
     assert "36 of 40 queries have one" in " ".join(str(by_days).split())
 
 
-@by_turns(0.5)
+@pytest.mark.long
 def test_what_needs_pairs_is_refused_with_what_to_do() -> None:
     facts = {"before": OLD}
     for test in ("wilcoxon", "randomization"):
@@ -235,7 +235,7 @@ def test_a_day_beside_a_day_holds_all_queries_and_knows_those_that_come_again() 
     assert (paired["n_system_only"], paired["n_baseline_only"]) == (10, 10)
 
 
-@by_turns(0.5)
+@pytest.mark.long
 def test_periods_count_each_day_and_paired_the_mean_of_a_query_s_days() -> None:
     rankings, labels = of_days(WEEK)
     asked: dict[str, Any] = {"date": "ds", "dates": ["2026-01-01..2026-01-07", "2026-01-08"]}
@@ -280,7 +280,7 @@ def test_dates_of_a_spec_by_the_command_line(tmp_path: Path) -> None:
     assert "dates compare one system with itself, and there are other, prod" in done.stderr
 
 
-@by_turns(0.5)
+@pytest.mark.long
 def test_days_that_cannot_be_compared_are_refused_with_what_to_do() -> None:
     rankings, labels = of_days(WEEK)
 

@@ -69,7 +69,7 @@ def test_runs_of_other_days_are_matched_by_query_and_of_the_same_days_by_both() 
     assert (row["n"], row["n_baseline"], row["test"]) == (12, 33, "Welch t")
 
 
-@by_turns(0.5)
+@pytest.mark.long
 def test_a_job_s_table_is_a_baseline(tmp_path: Path) -> None:
     rankings, labels = tables({"new": NEW, "old": OLD})
     wanted = sm.compare(rankings, labels, "cg@1", baseline="old").rows[0]
@@ -89,7 +89,7 @@ def test_a_job_s_table_is_a_baseline(tmp_path: Path) -> None:
     assert [row[name] for name in SAME] == [near(wanted[name]) for name in SAME]
 
 
-@by_turns(0.5)
+@pytest.mark.long
 def test_a_table_that_is_no_baseline_is_refused_with_what_to_give() -> None:
     rankings, labels = tables({"new": NEW, "old": OLD})
     kept = sm.evaluate(rankings, labels, "cg@1", system="system").per_query()
