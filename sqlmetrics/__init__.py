@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.compare import compare
     from sqlmetrics.comparison.comparison import Comparison
     from sqlmetrics.comparison.diagnosis import Diagnosis, diagnose
+    from sqlmetrics.comparison.funnel import funnel
+    from sqlmetrics.comparison.funnel_table import Funnel
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
@@ -36,6 +38,7 @@ __all__ = [
     "Comparison",
     "Diagnosis",
     "EngineError",
+    "Funnel",
     "InputError",
     "Result",
     "Spec",
@@ -51,6 +54,7 @@ __all__ = [
     "evaluate",
     "evaluate_clicks",
     "explain",
+    "funnel",
     "parse",
     "reconcile",
     "run",
@@ -64,6 +68,7 @@ _HOMES = {
     "Comparison": "comparison.comparison",
     "Diagnosis": "comparison.diagnosis",
     "EngineError": "errors",
+    "Funnel": "comparison.funnel_table",
     "InputError": "errors",
     "Result": "evaluation.report.result",
     "Spec": "spec.spec",
@@ -75,6 +80,7 @@ _HOMES = {
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
     "explain": "proof.explain.explain",
+    "funnel": "comparison.funnel",
     "parse": "catalog.measure",
     "reconcile": "proof.reconcile.reconcile",
     "simulate": "clicks.simulation.simulate",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from marked import by_turns
 
-from benchmarks import agreement, cold, compare, contenders, report
+from benchmarks import agreement, clicks, cold, compare, contenders, report
 from benchmarks.contenders import CONTENDERS, METRICS
 from benchmarks.data import SHAPES
 from benchmarks.measure import Run
@@ -130,3 +130,14 @@ def test_a_comparison_is_measured_beside_its_evaluation(
     compare.main(["--queries", "200", "--runs", "1"])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert [row.split()[1] for row in rows[1:]] == list(compare.CASES)
+
+
+@pytest.mark.long
+def test_a_click_log_is_measured_beside_the_bare_join(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(clicks, "FOLDER", tmp_path)
+    clicks.main(["--requests", "300", "--runs", "1"])
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == ["bare join", "sqlmetrics"]
+    clicks.main(["--requests", "300", "--stages"])

@@ -77,6 +77,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         end = ".parquet" if kind == "file" else ""
         (folder / name).write_text(SPEC.format(**{t: f"{kind}: {t}{end}" for t in tables}))
     shutil.copy(folder / "files.yml", folder / "spec.yml")
+    lists = "rankings: {file: lists.parquet, columns: {score: score}}"
+    (folder / "staged.yml").write_text(
+        f"{lists}\nlabels: {{file: labels.parquet}}\nmetrics: [mrr]\n"
+    )
     with duckdb.connect(str(folder / "shop.duckdb")) as shop:
         for name, query in TABLES.items():
             shop.execute(f"create table {name} as {query}")
@@ -84,6 +88,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         one = "from rankings where system = 'prod' and ds = '2026-01-01'"
         shop.execute(f"create table runs as select * {one}")
         shop.table("runs").write_parquet(str(folder / "runs.parquet"))
+        for stage, last in {"recall": 5, "pre-rank": 4, "rank": 3, "page": 1}.items():
+            best = "row_number() over (partition by query_id order by score desc)"
+            own = f"select *, '{stage}' as stage from runs qualify {best} <= {last}"
+            shop.sql(f"select * exclude stage from ({own})").write_parquet(
+                f"{folder}/{stage}.parquet"
+            )
+            shop.execute(f"create table if not exists lists as {own} limit 0")
+            shop.execute(f"insert into lists {own}")
+        shop.table("lists").write_parquet(str(folder / "lists.parquet"))
+        candidates = shop.sql("select *, ['bm25', 'popular'] as sources from runs")
+        candidates.write_parquet(str(folder / "candidates.parquet"))
         runs = shop.sql("select query_id, item_id, score from runs").fetchall()
         labels = shop.sql("from labels").fetchall()
     _texts(folder, runs, labels)
@@ -221,7 +236,7 @@ def block_lines(page: Path) -> list[list[str]]:
     return [words for block in blocks for words in spoken(f"```sh\n{block}```\n")]
 
 
-SLOW_PAGES = {"clicks.md", "dashboards.md", "labelling.md", "reconcile.md", "speed.md"}
+SLOW_PAGES = {"clicks.md", "dashboards.md", "funnel.md", "labelling.md", "reconcile.md", "speed.md"}
 WITH_BLOCKS = [
     long(page) if page.name in SLOW_PAGES else page
     for page in PAGES
@@ -277,7 +292,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "evaluate": (
         f"evaluate rankings.parquet labels.parquet -m ndcg@10 -m mrr {RANKED} --by country "
         "--preset trec_eval -c missing=drop --queries queries.parquet --weight traffic "
-        "--where 'score > -1' --per-query -o json --confidence 0.9",
+        "--where 'score > -1' --per-query -o json --confidence 0.9 --segment traffic",
         f"evaluate rankings.parquet labels.parquet -m overlap@2 --baseline prod {RANKED} "
         "--skip-input-checks --plan window --memory 1GB --profile p.json --out x.csv",
         f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",
@@ -364,7 +379,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "compare rankings.parquet labels.parquet -m mrr --rank rank 2",
         "compare \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin",
-        "compare rankings.parquet labels.parquet -m ils@2 --items items.parquet --date ds",
+        "compare rankings.parquet labels.parquet -m ils@2 --items items.parquet --date ds "
+        "--segment relevant_labels --contributions --movers 2",
         "compare search.yml --systems prod,cand --test randomization PLACE",
         "compare search.yml --systems prod --dates 2026-01-01,2026-01-02 --paired",
         "compare search.yml --systems prod,cand --covariate 2026-01-01",
@@ -372,7 +388,27 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"compare rankings labels -m mrr {RANKED} --unpaired PLACE",
         "compare search.yml --connection dev --profiles profiles.yml",
     ),
+    "funnel": (
+        f"funnel rankings.parquet --labels labels.parquet {RANKED} --stage-column country "
+        "--order DE,FR -m ndcg@10 --rel 2 --by device --start 2026-01-01 --end 2026-01-02 "
+        "--preset trec_eval -c missing=drop --where 'score > -1' --queries queries.parquet "
+        "--weight traffic --skip-input-checks -o latex",
+        f"funnel --stage recall=rankings.parquet --stage page=rankings.parquet labels.parquet "
+        f"{RANKED} -m ils@2 --items items.parquet",
+        "funnel \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
+        f"labels.parquet {RANKED} --time-zone Europe/Berlin 2",
+        "funnel --stage a=runs.csv --stage b=runs.csv words.csv --query qid --item doc "
+        "--score value --grade level --label-column item=item --separator ; --decimal , "
+        "--grades low=0 --grades mid=1 --grades high=2 --out f.html",
+        f"funnel a=rankings.parquet b=rankings.parquet labels.parquet {RANKED} --sql",
+        "funnel a=rankings.parquet b=rankings.parquet labels.parquet --rank rank 2",
+        "funnel search.yml --stage-column country --order DE,FR PLACE",
+        f"funnel a=rankings b=rankings labels {RANKED} PLACE",
+        "funnel candidates.parquet labels.parquet --sources sources",
+        "funnel search.yml --connection dev --profiles profiles.yml 2",
+    ),
     "diagnose": (
+        "diagnose clicks.yml",
         f"diagnose rankings.parquet --labels labels.parquet {RANKED} --weight traffic "
         "--baseline prod --queries queries.parquet --start 2026-01-01 --end 2026-01-02 "
         "--preset trec_eval -c missing=drop --margin 0.02 --level 0.9 --where 'score > -1' "
@@ -473,7 +509,7 @@ def run_cells(verb: str, folder: Path, place: list[str], only: str = "") -> None
         sqlmetrics(*words, folder=folder, expect=expect)
 
 
-SLOW = {"clicks", "estimate", "explain", "install", "reconcile", "run", "verify"}
+SLOW = {"clicks", "estimate", "explain", "funnel", "install", "reconcile", "run", "verify"}
 
 
 @pytest.mark.parametrize("verb", [long(verb) if verb in SLOW else verb for verb in CELLS])
@@ -485,7 +521,10 @@ def test_each_option_of_a_verb_runs(verb: str, folder: Path) -> None:
 
 # -- other databases ------------------------------------------------------------------
 
-OPENING = ("evaluate", "compare", "diagnose", "show", "debug", "validate", "verify", "run", "check")
+OPENING = (
+    *("evaluate", "compare", "diagnose", "funnel", "show", "debug", "validate", "verify", "run"),
+    "check",
+)
 """Verbs with a cell that names the place."""
 
 

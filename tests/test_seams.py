@@ -363,13 +363,23 @@ class Walk:
     def _compared(self) -> None:
         """The two systems, query by query; systems that share no day cannot be compared."""
         wanted = self.made.paired()
-        asked = ("--baseline", "old's", "-o", "json")
+        sliced = ("--by", "country", "--contributions") if self.setup.segments else ()
+        asked = ("--baseline", "old's", "--movers", "2", *sliced, "-o", "json")
         done = self._call("compare", *asked, expect=0 if wanted else 2)
         if not wanted:
             assert "no query has a value of old's" in done.stderr
             return
-        there = {row["metric"]: row for row in json.loads(done.stdout)}
+        found = json.loads(done.stdout)
+        there = {row["metric"]: row for row in found["rows"] if row["segment_name"] == "all"}
+        for mover in found["movers"]:
+            assert abs(mover["difference"]) > 1e-9
+            assert abs(mover["shrunk_difference"]) <= abs(mover["difference"])
         for metric, (n, new, old) in wanted.items():
+            parts = [one for one in found["contributions"] if one["metric"] == metric]
+            assert sum(one["metric"] == metric for one in found["movers"]) <= 2
+            if parts and not any(there[metric][f"n_{one}_only"] for one in ("system", "baseline")):
+                total = sum(one["contribution"] for one in parts)
+                assert total == pytest.approx(new - old, abs=1e-12)
             row = there[metric]
             assert row["n"] == n == row["wins"] + row["ties"] + row["losses"]
             assert (row["value"], row["baseline_value"]) == pytest.approx((new, old))

@@ -20,8 +20,8 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.segments import THIRDS, UNKNOWN
 from sqlmetrics.plan.shape import segment
-from sqlmetrics.plan.summary import UNKNOWN
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages
 from sqlmetrics.sql.template import literal
@@ -100,6 +100,11 @@ def draw(
     """
     the_plan = plan(spec.having(by=tuple(by)), opened(spec, engine))
     check_rankings(the_plan, engine)
+    if the_plan.shape.derived_facts:
+        told = ", ".join(the_plan.shape.derived_facts.values())
+        raise SpecError(
+            f"by: {told}: strata are columns and conditions; --traffic makes head, torso and tail"
+        )
     known = facts(the_plan.shape, the_plan.shape.names["rankings"])
     if (traffic or share == "traffic") and not known.weight:
         raise SpecError(
@@ -225,11 +230,7 @@ class _Frame:
         return Stage("lots", "annotation/lots", {"columns": columns, "on": on})
 
 
-_CLASS = """case
-    when above * 3e0 < total then 'head'
-    when above * 3e0 < total * 2e0 then 'torso'
-    else 'tail'
-end"""
+_CLASS = THIRDS.format(above="above", total="total")
 
 _BAD_QUERY = "sum(case when query_id is null then 1 else 0 end)"
 _BAD_WEIGHT = """sum(

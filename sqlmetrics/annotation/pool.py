@@ -9,7 +9,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage
 
 
-def stages(plan: Plan, *, with_labels: bool = True) -> list[Stage]:
+def stages(plan: Plan, *, with_labels: bool = True, with_grades: bool = False) -> list[Stage]:
     """The plan's stages up to `ranked`, whose rows get `item_id` and `is_labelled`.
 
     An item with a label of any kind is labelled, and an item without one keeps its place
@@ -19,6 +19,7 @@ def stages(plan: Plan, *, with_labels: bool = True) -> list[Stage]:
         plan: The plan of the evaluation.
         with_labels: Whether labels are looked at; without them nothing is labelled, and
             the labels need not be there yet.
+        with_grades: Whether rows get their `grade` too, NULL without a label.
     """
     names = [stage.name for stage in plan.per_query]
     before, ranked = plan.per_query[: names.index("ranked")], plan.per_query[names.index("ranked")]
@@ -29,6 +30,7 @@ def stages(plan: Plan, *, with_labels: bool = True) -> list[Stage]:
         *(Column(f"{rankings}.{key}", key) for key in (*plan.shape.keys, "item_id")),
         *([Column(weight, "weight")] if weight == f"{rankings}.weight" else []),
         Column(f"case when {labels}.query_id is null then 0 else 1 end", "is_labelled"),
+        *([Column(f"{labels}.grade", "grade")] if with_grades else []),
         rank,
     ]
     inputs = plan.inputs if with_labels else _without_labels(plan)

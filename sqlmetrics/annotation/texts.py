@@ -13,7 +13,7 @@ from typing import Any
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks import checks
-from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.relation import Relation, source_text, unmentioned
@@ -86,7 +86,7 @@ def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
                 "text": getattr(source.columns, text),
                 "id_text": column,
                 "source": source_text(relation),
-                "where": source.where or "",
+                "where": engine.translation.condition(source.where or ""),
             }
             stages[column] = Stage(
                 unmentioned(f"{column}s", [*plan.shape.tables.values(), relation]),
@@ -128,6 +128,4 @@ def check_rankings(plan: Plan, engine: Database) -> None:
 
 
 def _relation(source: Any, role: str, engine: Database) -> Relation:
-    if source.data is not None:
-        return Relation("table", engine.register(f"sqlmetrics_{role}s", source.data), True)
-    return relation_of(source, ROLES[role])
+    return source_relation(source, f"{role}s", engine)

@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Compare systems with a baseline, and say what is real.",
         ),
         "diagnose": ("diagnose.diagnose", "Name known patterns among metrics: why one moved."),
+        "funnel": ("funnel.funnel", "Say at which stage relevant items are lost."),
         "show": ("show.show", "Print the numbers of SPEC; write no table."),
         "clicks": ("clicks.clicks", "Clean a click log; judgments, CTR and NDCG from it."),
         "reconcile": (

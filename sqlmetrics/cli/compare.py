@@ -13,6 +13,7 @@ from sqlmetrics.cli.evaluation_options import (
     metrics_option,
     options_given,
     preset_option,
+    segment_option,
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
@@ -62,6 +63,7 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--test", type=click.Choice(TESTS), default="t", show_default=True)
 @click.option("--margin", default=0.0, help="The largest difference that does not matter.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Compare each segment too.")
+@segment_option
 @click.option(
     "--cluster",
     metavar="COLUMN",
@@ -88,6 +90,10 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
     "--baseline-values",
     metavar="TABLE",
     help="The baseline is an earlier run: what evaluate --per-query or a job has kept.",
+)
+@click.option("--contributions", is_flag=True, help="What each slice adds to the difference.")
+@click.option(
+    "--movers", default=0, metavar="N", help="Show N queries that moved most, with lists."
 )
 @click.option("--replicates", default=1000, show_default=True, help="Of a resampling test.")
 @click.option("--seed", default=1, show_default=True, help="Another one draws other replicates.")
@@ -124,6 +130,7 @@ def compare(
     sqlmetrics compare search.yml --systems prod,cand --margin 0.005
     sqlmetrics compare search.yml --dates 2026-11-01,2026-11-08
     """  # noqa: D301  # click wants the \b itself
+    from sqlmetrics.comparison import sections
     from sqlmetrics.comparison.compare import compare as compared
 
     form = format_of(output, out, FORMATS)
@@ -146,6 +153,8 @@ def compare(
     texts = _texts(found)
     for note in found.notes if form not in texts else ():
         say(f"note: {note}")
+    if named["contributions"] or named["movers"]:
+        texts["json"] = lambda: sections.json_object(found)
     emit(found.to_arrow, texts, form, out)
 
 

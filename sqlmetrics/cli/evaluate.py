@@ -13,6 +13,7 @@ from sqlmetrics.cli.evaluation_options import (
     metrics_option,
     options_given,
     preset_option,
+    segment_option,
     table_options,
 )
 from sqlmetrics.cli.location import PLACES, Location, place_options
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     "Overrides the preset: see list options. VALUE,VALUE gives each metric once for each."
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column.")
+@segment_option
 @click.option("--baseline", metavar="SYSTEM", help="The system that the others are compared with.")
 @click.option(
     "--queries", metavar="TABLE", help="What is known of queries: segments, weights, days."

@@ -10,6 +10,7 @@ import click
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import several
 from sqlmetrics.errors import SpecError
+from sqlmetrics.spec.segments import KINDS
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -60,6 +61,17 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def segment_option(command: Callable[..., None]) -> Callable[..., None]:
+    """`--segment`, as texts for `options_given`."""
+    return click.option(
+        "--segment",
+        "segments",
+        multiple=True,
+        metavar="NAME=CONDITION",
+        help="Segment by a condition, or by traffic, relevant_labels, query_length.",
+    )(command)
+
+
 def metrics_option(about: str, complete: completion.Completer = completion.metrics) -> Decorator:
     """`-m`: metrics, several behind commas."""
     return click.option(
@@ -103,11 +115,13 @@ def options_given(
         SpecError: If one is not of its form.
     """
     asked = {
+        "segments": segments_given(named.get("segments", ())),
         "label_columns": pairs(label_columns, "--label-column"),
         "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
         **{name: convention_value(text) for name, text in pairs(conventions, "-c").items()},
     }
-    given = {key: value for key, value in named.items() if value not in (None, ())}
+    texts = {key: value for key, value in named.items() if key != "segments"}
+    given = {key: value for key, value in texts.items() if value not in (None, ())}
     return given | {name: value for name, value in asked.items() if value}
 
 
@@ -122,6 +136,23 @@ def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
         if not equal or not name:
             raise SpecError(f"{option} takes NAME=VALUE, given {text!r}")
     return {name.strip(): value.strip() for name, _, value in split}
+
+
+def segments_given(texts: tuple[str, ...]) -> dict[str, str]:
+    """Segments by their names; one of a kind that needs no name is called by the kind.
+
+    Raises:
+        SpecError: If a condition has no name.
+    """
+    found = {}
+    for text in texts:
+        name, _, condition = (text, "", text) if text in KINDS else text.partition("=")
+        if not condition or not name.strip().isidentifier():
+            raise SpecError(
+                f"--segment takes NAME=CONDITION, or {', '.join(KINDS)}, given {text!r}"
+            )
+        found[name.strip()] = condition.strip()
+    return found
 
 
 def grade_number(text: str) -> float:

@@ -81,7 +81,6 @@ def _with_views(tables: ClickTables) -> ClickTables:
         "seen_impressions": clicks.cleaning.unseen is not None,
         "request_queries": has_days or clicks.labels.window is not None,
         "evaluated_impressions": has_days and dialect.parameters_in_views,
-        "answers": clicks.labels.pools,
     }
     return replace(tables, views=frozenset(name for name, is_view in shared.items() if is_view))
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.clicks.columns import EVENT, NUMBER, Names
+from sqlmetrics.clicks.columns import NUMBER, Names
+from sqlmetrics.clicks.reasons import event_reasons
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days
@@ -26,11 +27,11 @@ from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal, number, verbatim
 
-NUMBERED, CHOSEN, BOTS, EXCLUDED, DEDUPLICATED, ATTRIBUTED = (
+NUMBERED, CHOSEN, BOTS, EXCLUDED, DEDUPLICATED, ATTRIBUTED, ANSWERS = (
     f"sqlmetrics_{name}"
     for name in (
-        *("numbered_log", "chosen_requests", "bots"),
-        *("excluded_requests", "deduplicated", "attributed_events"),
+        *("numbered_log", "chosen_requests", "bots", "excluded_requests", "deduplicated"),
+        *("attributed_events", "answers"),
     )
 )
 """Tables that are kept while a log is worked on."""
@@ -68,7 +69,7 @@ class ClickTables:
         there: dict[str, Stage] = {}
 
         def add(name: str) -> None:
-            if name not in there and name not in self.views:
+            if name not in there and name not in self.standing:
                 reads, stage = self._stages[name]
                 for one in reads:
                     add(one)
@@ -87,15 +88,21 @@ class ClickTables:
     def of(self) -> Mapping[str, str]:
         """Stage -> what stands behind FROM for it."""
         return {
-            name: f"{view_name(name)} as {name}" if name in self.views else name
+            name: f"{view_name(name)} as {name}" if name in self.standing else name
             for name in self._stages
         }
+
+    @property
+    def standing(self) -> frozenset[str]:
+        """The stages that stand by themselves, whoever reads them."""
+        return self.views | {"answers"}
 
     @cached_property
     def _stages(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Stage]]]:
         """Stage -> the stages that it reads, and what prints it."""
         moves = self.names.first_position == "each"
         events = "events_of_all_days" if self._days else "events_read"
+        suspects = ("user_impressions", *["suspected_requests"] * (not self.names.at.changes))
         return {
             "numbered": ((), self._numbered),
             "chosen_requests": ((), self._chosen),
@@ -106,16 +113,17 @@ class ClickTables:
             "impressions_read": (("impressions_as_logged",) * moves, self._impressions_read),
             "excluded_requests": (("impressions_read",), self._plain("excluded_requests")),
             "user_impressions": (("impressions_read",), self._user_impressions),
-            "duplicated_requests": (("user_impressions",), self._plain("duplicated_requests")),
+            "suspected_requests": (("user_impressions",), self._plain("suspected_requests")),
+            "duplicated_requests": (suspects, self._plain("duplicated_requests")),
             "numbered_copies": (("duplicated_requests",), self._plain("numbered_copies")),
             "deduplicated": (("numbered_copies",), self._plain("deduplicated")),
-            "clean_impressions": (("user_impressions",), self._clean),
+            "clean_impressions": (("impressions_read",), self._clean),
             "attributed_events": (("events_read", "clean_impressions"), self._attributed),
             "seen_impressions": (("clean_impressions",), self._plain("seen_impressions")),
             "request_queries": ((self.left,), self._plain("request_queries")),
             "evaluated_impressions": ((self.left, "request_queries"), self._evaluated),
             "answers": ((), self._answers),
-            "requests": ((), self._requests),
+            "requests": (("impressions_read",), self._requests),
         }
 
     @cached_property
@@ -128,7 +136,7 @@ class ClickTables:
             "excluded_requests": self.leaves_out,
         }
         kept = (name for name, is_kept in some.items() if is_kept)
-        return frozenset((*kept, "deduplicated", "attributed_events"))
+        return frozenset((*kept, "deduplicated", "attributed_events", "answers"))
 
     @property
     def left(self) -> str:
@@ -143,8 +151,14 @@ class ClickTables:
 
     def _clean(self) -> Stage:
         known = [*self.names.logged, "position"]
-        columns = [Column(f"user_impressions.{name}", name) for name in known]
-        return self._stage("clean_impressions", columns=columns, names=known)
+        columns = [Column(f"impressions_read.{name}", name) for name in known]
+        return self._stage(
+            "clean_impressions",
+            columns=columns,
+            names=known,
+            excluded_requests=EXCLUDED if self.leaves_out else "",
+            timed=self.reads("impressions"),
+        )
 
     def _evaluated(self) -> Stage:
         days = self.clicks.evaluation
@@ -152,16 +166,24 @@ class ClickTables:
         return self._stage("evaluated_impressions", days=days, when=when)
 
     def _answers(self) -> Stage:
-        return self._stage("answers", click=CLICK, purchase=PURCHASE)
+        given = self.clicks.labels.grades.items()
+        whens = " ".join(f"when {literal(one)} then {number(grade)}" for one, grade in given)
+        grade = "" if self.clicks.labels.pools else f"case action {whens} else 0 end"
+        return self._stage("answers", click=CLICK, purchase=PURCHASE, grade=grade)
 
     def _requests(self) -> Stage:
-        """The requests that are evaluated, also those without a result."""
+        """The requests that are evaluated and have no impression."""
         days = self.clicks.evaluation
         return self._stage(
             "requests",
             columns=list(self.names.request_columns()),
             relation=self.requests,
-            conditions=[*self._conditions("requests", of_all_days=True), *self._readable],
+            request=self.names.request("requests"),
+            conditions=[
+                "logged_requests.shown_request_id is null",
+                *self._conditions("requests", of_all_days=True),
+                *self._readable,
+            ],
             key=self.names.requests["request"],
             having=days.holds(self.names.first_time) if days else (),
         )
@@ -294,35 +316,8 @@ class ClickTables:
             "attributed_events",
             excluded_requests=EXCLUDED if self.leaves_out else "",
             deduplicated=DEDUPLICATED if self._moves_out else "",
-            columns=[Column(f"events_read.{name}", name) for name in EVENT],
-            reasons=self._reasons(),
-            deduplicate=self.clicks.cleaning.deduplicate,
+            reasons=event_reasons(self.clicks.cleaning, self.names),
         )
-
-    def _reasons(self) -> Mapping[str, str]:
-        """Reason -> what an event meets that is left out for it; the first that holds counts."""
-        cleaning = self.clicks.cleaning
-        reasons: dict[str, str] = {}
-        if cleaning.test is not None:
-            reasons["test traffic"] = "excluded_requests.reason = 'test traffic'"
-        if self.bots:
-            reasons["bot"] = "excluded_requests.reason = 'bot' or bots.user_id is not null"
-        if self.reads("events"):
-            reasons["unreadable time"] = "events_read.is_unread = 1"
-        if self._moves_out:
-            reasons["same position"] = "removed.request_id is not null"
-        reasons["no impression"] = "clean_impressions.request_id is null"
-        if self.names.has_times:
-            reasons["before the impression"] = (
-                "events_read.happened_at < clean_impressions.shown_at"
-            )
-            if cleaning.attribution_window is not None:
-                last = f"clean_impressions.shown_at + {round(cleaning.attribution_window * 1e6)}"
-                reasons["after the window"] = f"events_read.happened_at > {last}"
-        if cleaning.min_dwell is not None:
-            short = f"events_read.dwell < {number(cleaning.min_dwell)}"
-            reasons["short stay"] = f"events_read.action = {literal(CLICK)} and {short}"
-        return reasons
 
     def _plain(self, name: str) -> Callable[[], Stage]:
         return lambda: self._stage(name)
@@ -336,7 +331,9 @@ class ClickTables:
             "bots": BOTS if self.bots else "",
             "unseen": self.clicks.cleaning.unseen,
             "most": self.clicks.cleaning.max_events_per_user_hour,
+            "deduplicate": self.clicks.cleaning.deduplicate,
             "same_position": self.clicks.cleaning.same_position,
+            "has_bits": not self.names.at.changes,  # on DuckDB
         }
         return Stage(name, f"clicks/{template or name}", shared | view)
 

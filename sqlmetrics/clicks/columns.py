@@ -22,10 +22,6 @@ TEXTS = {
 """Roles that are texts -> their columns."""
 
 
-EVENT = ("request_id", "item_id", "user_id", "dwell", "happened_at", "action")
-"""The columns of an event."""
-
-
 @dataclass(frozen=True)
 class Names:
     """Role -> SQL of its column, for impressions, events and requests.

@@ -146,6 +146,7 @@ class CleanLog:
             "excluded_requests": EXCLUDED if tables.leaves_out else "",
             "deduplicated": DEDUPLICATED,
             "attributed_events": ATTRIBUTED,
+            "deduplicate": tables.clicks.cleaning.deduplicate,
             "why": _why(tables),
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
@@ -164,6 +165,7 @@ class CleanLog:
         logged = "impressions_as_logged" if each else "impressions_read"
         told = {
             "of": tables.of,
+            "deduplicated": DEDUPLICATED,
             "impressions": logged,
             "position": "position"
             if each
@@ -173,7 +175,7 @@ class CleanLog:
             "relation": tables.requests,
         }
         select = print_template("clicks/findings", told)
-        rows = self.engine.rows(with_stages(tables.stages(logged, "user_impressions"), select))
+        rows = self.engine.rows(with_stages(tables.stages(logged), select))
         named = {
             f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
         }

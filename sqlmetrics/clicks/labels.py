@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlmetrics.clicks.cleaning import ATTRIBUTED, ClickTables
+from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_log import ClickLabels
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
-from sqlmetrics.sql.template import double, literal, number
+from sqlmetrics.sql.template import double
 
 POOLED = "sqlmetrics_pooled_labels"
 """The table of pooled labels that is kept while a log is evaluated."""
@@ -92,18 +92,9 @@ def standing(tables: ClickTables) -> str:
 
 def _answered(tables: ClickTables) -> str:
     """The labels of requests that are their own answers."""
-    grades, days = tables.clicks.labels.grades, tables.clicks.evaluation
-    whens = " ".join(f"when {literal(one)} then {number(n)}" for one, n in grades.items())
-    view = {
-        "of": tables.of,
-        "attributed_events": ATTRIBUTED,
-        "grade": f"case attributed_events.action {whens} else 0 end",
-        "days": days or "",
-        "when": [
-            "attributed_events.why is null",
-            *(days.holds("request_queries.started_at") if days else ()),
-        ],
-    }
+    days = tables.clicks.evaluation
+    when = ["answers.grade > 0", *(days.holds("request_queries.started_at") if days else ())]
+    view = {"of": tables.of, "days": days or "", "when": when}
     select = print_template("clicks/grades", view)
     return with_stages(tables.stages("request_queries"), select) if days else select
 

@@ -7,18 +7,14 @@ from collections.abc import Iterator, Sequence
 from sqlmetrics.catalog.online import Online, cutoffs
 from sqlmetrics.clicks.cleaning import BOTS, ClickTables
 from sqlmetrics.errors import SpecError
-from sqlmetrics.plan.summary import NO_DATE, UNKNOWN
+from sqlmetrics.plan.segments import UNKNOWN
+from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import case, identifier, literal
 
-CLICKED = "coalesce(answers.is_clicked, 0)"
-COUNTS = {
-    "n_shown": "1",
-    "n_clicked": CLICKED,
-    "n_purchases": "coalesce(answers.n_purchases, 0)",
-}
-"""What is summed over the impressions of a request."""
+COUNTS = ("n_shown", "n_clicked", "n_purchases")
+"""What is counted of a request; 0 where it has no result."""
 
 
 def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec, *, moments: bool = False) -> str:
@@ -53,7 +49,7 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec, *, moments: b
         ],
         "order": ["metric_date", "system", "segment_name", "segment_value"],
     }
-    return with_stages(_per_request(tables, asked), print_template("clicks/online", view))
+    return with_stages(per_request(tables, asked), print_template("clicks/online", view))
 
 
 def _check(tables: ClickTables, asked: Sequence[Online]) -> None:
@@ -65,46 +61,73 @@ def _check(tables: ClickTables, asked: Sequence[Online]) -> None:
         raise SpecError(f"the log lacks what metrics need: {what}")
 
 
-def _per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]:
-    """The stages to one row per request."""
+def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]:
+    """The stages to one row per request, `per_request`.
+
+    Args:
+        tables: The stages of the log.
+        asked: The online metrics that read it.
+    """
     requests = ("requests",) if tables.requests is not None else ()
     yield from tables.stages(*requests, tables.evaluates, "answers")
     facts = ["system", *tables.names.segments]
-    columns = [*_facts(tables.evaluates, facts), *_counts(tables.evaluates, cutoffs(asked))]
+    shown = list(_shown(facts, cutoffs(asked)))
+    done = list(_done(cutoffs(asked)))
+    yield Stage("shown_requests", "clicks/shown_requests", _of(tables, shown))
+    yield Stage("answered_requests", "clicks/answered_requests", _of(tables, done))
+    columns = [
+        *(Column(f"shown_requests.{one.name}", one.name) for one in shown),
+        *(_where_answered(one.name) for one in done),
+    ]
     view = {
-        "of": tables.of,
-        "columns": columns,
-        "from": tables.evaluates,
-        "keys": [f"{tables.evaluates}.request_id"],
+        **_of(tables, [Column("shown_requests.request_id", "request_id"), *columns]),
         "requests": tables.requests is not None,
         "bots": BOTS if tables.bots else "",
-        "empty": [_of_nothing(one.name, facts) for one in columns],
+        "empty": [
+            Column("requests.request_id", "request_id"),
+            *(_of_nothing(one.name, facts) for one in columns),
+        ],
     }
     yield Stage("per_request", "clicks/per_request", view)
 
 
-def _facts(shown: str, facts: Sequence[str]) -> Iterator[Column]:
-    yield Column(f"{shown}.request_id", "request_id")
-    yield Column(f"min({shown}.metric_date)", "day")
+def _of(tables: ClickTables, columns: Sequence[Column]) -> dict[str, object]:
+    return {"of": tables.of, "columns": columns, "from": tables.evaluates}
+
+
+def _shown(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
+    """What the impressions of a request tell, beside what was done with them."""
+    yield Column("min(metric_date)", "day")
     for name in facts:
-        yield Column(f"min({shown}.{name})", name)
-
-
-def _counts(shown: str, cutoffs: Sequence[int]) -> Iterator[Column]:
-    for name, value in COUNTS.items():
-        yield Column(f"sum({value})", name)
-    position = f"case when answers.is_clicked = 1 then {shown}.position end"
-    yield Column(f"min({position})", "first_click")
-    yield Column(f"max({position})", "last_click")
-    yield Column("min(answers.seconds_to_click)", "seconds_to_click")
+        yield Column(f"min({name})", name)
+    yield Column("count(*)", "n_shown")
     for k in cutoffs:
-        within = f"{shown}.position <= {k}"
-        yield Column(f"sum({case(within, '1', '0')})", f"n_shown_at_{k}")
-        yield Column(f"sum({case(within, CLICKED, '0')})", f"n_clicked_at_{k}")
+        yield Column(f"sum({case(f'position <= {k}', '1', '0')})", f"n_shown_at_{k}")
+
+
+def _done(cutoffs: Sequence[int]) -> Iterator[Column]:
+    """What was done in a request."""
+    yield Column("sum(is_clicked)", "n_clicked")
+    yield Column("sum(n_purchases)", "n_purchases")
+    yield Column("min(case when is_clicked = 1 then position end)", "first_click")
+    yield Column("max(case when is_clicked = 1 then position end)", "last_click")
+    yield Column("min(seconds_to_click)", "seconds_to_click")
+    for k in cutoffs:
+        yield Column(f"sum({case(f'position <= {k}', 'is_clicked', '0')})", f"n_clicked_at_{k}")
+
+
+def _is_count(name: str) -> bool:
+    return name in COUNTS or "_at_" in name
+
+
+def _where_answered(name: str) -> Column:
+    """A column of what was done in a request, where anything was."""
+    answered = f"answered_requests.{name}"
+    return Column(f"coalesce({answered}, 0)" if _is_count(name) else answered, name)
 
 
 def _of_nothing(name: str, facts: Sequence[str]) -> Column:
     """A column of a request without a result."""
-    if name in ("request_id", "day", *facts):
+    if name in ("day", *facts):
         return Column(f"requests.{name}", name)
-    return Column("0" if name in COUNTS or "_at_" in name else "null", name)
+    return Column("0" if _is_count(name) else "null", name)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.cleaning import (
+    ANSWERS,
     ATTRIBUTED,
     BOTS,
     CHOSEN,
@@ -30,14 +31,15 @@ TABLES: Mapping[str, str] = {
     "excluded_requests": EXCLUDED,
     "deduplicated": DEDUPLICATED,
     "attributed_events": ATTRIBUTED,
+    "answers": ANSWERS,
 }
 """Stages whose rows are kept -> the table that keeps them."""
 
 ORDER = (
     *("numbered", "chosen_requests", "events_read", "bot_users"),
     *("impressions_read", "excluded_requests", "user_impressions", "deduplicated"),
-    *("clean_impressions", "attributed_events", "seen_impressions", "request_queries"),
-    *("evaluated_impressions", "answers"),
+    *("clean_impressions", "attributed_events", "answers", "seen_impressions"),
+    *("request_queries", "evaluated_impressions"),
 )
 """Stages that are kept or stand as views, each after those that it reads."""
 
@@ -51,7 +53,9 @@ def cleaning(tables: ClickTables) -> Iterator[Step]:
         if stage in tables.views:
             yield Step(view_name(stage), select_of(tables.stages_of(stage)), VIEW)
         elif stage in tables.kept:
-            yield Step(TABLES[stage], with_stages(tables.stages(stage), f"select *\nfrom {stage}"))
+            yield Step(
+                TABLES[stage], with_stages(tables.stages_of(stage), f"select *\nfrom {stage}")
+            )
 
 
 def online_step(

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 from sqlmetrics.clicks.evaluate import ready
+from sqlmetrics.comparison import contributions as slices
 from sqlmetrics.comparison import findings, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
+from sqlmetrics.comparison.mover_lists import movers_of, with_texts
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.periods import period, periods
+from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison.resampling import Resampling
+from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.evaluation.evaluate import question
+from sqlmetrics.evaluation.evaluate import question, segmented
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
@@ -32,7 +36,6 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import is_day
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown, source_text
-from sqlmetrics.sql.stage import Stage, with_stages
 
 
 def compare(
@@ -53,6 +56,8 @@ def compare(
     dates: str | Sequence[str | date] = (),
     covariate: str | None = None,
     baseline_values: Any = None,
+    contributions: bool = False,
+    movers: int = 0,
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
@@ -78,7 +83,8 @@ def compare(
         level: The coverage of the intervals; a difference is real to a verdict if the adjusted
             p-value is below 1 - level.
         margin: The largest difference that does not matter, in the metrics' unit.
-        by: Segments, each of whose values is compared too.
+        by: Segments, each of whose values is compared too; beside columns those that a spec
+            names, or `segments`, which is given as to `evaluate`.
         cluster: What is drawn together: `query_id`, or a column of the rankings or of `queries`,
             like a user. Default: `query_id` if there are days, on which queries come again.
         replicates: How many, of a randomisation or bootstrap.
@@ -93,6 +99,9 @@ def compare(
             column of numbers of the rankings or of `queries`. Not paired, by the test `t`.
         baseline_values: The baseline's values of each query as an earlier run has kept them: the
             per-query table of a job, or of `evaluate`. `baseline` names one of its systems.
+        contributions: Whether to say what each slice of the segments adds to the difference.
+        movers: How many of the queries to show that moved most, of each metric and system, with
+            both lists; these queries leave the database.
         start: The first day.
         end: The day after the last one.
         connection: Where the tables are; see `evaluate`.
@@ -129,20 +138,20 @@ def compare(
         test=test,
         level=level,
         margin=margin,
-        by=_several(by),
+        by=segmented(by, asked.get("segments", ())),
         cluster=cluster,
         replicates=replicates,
         seed=seed,
+        contributions=contributions,
+        movers=movers,
         metrics=_several(metrics),
         days=days_between(start, end),
         paired=paired,
         **_days_asked(dates, covariate, start or end),
     )
-    asks.check_days()
-    if paired and asks.has_covariate:
-        raise SpecError("paired queries are their own covariate: leave out paired or covariate")
-    if dates and baseline_values is not None:
-        raise SpecError("baseline_values are a baseline, and so is the first of dates: give one")
+    asks.check_design(stored=baseline_values is not None)
+    if contributions:
+        slices.check(asks.by)
     with (
         database(connection) as engine,
         asked_plan(rankings, labels, asks, asked, engine) as (plan, found),
@@ -202,6 +211,8 @@ def _tables(
     named = {"by": asks.carried, **asked}
     spec, tables = question(engine, rankings, labels, asks.metrics, **named)
     spec = _with_systems(spec, tables, engine)
+    if asks.movers:
+        spec = with_texts(spec, engine)
     chosen = days or (asks.before.days if asks.before else None)
     if chosen and spec.rankings.columns.date is None:
         what = f"no column of dates is named, and so there are no days {chosen} to choose"
@@ -225,29 +236,6 @@ def _runs(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
     return tuple(runs_in(rankings, ids))
-
-
-@dataclass
-class _Statements:
-    """The statements of a comparison, on what an evaluation keeps."""
-
-    script: Script
-    engine: Database
-    selects: list[str] = field(default_factory=list)
-
-    def rows(self, stages: Sequence[Stage], last: str) -> list[dict[str, Any]]:
-        """The rows of a query over `per_query`."""
-        text = with_stages([*self.script.stages, *stages], last)
-        self.selects.append(text)
-        found: list[dict[str, Any]] = self.engine.table(text).to_pylist()
-        return found
-
-    def text(self) -> str:
-        """All of them, in the order in which they ran."""
-        made = replace(self.script, summary="", per_query="", drop="").statements
-        every = (*made, *self.selects, self.script.drop)
-        own = self.engine.translation.text
-        return "\n\n".join(f"{own(one).rstrip()};" for one in every if one) + "\n"
 
 
 def _check_systems(plan: Plan) -> None:
@@ -274,12 +262,17 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         SpecError: If there are not two systems, or one that is named is not there.
         InputError: If no query has both.
     """
+    usual = None if asks.systems else plan.spec.baseline
+    named = (*asks.systems, None if asks.dates or asks.stored else asks.baseline or usual)
+    check_present(filter(None, named), script, plan, engine)
     measures, notes = findings.comparable(plan)
-    made = _Statements(script, engine)
+    made = Statements(script, engine)
     pairing, told = design(plan, measures, asks, lambda text: made.rows([], text))
     found = findings.sums(pairing, made.rows)
     found = _tested(made, pairing, asks, found)
     rows, more = findings.rows(pairing, asks, found)
+    parts, paradoxes = slices.contributions_of(made, pairing, asks, found)
+    movers = movers_of(made, pairing, asks, found)
     return Comparison(
         rows=tuple(rows),
         baseline=pairing.baseline,
@@ -288,13 +281,15 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         test=findings.test_name(pairing, asks),
         interval=findings.interval_name(asks.test),
         cluster=pairing.cluster,
-        notes=(*plan.shape.at.notes, *notes, *told, *more),
+        notes=(*plan.shape.at.notes, *notes, *told, *more, *paradoxes),
+        movers=movers,
         sql=made.text(),
+        contributions=tuple(parts),
     )
 
 
 def _tested(
-    made: _Statements, pairing: Pairing, asks: Options, found: findings.Sums
+    made: Statements, pairing: Pairing, asks: Options, found: findings.Sums
 ) -> findings.Sums:
     """With what the test needs beside the moments."""
     if asks.test == "wilcoxon":

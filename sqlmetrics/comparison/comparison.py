@@ -44,6 +44,10 @@ class Comparison:
         cluster: The column whose values are drawn together; None where each row is a query.
         notes: What a reader should know.
         sql: The statements that ran.
+        contributions: A row per metric, system, segment and slice: what the slice adds to the
+            difference; empty unless asked for.
+        movers: The queries that moved most, a row per metric, system and query, with both lists;
+            empty unless asked for.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -55,6 +59,8 @@ class Comparison:
     cluster: str | None
     notes: tuple[str, ...]
     sql: str
+    contributions: tuple[dict[str, Any], ...] = ()
+    movers: tuple[dict[str, Any], ...] = ()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows)

@@ -8,22 +8,25 @@ from datetime import date
 from textwrap import wrap
 from typing import Any
 
+from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.compare import asked_plan, comparison_of
 from sqlmetrics.comparison.comparison import Comparison, check_level
+from sqlmetrics.comparison.conditions import fired
+from sqlmetrics.comparison.log_numbers import log_numbers
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.rules import METRICS, RULES, Condition, Rule
-from sqlmetrics.engines.database import database
-from sqlmetrics.errors import InputError
+from sqlmetrics.comparison.rules import METRICS, RULES, TIED, Rule
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.jobs.days import days_between
+from sqlmetrics.proof.ties import tied_rows
+from sqlmetrics.spec.spec import Spec
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""
-SAME = 1e-12
-"""Two numbers of one list are the same up to here."""
 WIDTH = 80
 
 
@@ -106,7 +109,9 @@ def diagnose(
     """Look for patterns among the metrics of a system, and of what moved beside another one.
 
     Recall up and NDCG flat: new candidates rank low. MRR up and hit@20 flat: the reranker works.
-    Every rule stands in `comparison.rules` with its thresholds, and says what to look at next.
+    Of a spec with a click log, online metrics stand beside those of the lists: NDCG up and CTR
+    flat. Every rule stands in `comparison.rules` with its thresholds, and says what to look at
+    next.
 
     Args:
         rankings: As `compare` takes them; one system alone is looked at by itself.
@@ -131,32 +136,21 @@ def diagnose(
     ['one target a query', 'few relevant labels a query']
     """
     check_level(level, margin)
+    fitting, unfit = _fitting(rankings, asked)
     asks = Options(
-        metrics=METRICS,
+        metrics=fitting,
         days=days_between(start, end),
         systems=tuple(systems),
         baseline=baseline,
         level=level,
         margin=margin,
     )
-    comparison, notes = None, []
-    with (
-        database(connection) as engine,
-        asked_plan(rankings, labels, asks, asked, engine) as (plan, asks),
-        executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
-        engine.reading(),
-    ):
-        result = result_of(plan, script, engine, check=check)
-        numbers = _numbers(result)
-        if len(numbers) > 1:
-            try:
-                comparison = comparison_of(plan, asks, script, engine)
-            except InputError as error:  # as of a click log, whose requests have one system each
-                notes.append(f"what moved was not looked at: {error}")
+    with database(connection) as engine:
+        if isinstance(rankings, Spec) and rankings.clicks is not None:
+            looked = _at_log(rankings, asks, engine, check=check)
         else:
-            notes.append("there is one system: what moved beside another one was not looked at")
-    notes += [row["sentence"] for row in comparison or () if row["ci_low"] is None]
-    moved = _moved(comparison)
+            looked = _at_tables(rankings, labels, asks, asked, engine, check=check)
+    numbers, moved = looked.numbers, looked.moved
     chosen = set(systems) | {baseline} if systems else set(numbers)
     findings = [
         Finding(rule, system, pair, ", ".join(told))
@@ -172,7 +166,91 @@ def diagnose(
         for rule in RULES
         if not rule.of_a_pair and (told := fired(rule, values, {}, {}, margin))
     ]
-    return Diagnosis(tuple(findings), comparison, result, tuple(notes))
+    notes = (*looked.notes, *unfit)
+    return Diagnosis(tuple(findings), looked.comparison, looked.result, notes)
+
+
+def _fitting(rankings: Any, asked: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
+    """The metrics of the rules that the conventions allow, and why not the others."""
+    tables = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
+    own = {name: value for name, value in asked.items() if name in OPTIONS}
+    preset = asked.get("preset") or "house"
+    spec = (
+        rankings
+        if isinstance(rankings, Spec)
+        else Spec(**tables, metrics=["mrr"], preset=preset, conventions=own)
+    )
+    fitting, unfit = [], []
+    for text in METRICS:
+        try:
+            spec.having(metrics=[text])
+            fitting.append(text)
+        except SpecError as error:
+            unfit.append(f"not looked at: {error}")
+    return tuple(fitting), unfit
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What there is to look for patterns in.
+
+    Attributes:
+        numbers: System -> metric -> its value.
+        moved: (System, baseline) -> metric -> how far it moved.
+        comparison: The differences behind it, of systems with queries in common.
+        result: The metrics of lists.
+        notes: What could not be looked at, and why.
+    """
+
+    numbers: dict[str, dict[str, float]]
+    moved: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]]
+    comparison: Comparison | None
+    result: Result
+    notes: tuple[str, ...]
+
+
+def _at_tables(
+    rankings: Any,
+    labels: Any,
+    asks: Options,
+    asked: Mapping[str, Any],
+    engine: Database,
+    *,
+    check: bool,
+) -> _Look:
+    comparison, notes = None, []
+    with (
+        asked_plan(rankings, labels, asks, asked, engine) as (plan, asks_of_runs),
+        executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
+        engine.reading(),
+    ):
+        result = result_of(plan, script, engine, check=check)
+        numbers = _numbers(result)
+        for row in tied_rows(plan, engine).to_pylist():
+            if row["n_rows"]:
+                numbers.setdefault(row["system"], {})[TIED] = row["n_tied_rows"] / row["n_rows"]
+        if len(numbers) > 1:
+            try:
+                comparison = comparison_of(plan, asks_of_runs, script, engine)
+            except InputError as error:
+                notes.append(f"what moved was not looked at: {error}")
+        else:
+            notes.append(_ALONE)
+    notes += [row["sentence"] for row in comparison or () if row["ci_low"] is None]
+    return _Look(numbers, _moved(comparison), comparison, result, tuple(notes))
+
+
+_ALONE = "there is one system: what moved beside another one was not looked at"
+
+
+def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Look:
+    """The lists of a click log beside what people did with them."""
+    found = log_numbers(spec, asks, engine, check=check)
+    numbers = _numbers(found.result)
+    for system, values in found.online.items():
+        numbers.setdefault(system, {}).update(values)
+    notes = found.notes if found.moved else (_ALONE, *found.notes)
+    return _Look(numbers, found.moved, None, found.result, notes)
 
 
 def _numbers(result: Result) -> dict[str, dict[str, float]]:
@@ -200,70 +278,6 @@ def _moved(comparison: Comparison | None) -> dict[tuple[str, str], dict[str, Map
         if row["segment_name"] == "all":
             moved.setdefault((row["system"], row["baseline"]), {})[row["metric"]] = row
     return moved
-
-
-def fired(
-    rule: Rule,
-    values: Mapping[str, float],
-    rows: Mapping[str, Mapping[str, Any]],
-    before: Mapping[str, float],
-    margin: float,
-) -> list[str]:
-    """The numbers behind a rule that fires; none where it does not."""
-    told = []
-    for one in rule.conditions:
-        text = (
-            _of_value(one, values)
-            if one.is_ in ("least", "most", "equal")
-            else _of_change(one, values, rows, before, margin)
-        )
-        if not text:
-            return []
-        told.append(text)
-    return told
-
-
-def _of_value(one: Condition, values: Mapping[str, float]) -> str:
-    value = values.get(one.metric)
-    if value is None:
-        return ""
-    if one.is_ == "equal":
-        other = values.get(one.other)
-        same = other is not None and abs(value - other) <= SAME * max(1.0, abs(value))
-        return f"{one.metric} and {one.other} are both {value:.4f}" if same else ""
-    holds = value >= one.limit if one.is_ == "least" else value <= one.limit
-    return f"{one.metric} {value:.4f}" if holds else ""
-
-
-def _of_change(
-    one: Condition,
-    values: Mapping[str, float],
-    rows: Mapping[str, Mapping[str, Any]],
-    before: Mapping[str, float],
-    margin: float,
-) -> str:
-    row = rows.get(one.metric)
-    if row is None or row["ci_low"] is None:
-        return ""
-    low, high, direction = row["ci_low"], row["ci_high"], row["direction"]
-    if one.is_ == "mix":
-        if one.metric not in values or one.metric not in before:
-            return ""
-        apart = values[one.metric] - before[one.metric]
-        mixed = apart - row["difference"]
-        if abs(mixed) <= margin:
-            return ""
-        return (
-            f"{one.metric} {apart:+.4f} between the means, {row['difference']:+.4f} over the "
-            f"{row['n']:,} queries that both have"
-        )
-    holds = {
-        "flat": -margin <= low and high <= margin,
-        "up": low * direction > 0 and high * direction > 0,
-        "down": low * direction < 0 and high * direction < 0,
-    }[one.is_]
-    number = f"{one.metric} {row['difference']:+.4f} ({low:+.4f} to {high:+.4f})"
-    return number if holds else ""
 
 
 def _by_heading(findings: Sequence[Finding]) -> dict[str, list[Finding]]:

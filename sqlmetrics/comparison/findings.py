@@ -51,7 +51,7 @@ class Sums:
         replicates: Of each key, for randomisation and bootstrap.
     """
 
-    moments: Mapping[Key, Estimate]
+    moments: Mapping[Key, Any]
     counts: Mapping[str, Mapping[str, Any]]
     ranks: Mapping[Key, Mapping[str, Any]]
     replicates: Mapping[Key, Replicates]

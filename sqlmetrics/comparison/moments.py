@@ -82,11 +82,14 @@ class Moments(Estimate):
         """
         if self.n_clusters < 2:
             return None
+        return math.sqrt(self.squares * self.n_clusters / (self.n_clusters - 1)) / self.weight
+
+    @property
+    def squares(self) -> float:
+        """The sum of the squares of what clusters' sums are off the mean difference."""
         off = self.d / self.weight
         squares = self.d2 - 2 * off * self.dw + off * off * self.weight2
-        if squares <= self.weight2 * NOISE**2:
-            return 0.0
-        return math.sqrt(squares * self.n_clusters / (self.n_clusters - 1)) / self.weight
+        return squares if squares > self.weight2 * NOISE**2 else 0.0
 
     @property
     def df(self) -> float:

@@ -25,6 +25,8 @@ class Options:
     cluster: str | None = None
     replicates: int = 1000
     seed: int = 1
+    contributions: bool = False
+    movers: int = 0
     paired: bool | None = None
     dates: tuple[Period, ...] = ()
     covariate: str | None = None
@@ -46,8 +48,24 @@ class Options:
         compared = tuple(one.days for one in self.dates) or ((self.days,) if self.days else ())
         return (*compared, self.before.days) if compared and self.before else compared
 
-    def check_days(self) -> None:
-        """Raise SpecError if a covariate is of days that are compared."""
+    def check_design(self, *, stored: bool) -> None:
+        """Raise SpecError for what does not go together.
+
+        Args:
+            stored: Whether the baseline is an earlier run.
+        """
+        if self.paired and self.has_covariate:
+            raise SpecError("paired queries are their own covariate: leave out paired or covariate")
+        if self.dates and stored:
+            raise SpecError("baseline_values are a baseline, as the first of dates is: give one")
+        if (self.movers or self.contributions) and (self.dates or stored or not self.is_paired):
+            raise SpecError(
+                "movers and contributions are of systems that both have each query: leave out "
+                "dates, a covariate, baseline_values or paired=False (--unpaired)"
+            )
+        self._check_covariate()
+
+    def _check_covariate(self) -> None:
         before = self.before
         if before and any(before.days.overlaps(one) for one in self._several_days[:-1]):
             raise SpecError(

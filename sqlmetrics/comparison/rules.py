@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sqlmetrics.catalog.online import is_online
+
 Kind = Literal["up", "down", "flat", "least", "most", "equal", "mix"]
 
 
@@ -62,6 +64,10 @@ class Rule:
 
 _NDCG, _RECALL = "ndcg@10", "recall@100"
 _SHOWN = "ndcg(ideal=shown_at_k)@10"
+_OF_HITS, _OF_ALL = (f"ndcg(average_over={over})@10" for over in ("hits", "labels"))
+
+TIED = "tied items"
+"""The share of ranked items whose score another one of their list has."""
 
 RULES = (
     Rule(
@@ -101,6 +107,31 @@ RULES = (
         "a loss that weighs the first ranks, like LambdaRank's",
     ),
     Rule(
+        "better offline, the same online",
+        (Condition(_NDCG, "up"), Condition("ctr", "flat")),
+        "the labels say that the lists got better, and people click no more",
+        "labels learned from another ranker's positions, what else stands on the page, and "
+        "whether the first results, which people look at, changed at all",
+    ),
+    Rule(
+        "better offline, worse online",
+        (Condition(_NDCG, "up"), Condition("ctr", "down")),
+        "the labels say that the lists got better, and people click less",
+        "what people click that has no label or a low one: price, freshness, pictures",
+    ),
+    Rule(
+        "the same offline, better online",
+        (Condition(_NDCG, "flat"), Condition("ctr", "up")),
+        "people click more in lists that the labels find as good as before",
+        "new items without a label, and what changed beside the order: titles, pictures, speed",
+    ),
+    Rule(
+        "more clicks of fewer requests",
+        (Condition("ctr", "up"), Condition("abandonment", "down")),
+        "people who click do so more often, and more of them click nothing",
+        "the requests that are abandoned: their queries, devices and countries",
+    ),
+    Rule(
         "moved by which queries were counted",
         (Condition(_NDCG, "mix"),),
         "the systems' means are apart otherwise than the same queries are",
@@ -119,6 +150,12 @@ RULES = (
         "the ranker, and how many results people see without scrolling",
     ),
     Rule(
+        "relevant items stand beyond the tenth rank",
+        (Condition(_RECALL, "least", 0.5), Condition("mean_rank", "least", 10.0)),
+        "the relevant are found, and most of them below the first page",
+        "the ranker, before the candidate sources",
+    ),
+    Rule(
         "one target a query",
         (Condition("hit@20", "equal", other="recall@20"),),
         "hit and recall are one number: each query has one relevant item",
@@ -133,6 +170,18 @@ RULES = (
         ),
         "against the best order of what was shown NDCG is high, against all labels it is not",
         "recall: an NDCG of shown items alone hides what was not found",
+    ),
+    Rule(
+        "a mean over hits alone",
+        (Condition(_OF_HITS, "least", 0.6), Condition(_OF_ALL, "most", 0.4)),
+        "over queries with a relevant item in the first ten NDCG is high, over all it is not",
+        "the mean over all: one over hits leaves out what failed (average_over)",
+    ),
+    Rule(
+        "many tied scores",
+        (Condition(TIED, "least", 0.1),),
+        "items share their score with others of their list: the rule for ties orders them",
+        "sqlmetrics evaluate --tie-audit, which says what the order of equal scores is worth",
     ),
     Rule(
         "few relevant labels a query",
@@ -155,5 +204,8 @@ RULES = (
 )
 """All of them, those of two systems first."""
 
-METRICS = tuple(dict.fromkeys(name for rule in RULES for name in rule.metrics))
-"""What has to be computed for them."""
+_NAMES = tuple(dict.fromkeys(name for rule in RULES for name in rule.metrics))
+ONLINE = tuple(name for name in _NAMES if is_online(name))
+"""What has to be computed of a click log itself."""
+METRICS = tuple(name for name in _NAMES if name not in (*ONLINE, TIED))
+"""What has to be computed of lists."""

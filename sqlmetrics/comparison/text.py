@@ -8,6 +8,8 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from sqlmetrics.comparison import sections
+from sqlmetrics.comparison.numbers import number, signed
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
 
@@ -25,7 +27,7 @@ def text(comparison: Comparison) -> str:
         of = "" if name == "all" else f", {printable(name)}={printable(value)}"
         title = f"{printable(system)} against {printable(comparison.baseline)}{of}"
         blocks.append("\n".join([title, "", *_tables(comparison, list(rows))]))
-    return "\n\n".join([*blocks, "\n".join(footer(comparison))])
+    return "\n\n".join([*blocks, *sections.text(comparison), "\n".join(footer(comparison))])
 
 
 def _block(row: Row) -> tuple[str, str, str]:
@@ -38,9 +40,9 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
     cells = [
         [
             printable(row["metric"]),
-            _number(row["baseline_value"]),
-            _number(row["value"]),
-            _signed(row["difference"]),
+            number(row["baseline_value"]),
+            number(row["value"]),
+            signed(row["difference"]),
             _interval(row),
             p_text(row["p_adjusted"]),
             row["verdict"],
@@ -57,7 +59,7 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
             _percent(row["relative"]),
             *(_count(row[name]) for name in counts.values()),
             "-" if row["effect_size"] is None else f"{row['effect_size']:+.2f}",
-            _number(row["smallest_detectable"]),
+            number(row["smallest_detectable"]),
             *(_percent(-row[name] if row[name] else None) for name in _adjusted(rows).values()),
         ]
         for row in rows
@@ -111,6 +113,7 @@ def notes(comparison: Comparison) -> list[str]:
         f"interval: {comparison.interval}, of the difference of the means",
         "could show: the smallest difference that such data show with probability 0.8",
         *([adjusted] if _adjusted(comparison.rows) else []),
+        *sections.notes(comparison),
         *(f"note: {note}" for note in comparison.notes),
     ]
 
@@ -129,9 +132,9 @@ def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
         )
     counts, adjusted = _counts(rows), _adjusted(rows)
     numbers: dict[str, Callable[[Row], str]] = {
-        printable(comparison.baseline): lambda row: _number(row["baseline_value"]),
-        _title(comparison): lambda row: _number(row["value"]),
-        "difference": lambda row: _signed(row["difference"]),
+        printable(comparison.baseline): lambda row: number(row["baseline_value"]),
+        _title(comparison): lambda row: number(row["value"]),
+        "difference": lambda row: signed(row["difference"]),
         f"{100 * comparison.level:g} % interval": _interval,
         f"p ({comparison.test})": lambda row: p_text(row["p_adjusted"]),
         " / ".join(counts): lambda row: " / ".join(_count(row[name]) for name in counts.values()),
@@ -149,29 +152,41 @@ def _title(comparison: Comparison) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """A GitHub table."""
-    return "\n".join([piped(*cells(comparison)), "", *footer(comparison)])
+    more = [line for block in sections.markdown(comparison) for line in (block, "")]
+    return "\n".join([piped(*cells(comparison)), "", *more, *footer(comparison)])
 
 
 def html(comparison: Comparison) -> str:
     """A table for a notebook; everything from the data is escaped."""
     names, rows, left = cells(comparison)
     head = "".join(f"<th>{markup.escape(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(_html_cells(row, left))}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(sections.html_cell(c, i >= left) for i, c in enumerate(row))}</tr>"
+        for row in rows
+    )
     below = "<br>".join(map(markup.escape, notes(comparison)))
     return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{below}</small>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"{sections.html(comparison)}<small>{below}</small>"
     )
-
-
-def _html_cells(row: Sequence[str], left: int) -> Iterator[str]:
-    for place, cell in enumerate(row):
-        align = ' style="text-align: right"' if place >= left else ""
-        yield f"<td{align}>{markup.escape(cell)}</td>"
 
 
 def latex(comparison: Comparison) -> str:
     """A `tabular` for a paper, by booktabs."""
-    names, rows, left = cells(comparison)
+    return tabular(*cells(comparison), footer(comparison))
+
+
+def tabular(
+    names: Sequence[str], rows: Sequence[Sequence[str]], left: int, below: Sequence[str]
+) -> str:
+    """Cells as a `tabular`, and comments below; everything from the data is escaped.
+
+    Args:
+        names: The headings.
+        rows: The cells.
+        left: How many columns stand before the numbers.
+        below: Lines of comments.
+    """
     columns = "l" * left + "r" * (len(names) - left)
     lines = [" & ".join(map(_latex, row)) + r" \\" for row in (names, *rows)]
     return "\n".join(
@@ -183,7 +198,7 @@ def latex(comparison: Comparison) -> str:
             *lines[1:],
             r"\bottomrule",
             r"\end{tabular}",
-            *(f"% {line}" for line in footer(comparison)),
+            *(f"% {line}" for line in below),
         ]
     )
 
@@ -213,20 +228,8 @@ def p_text(p_value: float | None) -> str:
     return "<0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
-
-
 def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
-
-
-def _signed(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:+.4f}" if abs(value) < 1000 else f"{value:+,.1f}"
 
 
 def _percent(value: float | None) -> str:
@@ -236,4 +239,4 @@ def _percent(value: float | None) -> str:
 def _interval(row: Row) -> str:
     if row["ci_low"] is None:
         return "-"
-    return f"{_signed(row['ci_low'])} to {_signed(row['ci_high'])}"
+    return f"{signed(row['ci_low'])} to {signed(row['ci_high'])}"

@@ -17,6 +17,7 @@ from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import WINDOW, TableStatistics
 from sqlmetrics.spec.days import as_sql
+from sqlmetrics.spec.segments import TRAFFIC
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.sql.template import identifier, literal
@@ -47,6 +48,8 @@ def buckets(plan: Plan, engine: Database, measured: TableStatistics | None) -> t
     """
     if plan.strategy.name == WINDOW or measured is None:
         return (WHOLE,)
+    if plan.shape.made_of.having(TRAFFIC):  # of all queries together
+        return (WHOLE,)
     return parts(plan, engine, SLACK * plan.strategy.bytes_a_row(measured, plan.needs))
 
 
@@ -73,18 +76,18 @@ def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, 
     shape = plan.shape
     columns = {table: identifier(roles["query"]) for table, roles in _asked(plan).items()}
     conditions = _ranges(plan, engine, columns, number, rows) or _hashes(columns, number)
-    systems = _systems(plan, engine) if shape.groups and not shape.spans_pauses else {}
+    systems = _systems(plan, engine) if shape.lives and not shape.spans_pauses else {}
     each = rows // len(conditions)
     return tuple(Bucket(one, systems, each, number) for number, one in enumerate(conditions))
 
 
 def _systems(plan: Plan, engine: Database) -> dict[str, tuple[str, ...]]:
     """The systems of each day, column by column."""
-    groups = ", ".join(plan.shape.groups)
+    groups = ", ".join(plan.shape.lives)
     select = f"select distinct {groups} from {plan.shape.names['rankings']} order by {groups}"
     found = engine.rows(with_stages(plan.inputs, select))
     texts = [tuple(map(_as_sql, one)) for one in found if None not in one]
-    return dict(zip(plan.shape.groups, zip(*texts, strict=True), strict=bool(texts)))
+    return dict(zip(plan.shape.lives, zip(*texts, strict=True), strict=bool(texts)))
 
 
 def _as_sql(value: str | date) -> str:

@@ -16,16 +16,27 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import Execution, Progress
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.open import opened, zones_of
-from sqlmetrics.evaluation.inputs.runs import Together, runs_in, together
+from sqlmetrics.evaluation.inputs.runs import (
+    STAGE,
+    SYSTEM,
+    StageRuns,
+    Together,
+    runs_in,
+    together,
+)
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.segments import QUERY_LENGTH
 from sqlmetrics.spec.source import Rankings, is_separated
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, shown, source_text
+
+TEXTS = ("text", "query_text", "query")
+"""What the column of the texts is called in a table of queries."""
 
 
 class Asked(Conventions, total=False):
@@ -33,6 +44,7 @@ class Asked(Conventions, total=False):
 
     preset: str | None
     by: str | Sequence[str]
+    segments: str | Sequence[str] | Mapping[str, str]
     query: str
     item: str
     score: str
@@ -59,6 +71,7 @@ def evaluate(
     *,
     preset: str | None = None,
     by: str | Sequence[str] = (),
+    segments: str | Sequence[str] | Mapping[str, str] = (),
     connection: Any = None,
     query: str = "query_id",
     item: str = "item_id",
@@ -102,6 +115,11 @@ def evaluate(
         preset: A named set of conventions; default `house`.
         by: Columns of the rankings, or of `queries`, to segment by; each is also rolled up
             to `all`.
+        segments: More of them that are no column, by their names: a condition on the columns of
+            `queries`, or without them of the rankings, like `{"new_users": "signup_days <= 7"}`,
+            whose values are true and false; `traffic` (head, torso and tail: thirds of the sum of
+            the weights, heaviest queries first), `relevant_labels` (0, 1, 2-5, 6+) or
+            `query_length` (words of the column `text` of `queries`: 1, 2, 3-4, 5+).
         connection: The database that holds the tables: a URL such as
             `postgresql://ann@host/sales`, an output of `profiles.yml`, an engine of SQLAlchemy,
             or a connection of it or of the Python driver, which is left open; default: a new
@@ -172,6 +190,7 @@ def evaluate(
             metrics,
             preset=preset,
             by=by,
+            segments=segments,
             query=query,
             item=item,
             score=score,
@@ -211,6 +230,7 @@ def question(
     *,
     preset: str | None = None,
     by: str | Sequence[str] = (),
+    segments: str | Sequence[str] | Mapping[str, str] = (),
     query: str = "query_id",
     item: str = "item_id",
     score: str = "score",
@@ -272,7 +292,8 @@ def question(
             items=None if items is None else placed(items, "items") | {"columns": {"item": item}},
             metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
             preset=preset or "house",
-            by=(by,) if isinstance(by, str) else tuple(by or ()),
+            by=segmented(by, segments),
+            segments=segments,
             conventions=conventions,
             baseline=baseline,
         )
@@ -313,7 +334,8 @@ def _one_table(
         for name, one in runs.items()
     }
     exact = conventions.get("score_precision", "double") != "double"
-    one = together(sources, engine, exact=exact)
+    called = STAGE if isinstance(rankings, StageRuns) else SYSTEM
+    one = together(sources, engine, exact=exact, called=called)
     return {"sql": one.sql, "columns": dict(one.columns)}, one
 
 
@@ -349,19 +371,34 @@ def _zoned(spec: Spec, zones: Zones, zone: str | None) -> Spec:
     )
 
 
+def segmented(
+    by: str | Sequence[str], segments: str | Sequence[str] | Mapping[str, str]
+) -> tuple[str, ...]:
+    """All that is segmented by: columns, then those that are declared beside them."""
+    columns = (by,) if isinstance(by, str) else tuple(by or ())
+    declared = (segments,) if isinstance(segments, str) else tuple(segments or ())
+    return (*columns, *(name for name in declared if name not in columns))
+
+
 def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> Spec:
     """With a queries table, the columns that it has and the rankings have not."""
     if spec.queries is None or tables.queries is None:
         return spec
-    segments = [name for name in spec.query_columns if not _has(tables.rankings, name, engine)]
-    own = {"segments": tuple(name for name in segments if _has(tables.queries, name, engine))}
+    columns = [name for name in spec.query_columns if name not in spec.segments]
+    segments = [name for name in columns if not _has(tables.rankings, name, engine)]
+    own: dict[str, object] = {
+        "segments": tuple(name for name in segments if _has(tables.queries, name, engine))
+    }
+    if QUERY_LENGTH in spec.segments.values():
+        texts = (name for name in TEXTS if _has(tables.queries, name, engine))
+        own["text"] = next(texts, None)
     date = spec.rankings.columns.date
     if date is not None and _has(tables.queries, date, engine):
-        own["date"] = date  # type: ignore[assignment]
+        own["date"] = date
     if weight is not None and _has(tables.rankings, weight, engine):
         spec = _with(spec, "rankings", weight=weight)
     elif weight is not None:
-        own["weight"] = weight  # type: ignore[assignment]
+        own["weight"] = weight
     return _with(spec, "queries", **own)
 
 

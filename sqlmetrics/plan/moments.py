@@ -72,10 +72,10 @@ class Moments:
 
     def paired(self) -> Stage:
         """Every query of a system, with the baseline's values of it."""
-        columns: list[object] = ["per_query.*"]
+        columns: list[object] = ["queries.*"]
         columns += [self._of_baseline(final) for final in self.needs.finals if _is_mean(final)]
-        others = [f"per_query.system <> {literal(str(self.shape.spec.baseline))}"]
-        same = equal("baseline", "per_query", self.shape.query_keys)
+        others = [f"queries.system <> {literal(str(self.shape.spec.baseline))}"]
+        same = equal("baseline", "queries", self.shape.query_keys)
         of = [f"baseline.system = {literal(str(self.shape.spec.baseline))}"]
         view = {"columns": columns, "on": [*same, *of, *others]}
         return Stage("paired_queries", "paired_queries", view)

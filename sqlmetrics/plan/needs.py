@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from sqlmetrics.catalog.measure import Measure, word
+from sqlmetrics.catalog.measure import Measure, parse, word
 from sqlmetrics.catalog.option import Choice, Table
 from sqlmetrics.plan.expressions import MetricContext, RowContext, both, part_named
 from sqlmetrics.plan.row_columns import RowColumns
+from sqlmetrics.plan.segments import Segments
+from sqlmetrics.spec.segments import RELEVANT_LABELS
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column
 
@@ -95,6 +97,8 @@ class Needs:
         finals: The metrics, in the spec's order.
         sums: The sums by name; `list_sums` and `label_sums` are always there.
         rows: What ranked rows must tell.
+        relevant_labels: The number of a query's relevant labels, as SQL in `per_query`; empty
+            where no segment needs it.
         every_item: The metric to which an item without a label adds by itself, if there is
             one.
     """
@@ -106,7 +110,14 @@ class Needs:
         self.every_item: Measure | None = None
         self._sums("ranked")
         self._sums("labels")
+        self.relevant_labels = self._relevant_labels()
         self.finals = tuple(self._final(measure) for measure in spec.measures)
+
+    def _relevant_labels(self) -> str:
+        """How many labels of a query are relevant, empty where no segment is made of it."""
+        if not Segments(self.spec).having(RELEVANT_LABELS):
+            return ""
+        return self._summed(self.spec.settings(parse("num_rel")).measure)
 
     @property
     def lists(self) -> str:

@@ -10,9 +10,10 @@ from sqlmetrics.plan.needs import SUMS, MetricColumn, Needs, SumStage
 from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
 from sqlmetrics.plan.ranking import WindowRanking
+from sqlmetrics.plan.segments import BY_TRAFFIC, UNKNOWN, by_traffic
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.plan.strategy import PORTABLE, Strategy
-from sqlmetrics.plan.summary import UNKNOWN
+from sqlmetrics.spec.segments import TRAFFIC
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
 
@@ -36,7 +37,7 @@ class PerQuery:
 
     def stages(self) -> Iterator[Stage]:
         """All of them, each after those that it reads."""
-        rankings, labels = self._names()
+        rankings, labels = self.names()
         *unique, ranked = self.ranked_stages()
         yield from (*unique, ranked)
         yield from self.needs.rows.stages(
@@ -54,17 +55,19 @@ class PerQuery:
             yield self._sums_stage(sums, labels)
         if self.shape.listed_facts:
             yield self._query_facts_stage()
+        if self.shape.made_of.having(TRAFFIC):
+            yield by_traffic(self._facts_stage, self._traffic_keys)
         yield from self._population.stages()
         yield self._per_query_stage()
 
     def ranked_stages(self) -> Iterator[Stage]:
         """The stages from the two tables to one row per ranked item."""
-        yield from self._unique_stages()
+        yield from self.unique_stages()
         yield from self._ranking.stages()
 
     @property
     def _ranking(self) -> WindowRanking:
-        return self.strategy.ranking(self.shape, self.needs, *self._names())
+        return self.strategy.ranking(self.shape, self.needs, *self.names())
 
     @property
     def _population(self) -> Population:
@@ -79,7 +82,7 @@ class PerQuery:
             "labels": options["duplicate_labels"] == "max_grade",
         }
 
-    def _names(self) -> tuple[str, str]:
+    def names(self) -> tuple[str, str]:
         """The stages of the two tables, without duplicates."""
         merges, names = self._merges, self.shape.names
         rankings, labels = (
@@ -87,7 +90,8 @@ class PerQuery:
         )
         return rankings, labels
 
-    def _unique_stages(self) -> Iterator[Stage]:
+    def unique_stages(self) -> Iterator[Stage]:
+        """The two tables with one row per item, where duplicates are merged."""
         best = {"rankings": self._best(), "labels": [Column("max(grade)", "grade")]}
         keys = {"rankings": self.shape.keys, "labels": self.shape.label_keys}
         for table in (table for table, merges in self._merges.items() if merges):
@@ -195,10 +199,26 @@ class PerQuery:
         if self.shape.known_facts:
             queries = self.shape.names["queries"]
             joins[queries] = equal(queries, evaluated, self.shape.known_keys)
+        if self.shape.made_of.having(TRAFFIC):
+            joins[BY_TRAFFIC] = equal(BY_TRAFFIC, evaluated, self._traffic_keys)
         view = {"columns": columns, "from": evaluated, "joins": joins}
         return Stage("per_query", "per_query", view)
 
+    @property
+    def _facts_stage(self) -> str:
+        """The stage that has the weight of every query."""
+        return self.shape.names["queries"] if self.shape.weighted == "queries" else "query_facts"
+
+    @property
+    def _traffic_keys(self) -> tuple[str, ...]:
+        """What identifies a row of it."""
+        of_queries = self.shape.weighted == "queries"
+        return self.shape.known_keys if of_queries else self.shape.query_keys
+
     def _fact(self, name: str) -> str:
+        if name in self.shape.derived_facts:
+            own = self.shape.derived_facts[name]
+            return self.shape.made_of.fact(own, self.needs.relevant_labels)
         known = name in self.shape.known_facts
         fact = f"{self.shape.names['queries'] if known else 'query_facts'}.{name}"
         if name == "weight":

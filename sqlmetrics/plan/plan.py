@@ -86,6 +86,16 @@ class Plan:
         """From the tables to one row per query."""
         return self._own(self._lists.stages())
 
+    @property
+    def tables(self) -> tuple[str, str]:
+        """The stages of the rankings and of the labels, without duplicates."""
+        return self._lists.names()
+
+    @cached_property
+    def lists(self) -> tuple[Stage, ...]:
+        """From the tables to these two, for what else is read from them."""
+        return (*self.inputs, *self._own(self._lists.unique_stages()))
+
     @cached_property
     def again(self) -> tuple[Stage, ...]:
         """The part of these that the summary reads too, beside `per_query`.

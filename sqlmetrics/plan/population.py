@@ -8,6 +8,7 @@ A query counts for a system on a day on which any system, or the queries table, 
 systems count on a day is told by that day alone, so that the numbers of a day do not depend on
 the other days that a run looks at; `absent_systems=missing` looks at the system's first and last
 day besides. A request of a click log belongs to the system that served it, and to no other.
+Where lists come through stages, a query counts at each of them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlmetrics.plan.needs import Needs
-from sqlmetrics.plan.shape import APPEARANCES, Shape
+from sqlmetrics.plan.shape import APPEARANCES, STAGE, Shape
 from sqlmetrics.sql.stage import Column, Stage, equal
+from sqlmetrics.sql.template import literal
+
+FUNNEL = "funnel_stages"
+"""The stage that names the stages of a funnel."""
+
+
+def funnel_stages(shape: Shape) -> Stage:
+    """The stages that every list comes through, also where one has no row at all."""
+    names = shape.at.funnel.names if shape.at.funnel else ()
+    return Stage(FUNNEL, "funnel_stages", {"names": [literal(name) for name in names]})
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,8 @@ class Population:
         if not self._as_served:
             yield from self._query_days_stages()
             yield from self._system_stages()
+            if self.shape.at.funnel:
+                yield funnel_stages(self.shape)
         yield self._query_systems_stage()
 
     @property
@@ -73,7 +86,7 @@ class Population:
             yield Stage("query_days", "query_days", view)
 
     def _system_stages(self) -> Iterator[Stage]:
-        groups = self.shape.groups
+        groups = self.shape.lives
         if not self._has_systems:
             return
         if self.shape.spans_pauses:
@@ -108,7 +121,8 @@ class Population:
         """The stage that a key of an evaluated query is taken from."""
         if self._as_served:
             return self.needs.lists
-        return {"metric_date": "query_days", "system": "systems", "query_id": "label_sums"}[key]
+        origins = {"metric_date": "query_days", "system": "systems", "query_id": "label_sums"}
+        return {**origins, STAGE: FUNNEL}[key]
 
     def _joins(self) -> Iterator[tuple[str, list[str]]]:
         """What is joined with the labelled queries, and by what; by nothing means with all."""
@@ -121,3 +135,5 @@ class Population:
         if self._has_systems:
             days = ("metric_date",) if self._is_dated else ()
             yield "systems", equal("systems", "query_days", days)
+        if self.shape.at.funnel:
+            yield FUNNEL, []

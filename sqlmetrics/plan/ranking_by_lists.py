@@ -63,7 +63,12 @@ class SortedLists(WindowRanking):
         """One row per list, then one a labelled item of it."""
         yield self._listed_stage()
         if self.screened:
-            view = {"lists": "list_arrays", "ranked": self._by == "given_rank", "keyed": False}
+            view = {
+                "lists": "list_arrays",
+                "ranked": self._by == "given_rank",
+                "keyed": False,
+                "once": self.shape.holds_once,
+            }
             yield Stage("list_checks", "list_checks", view)
         yield _chosen(
             "list_labels", "one row per labelled item of a list", self._unfolded(), "list_arrays"
@@ -102,7 +107,8 @@ class SortedLists(WindowRanking):
             Column(f"list({labels}.grade)\n    filter (where {counts})", "grades"),
         ]
         if self.screened:
-            item, rank = f"{self.rankings}.item_id", f"{self.rankings}.given_rank"
+            item = "" if self.shape.holds_once else f"{self.rankings}.item_id"
+            rank = f"{self.rankings}.given_rank"
             bad = f"{self.rankings}.is_suspect"
             columns += clues(item, bad, rank if self._by == "given_rank" else "")
         view = {

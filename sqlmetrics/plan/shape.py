@@ -9,6 +9,7 @@ from functools import cached_property
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.bucket import WHOLE, Bucket
+from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import ItemColumns, QueryColumns
 from sqlmetrics.spec.spec import Spec
@@ -34,6 +35,9 @@ _ITEM_FACTS = {
 
 APPEARANCES = "appearances"
 """The stage of all days and systems of the rankings."""
+
+STAGE = "stage"
+"""The key of what a list has come through, where lists come through several stages."""
 
 
 def segment(name: str) -> str:
@@ -97,7 +101,15 @@ class Shape:
         given = [self._given(table), self.bucket.conditions.get(table, "")]
         both = [one for one in given if one]
         said = both if len(own + both) == 1 else [f"({one})" for one in both]
-        return [*said[: bool(given[0])], *own, *said[bool(given[0]) :]]
+        return [*said[: bool(given[0])], *own, *said[bool(given[0]) :], *self._of_stages(table)]
+
+    def _of_stages(self, table: str) -> list[str]:
+        """What the rows of a table meet that are of the stages that are looked at."""
+        funnel = self.at.funnel
+        if funnel is None or not funnel.names or table != "rankings":
+            return []
+        named = ", ".join(map(literal, funnel.names))
+        return [f"cast({identifier(funnel.column)} as varchar) in ({named})"]
 
     def _given(self, table: str) -> str:
         """What was said of the rows of a table, of all days and queries; empty if nothing."""
@@ -132,12 +144,13 @@ class Shape:
 
     @cached_property
     def segments(self) -> dict[str, tuple[str, ...]]:
-        """Table -> the columns of `by`, and of `cluster`, that it has."""
-        queries = self.spec.queries.columns.segments if self.spec.queries else ()
-        return {
-            "rankings": tuple(name for name in self.spec.query_columns if name not in queries),
-            "queries": tuple(name for name in self.spec.query_columns if name in queries),
-        }
+        """Table -> the segments, and the column of `cluster`, that its rows tell."""
+        return {table: self.made_of.of(table) for table in ("rankings", "queries")}
+
+    @cached_property
+    def made_of(self) -> Segments:
+        """What the segments are made of."""
+        return Segments(self.spec)
 
     @cached_property
     def weighted(self) -> str:
@@ -150,7 +163,8 @@ class Shape:
         """What a ranked list is identified by."""
         has = self.columns["rankings"]
         date = ("metric_date",) if "date" in has else ()
-        return date + (("system",) if "system" in has else ()) + ("query_id",)
+        more = tuple(role for role in ("system", STAGE) if role in has)
+        return (*date, *more, "query_id")
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -158,13 +172,23 @@ class Shape:
         return tuple(key for key in self.keys if key != "query_id")
 
     @cached_property
+    def lives(self) -> tuple[str, ...]:
+        """Day and system, as far as there are such columns: who answers queries when."""
+        return tuple(key for key in self.groups if key != STAGE)
+
+    @cached_property
     def query_keys(self) -> tuple[str, ...]:
-        """What a query is identified by, whichever system answers it."""
-        return tuple(key for key in self.keys if key != "system")
+        """What a query is identified by, whichever system answers it, at whatever stage."""
+        return tuple(key for key in self.keys if key not in ("system", STAGE))
 
     @property
     def of_one_system(self) -> bool:
         """Whether a query is answered by one system alone: a request of a click log."""
+        return self.spec.clicks is not None
+
+    @property
+    def holds_once(self) -> bool:
+        """Whether no list and no query can have an item twice: a click log is cleaned of those."""
         return self.spec.clicks is not None
 
     @property
@@ -193,6 +217,12 @@ class Shape:
         """The facts that stand in the queries table."""
         weight = ("weight",) if self.weighted == "queries" else ()
         return tuple(map(segment, self.segments["queries"])) + weight
+
+    @cached_property
+    def derived_facts(self) -> dict[str, str]:
+        """The facts that stand in no table -> their segments."""
+        there = {name for names in self.segments.values() for name in names}
+        return {segment(n): n for n in self.spec.query_columns if n not in there}
 
     @cached_property
     def known_keys(self) -> tuple[str, ...]:
@@ -270,6 +300,7 @@ class Shape:
         compares = "baseline" in self.spec.needed
         if self.spec.baseline is not None and "system" not in has["rankings"] and not compares:
             yield "a baseline is a system; name the rankings' column of systems"
+        yield from self.made_of.problems(weighted=bool(self.weighted))
         yield from self._unmet_needs()
 
     def _unreadable(self) -> Iterator[str]:
@@ -330,6 +361,8 @@ class Shape:
         for role in ("system", "date", "weight"):
             if getattr(columns, role):
                 named[role] = getattr(columns, role)
+        if self.at.funnel:
+            named[STAGE] = self.at.funnel.column
         fixed = {role: name for role, name in own.items() if role != "score" or role in named}
         return named | fixed
 
@@ -346,7 +379,7 @@ class Shape:
         for role in ("date", "weight"):
             if getattr(columns, role):
                 named[role] = getattr(columns, role)
-        return named
+        return named | ({"text": self.made_of.text} if self.made_of.text else {})
 
     def _item_columns(self) -> dict[str, str]:
         """The columns that metrics need."""
@@ -389,10 +422,12 @@ class Shape:
             yield Column(self.day("rankings"), "metric_date")
         if "system" in has:
             yield Column(f"cast({identifier(has['system'])} as varchar)", "system")
+        if STAGE in has:
+            yield Column(f"cast({identifier(has[STAGE])} as varchar)", STAGE)
 
     def _select_facts(self, table: str) -> Iterator[Column]:
         for name in self.segments[table]:
-            yield Column(f"cast({identifier(name)} as varchar)", segment(name))
+            yield Column(self.made_of.value(name, self.at.translation), segment(name))
         if self.weighted == table:
             yield Column(f"cast({identifier(self.columns[table]['weight'])} as double)", "weight")
 

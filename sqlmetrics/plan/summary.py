@@ -15,7 +15,6 @@ from sqlmetrics.sql.template import literal
 
 NO_DATE = "1970-01-01"
 ALL = "all"
-UNKNOWN = "(unknown)"
 
 
 @dataclass(frozen=True)

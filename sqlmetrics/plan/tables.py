@@ -11,6 +11,19 @@ from sqlmetrics.sql.translation import Translation
 
 
 @dataclass(frozen=True)
+class FunnelStages:
+    """The stages that a query's lists go through, each of which has a list of its own.
+
+    Attributes:
+        column: The column of the rankings that names a row's stage.
+        names: The stages, the first one first; empty for all, in no order.
+    """
+
+    column: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Tables:
     """The tables of an evaluation; those of the queries and the items need not be there.
 
@@ -23,6 +36,7 @@ class Tables:
         ends: Of the days that are looked at, where a table has days; None for all.
         notes: What should be known of how they are read.
         zones: Table -> the zone whose days its times have, for those that have times with one.
+        funnel: The stages that lists go through; None where a query has one list a system.
     """
 
     rankings: Relation
@@ -33,6 +47,7 @@ class Tables:
     ends: Ends | None = None
     zones: Zones = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    funnel: FunnelStages | None = None
 
     def on(self, ends: Ends | None) -> Tables:
         """The same, of some days alone; None for all."""

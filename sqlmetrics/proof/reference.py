@@ -759,6 +759,8 @@ def evaluate(
     known: Sequence[QueryRow] = (),
     catalogue: Catalogue | None = None,
     baseline: str | None = None,
+    derived: Mapping[str, str] | None = None,
+    rel: float = 1.0,
 ) -> Evaluation:
     """Evaluate every system on every day; duplicates count once, at their best.
 
@@ -778,6 +780,8 @@ def evaluate(
         known: The queries table.
         catalogue: The items table.
         baseline: The system that the others are compared with.
+        derived: Segments that are told by no row: name -> traffic or relevant_labels.
+        rel: The grade from which a label is relevant, to them.
     """
     scores = _scores(rankings, score_precision)
     world = World(
@@ -796,6 +800,7 @@ def evaluate(
         baseline,
     )
     result = Evaluation()
+    parts = _thirds(rankings, known)
     groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
     for key in _population(world, asked):
         date, system, query = key
@@ -803,7 +808,12 @@ def evaluate(
         groups[date, system, "all", "all"].append(key)
         fact = world.facts.get((date, query), Facts())
         for name in segments:
-            groups[date, system, name, fact.segments.get(name, "(unknown)")].append(key)
+            value = fact.segments.get(name, "(unknown)")
+            if (derived or {}).get(name) == "traffic":
+                value = parts.get((date, query), parts.get((None, query), value))
+            elif (derived or {}).get(name) == "relevant_labels":
+                value = _how_many_relevant(world.labels(key) or {}, rel)
+            groups[date, system, name, value].append(key)
     for group, keys in groups.items():
         result.summary[group] = [
             _mean(one, {key: result.per_query[key][i] for key in keys}, world)
@@ -968,6 +978,29 @@ def _facts(
             fact.weight = fact.weight if one.weight is None else one.weight
             fact.segments |= {n: value for n, value in one.segments.items() if value is not None}
     return facts
+
+
+def _thirds(rankings: Sequence[RankedRow], known: Sequence[QueryRow]) -> dict[tuple[Any, str], str]:
+    """Head, torso and tail: which third of a day's traffic a query begins in, by day and query."""
+    weights = {(one.date, one.query): one.weight for one in known if one.weight is not None}
+    if not weights:
+        weights = {(row.date, row.query): row.weight for row in rankings}
+    parts: dict[tuple[Any, str], str] = {}
+    above: dict[Any, float] = defaultdict(float)
+    total: dict[Any, float] = defaultdict(float)
+    for (date, _), weight in weights.items():
+        total[date] += weight
+    for date, query in sorted(weights, key=lambda key: (-weights[key], key[1].encode())):
+        third = min(2, int(3 * above[date] / total[date])) if total[date] else 2
+        parts[date, query] = ("head", "torso", "tail")[third]
+        above[date] += weights[date, query]
+    return parts
+
+
+def _how_many_relevant(labels: Mapping[str, Value], rel: float) -> str:
+    """The number of relevant labels of a query, large ones together."""
+    number = sum(grade is not None and grade >= rel for grade in labels.values())
+    return str(number) if number < 2 else "2-5" if number < 6 else "6+"
 
 
 def _population(world: World, asked: Sequence[Question]) -> list[Key]:

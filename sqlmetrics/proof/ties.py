@@ -17,8 +17,7 @@ from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
 from sqlmetrics.evaluation.report.text import page, page_notes, piped
 from sqlmetrics.evaluation.run import run
-from sqlmetrics.plan.plan import plan
-from sqlmetrics.plan.tables import Tables
+from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
 
@@ -104,7 +103,8 @@ def tie_audit(spec: Spec, connection: Any = None) -> TieAudit:
             if fitting:
                 asked = spec.having(metrics=fitting)
                 results[rule] = run(_with(asked, rule), tables, engine, check=False)
-        return TieAudit(_counts(spec, tables, engine), _metrics(results, own))
+        counts = tied_rows(plan(_with(spec, "id_asc"), tables), engine)
+        return TieAudit(counts, _metrics(results, own))
 
 
 def _with(spec: Spec, rule: str) -> Spec:
@@ -124,9 +124,14 @@ def _fitting(spec: Spec, rule: str) -> tuple[str, ...]:
     return tuple(filter(fits, spec.metrics))
 
 
-def _counts(spec: Spec, tables: Tables, engine: Database) -> pa.Table:
-    the_plan = plan(_with(spec, "id_asc"), tables)
-    shape = the_plan.shape
+def tied_rows(the_plan: Plan, engine: Database) -> pa.Table:
+    """How many rows share their score with another one of their list; see `TieAudit.counts`.
+
+    Args:
+        the_plan: The plan of an evaluation.
+        engine: Where its tables are.
+    """
+    spec, shape = the_plan.spec, the_plan.shape
     has_system = "system" in shape.keys
     text = print_template(
         "proof/tied",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.checks.checks import check_columns
 from sqlmetrics.evaluation.inputs.open import opened
@@ -124,6 +124,8 @@ def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference.Evalua
         known=[_known(row) for row in rows.get("queries", [])],
         catalogue={row["item_id"]: _item(row) for row in rows.get("items", [])},
         baseline=spec.baseline,
+        derived={name: spec.segments[name] for name in the_plan.shape.derived_facts.values()},
+        rel=spec.settings(parse("num_rel")).parameter("rel"),
     )
 
 

@@ -19,6 +19,7 @@ from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
 from sqlmetrics.spec.placeholder import Placeholder
+from sqlmetrics.spec.segments import named
 from sqlmetrics.spec.settings import Settings
 from sqlmetrics.spec.source import (
     Items,
@@ -107,8 +108,13 @@ class Spec(Model):
     """Options that override the preset's. An option of single metrics may have a list of values:
     every metric is then computed once for each."""
     by: _TEXTS = ()
-    """Columns of the rankings, or segments of `queries`, to segment by; each is also rolled up to
-    `all`.
+    """Columns of the rankings, segments of `queries`, or names of `segments`, to segment by; each
+    is also rolled up to `all`.
+    """
+    segments: Annotated[Mapping[str, str], BeforeValidator(named)] = {}
+    """Segments that are no column, for `by`: name -> a condition on `queries`, or without them on
+    the rankings, like `signup_days <= 7`; or `traffic` (head, torso, tail), `relevant_labels`,
+    `query_length`.
     """
     cluster: str | None = None
     """A column of the rankings, or a segment of `queries`, whose queries go together: of one user,
@@ -330,7 +336,7 @@ class Spec(Model):
         if len(set(folded)) < len(folded):
             problems.append(f"by names a column twice: {', '.join(self.by)}")
         if self.clicks:
-            known = self.clicks.segments
+            known = (*self.clicks.segments, *self.segments)
             key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
             hint = f" (and what {key} names)" if self.clicks.columns else ""
             wrong = (name for name in self.query_columns if name not in known)

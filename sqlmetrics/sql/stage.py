@@ -67,7 +67,7 @@ class Window:
         between = ", " if len(", ".join(self.partition)) <= 60 else ",\n        "
         first = "" if between == ", " else "\n       "
         parts = [
-            f"partition by{first} {between.join(self.partition)}",
+            *([f"partition by{first} {between.join(self.partition)}"] if self.partition else []),
             *([f"order by {', '.join(self.order)}"] if self.order else []),
             *([f"rows between {self.frame} and {self.until}"] if self.frame else []),
         ]

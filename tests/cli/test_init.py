@@ -38,7 +38,7 @@ INSTEAD = {
 """Keys that stand in the place of another one: its line, and theirs."""
 
 
-OPEN = ("conventions", "labels.grades", "clicks.labels.grades")
+OPEN = ("conventions", "labels.grades", "clicks.labels.grades", "segments")
 """Keys whose own keys are the user's."""
 
 OF_CLICKS = ("clicks", "online")
@@ -77,11 +77,7 @@ def given(text: str) -> set[str]:
     """The paths of all keys of a YAML text."""
 
     def walk(node: object, path: str = "") -> set[str]:
-        if not isinstance(node, dict) or path in (
-            "conventions",
-            "labels.grades",
-            "clicks.labels.grades",
-        ):
+        if not isinstance(node, dict) or path in OPEN:
             return set()
         here = {f"{path}.{key}".strip("."): value for key, value in node.items()}
         return set(here).union(*(walk(value, name) for name, value in here.items()))

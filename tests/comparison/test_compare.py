@@ -301,7 +301,7 @@ def test_engines_give_duckdb_s_sums_and_replicates(name: str, servers: Servers) 
     asks = (
         {"test": "t"},
         {"test": "wilcoxon"},
-        {"test": "bootstrap", "by": "country", "cluster": "user_id"},
+        {"test": "bootstrap", "by": "country", "cluster": "user_id", "contributions": True},
         {"test": "randomization", "cluster": "user_id"},
     )
     for ask in asks[:2] if name == "spark" else asks:
@@ -309,7 +309,10 @@ def test_engines_give_duckdb_s_sums_and_replicates(name: str, servers: Servers) 
         with servers.open(name) as engine:
             database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
             there = compared(systems, connection=database, **asked)
-        for own, duck in zip(there.rows, compared(systems, **asked).rows, strict=True):
+        here = compared(systems, **asked)
+        for own, duck in zip(
+            (*there.rows, *there.contributions), (*here.rows, *here.contributions), strict=True
+        ):
             assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duck.items()} == own
 
 
@@ -550,3 +553,35 @@ def test_its_sql_has_a_text_in_every_dialect(caplog: pytest.LogCaptureFixture) -
             text = at.text(with_stages([*asked.inputs, *asked.per_query, *stages], last))
             assert max(map(len, text.splitlines())) <= 100, name
     assert caplog.text == ""
+
+
+def test_a_system_that_is_not_there_on_the_chosen_days_is_told_from_an_unknown_one() -> None:
+    days = ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-05"]
+    rows = [
+        {"ds": day, "system": system, "query_id": query, "item_id": "i", "score": 1.0}
+        for day in days
+        for system in ("a", "old", "new")
+        for query in ("q", "unlabelled")
+        if (system != "old" or day < "2026-01-05") and (system != "new" or query == "unlabelled")
+    ]
+    rankings = pa.Table.from_pylist(rows)
+    truth = pa.table({"query_id": ["q"], "item_id": ["i"], "grade": [1]})
+
+    def told(name: str) -> str:
+        with pytest.raises(sm.InputError) as failure:
+            sm.compare(rankings, truth, "mrr", date="ds", start="2026-01-05", baseline=name)
+        return str(failure.value)
+
+    assert told("old") == (
+        "no list of this system: old is a system, and has no list on the chosen days; it has lists "
+        "on 3 other days: 2026-01-01 to 2026-01-03; on the chosen ones there are a, new"
+    )
+    assert "unknown system 'odl'" in told("odl")
+    spec = sm.Spec(
+        rankings={"data": rankings, "columns": {"system": "system", "date": "ds"}},
+        labels={"data": truth},
+        metrics=["mrr"],
+        baseline="old",
+    )
+    with pytest.raises(sm.InputError, match="no row has the baseline: old is a system, and has"):
+        sm.compare(spec, start="2026-01-05")

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping, Sequence
+from math import fsum
 from pathlib import Path
+from statistics import variance
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
+from engines.starting import Servers
+from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.diagnosis import MARGIN, fired
-from sqlmetrics.comparison.rules import RULES, Condition, Rule
+from sqlmetrics.comparison.conditions import fired
+from sqlmetrics.comparison.diagnosis import MARGIN
+from sqlmetrics.comparison.log_numbers import log_numbers
+from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.rules import METRICS, ONLINE, RULES, Condition, Rule
+from sqlmetrics.engines.database import TranslatedDatabase
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.evaluation.distributions import student
 
 HAIR = 1e-6
 Numbers = tuple[dict[str, float], dict[str, Any], dict[str, float]]
@@ -123,3 +135,128 @@ def test_a_mean_that_moved_by_which_queries_were_counted() -> None:
     found = sm.diagnose(worse, labels("a", "b"), baseline="old", missing="drop")
     (one,) = [one for one in found if "counted" in one.rule.title]
     assert "over the" in one.numbers
+
+
+# -- click logs -------------------------------------------------------------------------
+
+Clicked = Sequence[tuple[int, ...]]
+
+
+def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2) -> sm.Spec:
+    """A log of lists of four items: for each request of a system, the positions clicked."""
+    rows = [
+        {
+            "request_id": f"{system}{number}",
+            "user_id": f"{system} {number // per_user}" if per_user else None,
+            "system": system,
+            "item_id": f"i{position}",
+            "position": position,
+            "clicked": int(position in clicked),
+        }
+        for system, lists in requests.items()
+        for number, clicked in enumerate(lists)
+        for position in range(1, 5)
+    ]
+    schema = pa.schema([("user_id", pa.string())])
+    table = pa.Table.from_pylist(rows)
+    if not per_user:
+        place = table.column_names.index("user_id")
+        table = table.set_column(place, schema.field(0), pa.nulls(len(rows), pa.string()))
+    columns = {"clicked": "clicked", "user": "user_id", "system": "system"}
+    return sm.Spec(clicks={"log": {"data": table, "columns": columns}}, metrics=["ctr"])
+
+
+OLD: Clicked = [(3,), ()] * 50
+"""A click at the third position in each second request."""
+
+
+@by_turns(1)
+@pytest.mark.parametrize(
+    ("new", "fires"),
+    [
+        ([(1,), ()] * 50, "better offline, the same online"),
+        ([(1,), ()] * 42 + [(1,), (1,)] * 8, None),  # above flat, and not surely up
+        ([()] * 50 + [(1,), ()] * 25, "better offline, worse online"),
+        ([(3,), (3,)] * 50, "the same offline, better online"),
+        ([(2, 3, 4), ()] * 45 + [()] * 10, "more clicks of fewer requests"),
+        (OLD, None),
+    ],
+)
+def test_what_people_click_stands_beside_what_the_labels_say(
+    new: Clicked, fires: str | None
+) -> None:
+    found = sm.diagnose(spec_of({"new": new, "old": OLD}), baseline="old")
+    online = {rule.title for rule in RULES if {*rule.metrics} & {*ONLINE}}
+    pairs = [one.rule.title for one in found if one.baseline and one.rule.title in online]
+    assert pairs == ([fires] if fires else [])
+    assert "requests have one system each" in repr(found)
+    assert "old: ndcg@10 0.5000, ctr 0.1250, abandonment 0.5000" in repr(found)
+    assert max(map(len, repr(found).splitlines())) <= 80
+
+
+def ratio(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The ratio of two sums over users, and the square of its error by the delta method."""
+    values = [(a, b) for a, b in values if b]
+    n, bottom = len(values), fsum(b for _, b in values)
+    whole = fsum(a for a, _ in values) / bottom
+    mean = bottom / n
+    return whole, variance([(a - whole * b) / mean for a, b in values]) / n
+
+
+@by_turns(0.6)
+@pytest.mark.parametrize(
+    "name", engines(["duckdb", "sqlite", "postgres"], now=["duckdb", "sqlite"])
+)
+@pytest.mark.parametrize("per_user", [0, 3])
+def test_rates_and_their_errors_are_those_of_plain_python(
+    name: str, per_user: int, servers: Servers
+) -> None:
+    chance = random.Random(per_user)
+    requests: dict[str, Clicked] = {
+        system: [tuple(p for p in range(1, 5) if chance.random() < rate) for _ in range(60)]
+        for system, rate in (("new", 0.4), ("old", 0.3))
+    }
+    asks = Options(metrics=METRICS, days=None, baseline="old")
+    with servers.open(name) as engine:
+        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        found = log_numbers(spec_of(requests, per_user=per_user), asks, database, check=True)
+    sums: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for system, lists in requests.items():
+        users = [lists[i : i + (per_user or 1)] for i in range(0, 60, per_user or 1)]
+        told = sums.setdefault(system, {"ctr": [], "abandonment": [], "mrr": []})
+        for own in users:
+            hits = [one for one in own if one]
+            told["ctr"].append((sum(map(len, own)), 4 * len(own)))
+            told["abandonment"].append((len(own) - len(hits), len(own)))
+            told["mrr"].append((fsum(1 / one[0] for one in hits), len(hits)))
+    rows = found.moved["new", "old"]
+    for metric in sums["new"]:
+        (new, one), (old, other) = (ratio(sums[system][metric]) for system in ("new", "old"))
+        n, m = (sum(b > 0 for _, b in sums[system][metric]) for system in ("new", "old"))
+        df = (one + other) ** 2 / (one**2 / (n - 1) + other**2 / (m - 1))
+        reach = student.critical(0.95, df) * (one + other) ** 0.5
+        row = rows[metric]
+        own = (row["difference"], row["ci_low"], row["ci_high"])
+        assert own == pytest.approx((new - old, new - old - reach, new - old + reach), rel=1e-9)
+    assert rows["abandonment"]["direction"] == -1
+
+
+@by_turns(0.4)
+def test_a_log_of_one_system_is_looked_at_by_itself() -> None:
+    found = sm.diagnose(spec_of({"old": OLD}))
+    assert {one.system for one in found} == {"old"}
+    assert "there is one system" in repr(found)
+    with pytest.raises(sm.InputError, match="no list of this system: unknown system 'nwe'"):
+        sm.diagnose(spec_of({"new": OLD, "old": OLD}), baseline="nwe")
+
+
+def test_tied_scores_are_counted() -> None:
+    """Two of twenty items share a score, or two of twenty-one, which is just too few."""
+    alike = {"few": 21, "many": 20}
+    runs = [
+        {"system": system, "query_id": "q0", "item_id": f"i{i}", "score": float(max(i, 1))}
+        for system, n in alike.items()
+        for i in range(n)
+    ]
+    found = [one for one in sm.diagnose(runs, labels("a")) if one.rule.title == "many tied scores"]
+    assert [(one.system, one.numbers) for one in found] == [("many", "tied items 0.1000")]

@@ -210,7 +210,8 @@ def takes(node: dict[str, Any]) -> str:
         first, second = node["anyOf"][:2]
         return f"{takes(first)}, or {'a list' if 'items' in second else takes(second)}"
     if "properties" in node or "additionalProperties" in node:
-        return "keys" if "properties" in node else "text: number"
+        inner = takes(node.get("additionalProperties") or {"type": "number"})
+        return "keys" if "properties" in node else f"text: {inner.removeprefix('a ')}"
     kind = node["type"] if isinstance(node["type"], str) else node["type"][0]
     words = {"string": "text", "array": "a list", "boolean": "true or false"}
     return (words | {"integer": "a whole number", "number": "a number"})[kind]

@@ -223,7 +223,7 @@ def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> d
 def _served(log: CleanLog, title: str) -> str:
     """The select of one row per request."""
     tables = log.tables
-    asked = ("requests", "impressions_read") if tables.requests is not None else ()
+    asked = ("requests",) if tables.requests is not None else ()
     stages = tables.stages(*asked, "clean_impressions")
     view = {
         "of": tables.of,

@@ -15,6 +15,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks import ids
+from sqlmetrics.evaluation.checks.absence import why_absent
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.evaluation.checks.rules import GroupCheck, RowCheck, group_checks, row_checks
@@ -145,8 +146,8 @@ class _Look:
                 renamed = self._renamed(table, there)
                 gaps = self._gaps(table)
             folded = {name.casefold() for name in there}
-            segments = self.plan.shape.segments.get(table, ())
-            wanted = self.plan.shape.columns[table] | {f"by {name}": name for name in segments}
+            segments = self.plan.shape.made_of.columns(table, self.engine.translation.dialect)
+            wanted = self.plan.shape.columns[table] | segments
             for role, name in wanted.items():
                 if name.casefold() not in folded:
                     what = f"{unknown('column', name, there)} (wanted as {role})"
@@ -295,8 +296,10 @@ class _Look:
         rows = self.engine.rows(with_stages(self.plan.inputs, select))
         systems = [system for (system,) in rows]
         if baseline not in systems:
-            what = f"no row has the baseline: {unknown('system', baseline, systems)}"
-            yield Problem("rankings", what, 1)
+            why = why_absent(baseline, systems, self.plan, self.engine) or unknown(
+                "system", baseline, systems
+            )
+            yield Problem("rankings", f"no row has the baseline: {why}", 1)
 
     def _screen(self, table: str) -> Prescan | None:
         """What one quick pass says of a table; None where there is no such pass."""

@@ -147,7 +147,8 @@ def _text(plan: Plan, table: str, bad: str, far: str, bucket: Bucket) -> str:
     zoned = table in shape.at.zones
     view = {
         "keys": list(_keys(shape.columns[table], shape.day(table) if zoned else "")),
-        "columns": [*_clues(shape.columns[table], bad), *beyond],
+        "columns": [*_clues(shape.columns[table], bad, once=shape.holds_once), *beyond],
+        "once": shape.holds_once,
         "far": bool(far),
         "source": source_text(shape.tables[table], bucket.of(table, shape.where[table])),
         "lists": "lists",
@@ -170,6 +171,6 @@ def _keys(columns: dict[str, str], day: str) -> Iterator[str]:
             yield f"cast({identifier(columns[role])} as varchar)"
 
 
-def _clues(columns: dict[str, str], bad: str) -> Iterator[Column]:
+def _clues(columns: dict[str, str], bad: str, *, once: bool) -> Iterator[Column]:
     rank = f"try_cast({identifier(columns['rank'])} as bigint)" if "rank" in columns else ""
-    return clues(identifier(columns["item"]), bad, rank)
+    return clues("" if once else identifier(columns["item"]), bad, rank)

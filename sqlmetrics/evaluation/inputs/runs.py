@@ -1,4 +1,4 @@
-"""Several runs given together: one table, in which each of them is a system."""
+"""Several runs given together: one table, in which each of them is a system, or a stage."""
 
 from __future__ import annotations
 
@@ -23,10 +23,22 @@ from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier, literal
 
 SYSTEM = "system"
+STAGE = "stage"
 OUTSIDE = {"run line": "6", "lists": "0"}
 """What formats tell beside the columns, and what it is for a run of another format."""
 
 _NAME = re.compile(r"[\w.\-/\\: ]+")
+
+
+@dataclass(frozen=True)
+class StageRuns:
+    """Tables that are the stages of a funnel, in order: each may have several systems.
+
+    Attributes:
+        runs: Stage -> its table.
+    """
+
+    runs: Mapping[str, Any]
 
 
 def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
@@ -42,6 +54,8 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
     >>> runs_in(["runs/bm25.trec", "runs/dense.v2.trec"], {"query_id"}).keys()
     dict_keys(['bm25', 'dense'])
     """
+    if isinstance(given, StageRuns):
+        return {str(name): one for name, one in given.runs.items()}
     if isinstance(given, list | tuple) and given and all(map(_is_path, given)):
         paths = [path for one in given for path in _globbed(one)]
         return dict(zip(_names(list(map(str, paths))), paths, strict=True))
@@ -145,13 +159,16 @@ class Together:
         return replace(relation, template=template, columns=self.fixed, ordered=self.ordered)
 
 
-def together(sources: Mapping[str, Rankings], engine: Database, *, exact: bool) -> Together:
+def together(
+    sources: Mapping[str, Rankings], engine: Database, *, exact: bool, called: str = SYSTEM
+) -> Together:
     """One table of several runs, with the name of each as its system, unless they have some.
 
     Args:
         sources: Name -> where the run is; all with the same columns by their roles.
         engine: Where the tables are.
         exact: Whether scores keep all their digits.
+        called: What the names of the runs are; stages beside systems of their own, if not these.
 
     Raises:
         InputError: If a run lacks a column or has no row, or they are not ordered alike.
@@ -176,13 +193,17 @@ def together(sources: Mapping[str, Rankings], engine: Database, *, exact: bool) 
         _check_scores(runs, engine)
     fixed = {role: name for run in runs for role, name in run.roles.items() if role in OUTSIDE}
     names = {role: USUAL.get(role, name) for role, name in first.items() if role not in OUTSIDE}
-    columns = names if SYSTEM in names else {**names, SYSTEM: SYSTEM}
+    columns = names if SYSTEM in names or called != SYSTEM else {**names, SYSTEM: SYSTEM}
     if {"rank"} & names.keys():
         columns["rank"] = "rank"
-    others = _others(runs, {*columns.values(), *fixed.values()})
+    others = _others(runs, {*columns.values(), *fixed.values(), called})
+    own = [] if called == SYSTEM else [called]
     view = [
         {
-            "columns": list(_cells(run, columns, fixed, others)),
+            "columns": [
+                *(f"{literal(run.name)} as {name}" for name in own),
+                *_cells(run, columns, fixed, others),
+            ],
             "source": source_text(shown(run.relation, engine.translation)),
         }
         for run in runs
@@ -223,7 +244,8 @@ def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
 
 def _others(runs: Sequence[_Run], taken: set[str]) -> list[str]:
     """Further columns that all runs have, for segments and conditions."""
-    used = {name.casefold() for run in runs for name in (*run.roles.values(), SYSTEM)}
+    used = {name.casefold() for run in runs for name in run.roles.values()}
+    used |= {name.casefold() for run in runs for _, name in run.relation.columns}
     used |= {name.casefold() for name in taken}
     shared = set.intersection(*({name.casefold() for name in run.there} for run in runs)) - used
     return [name for name in runs[0].there if name.casefold() in shared]

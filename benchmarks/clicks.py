@@ -1,0 +1,207 @@
+"""What a click log costs: a simulated one, cleaned and evaluated, beside the bare join of it.
+
+Every run is a process of its own, in turn, from the files to the numbers: all cleaning, two
+metrics of lists and four online. The bare join is DuckDB's: impressions LEFT JOIN clicked items,
+one GROUP BY. `python -m benchmarks.clicks --requests 1_000_000` (10 results each) simulates the
+log once; `--stages` tells the CPU seconds of each statement of one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.contenders import THREADS
+from benchmarks.data import FOLDER
+from benchmarks.measure import PEAK_UNIT
+
+METRICS = ["ndcg@10", "mrr", "ctr@5", "abandonment", "first_click_rank", "time_to_first_click"]
+
+COLUMNS: Mapping[str, Mapping[str, Any]] = {
+    "impressions": {
+        "query": "query",
+        "system": "system",
+        "user": "user_id",
+        "time": "shown_at",
+        "segments": ["country"],
+    },
+    "events": {"dwell": "dwell", "user": "user_id", "time": "happened_at"},
+    "requests": {
+        "query": "query",
+        "system": "system",
+        "user": "user_id",
+        "time": "requested_at",
+        "results": "n_results",
+        "segments": ["country"],
+    },
+}
+
+CLEANING = {
+    "test": "is_test = 1",
+    "max_events_per_user_hour": 200,
+    "attribution_window": "30m",
+    "min_dwell": 5,
+}
+
+BARE = """
+select
+    impressions.system,
+    count(*) as n_shown,
+    count(clicked.item_id) as n_clicked
+from '{folder}/impressions.parquet' as impressions
+left join (
+    select distinct request_id, item_id
+    from '{folder}/events.parquet'
+    where action = 'click'
+) as clicked
+    on clicked.request_id = impressions.request_id
+        and clicked.item_id = impressions.item_id
+group by impressions.system
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the contenders in turn, compare what they counted, print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.clicks", description=__doc__)
+    parser.add_argument("--requests", type=int, default=1_000_000, help="searches of 10 results")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each contender")
+    parser.add_argument("--memory", default="", help="DuckDB's memory_limit, like 7GB")
+    parser.add_argument("--stages", action="store_true", help="tell each statement of one run")
+    given = parser.parse_args(arguments)
+    folder = made(given.requests)
+    if given.stages:
+        measured("stages", folder, given.memory)
+        return
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in ("bare join", "sqlmetrics")}
+    for _ in range(given.runs):
+        for name, own in runs.items():
+            own.append(measured(name, folder, given.memory))
+    if len({run["impressions"] for own in runs.values() for run in own}) > 1:
+        raise SystemExit("the contenders count other impressions: no time is told")
+    print(text(runs))
+
+
+def made(requests: int) -> Path:
+    """The folder of a simulated log, written unless it is there."""
+    folder = FOLDER / f"clicks_{requests}"
+    if not (folder / "requests.parquet").exists():
+        command = [sys.executable, "-m", "sqlmetrics", "simulate", str(folder), "--overwrite"]
+        subprocess.run([*command, "--requests", str(requests), "--quiet"], check=True)
+    return folder
+
+
+def measured(name: str, folder: Path, memory: str = "") -> dict[str, float]:
+    """One run in a process of its own: CPU and wall seconds, peak MB, impressions counted.
+
+    Raises:
+        CalledProcessError: If it fails; what it said went to standard error.
+    """
+    with TemporaryDirectory() as place:
+        answer = Path(place) / "answer.json"
+        command = [sys.executable, "-m", "benchmarks.clicks", "run", name]
+        command += [str(folder), memory, str(answer)]
+        begin = time.perf_counter()
+        process = subprocess.Popen(command)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        counted = json.loads(answer.read_text())
+    cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * PEAK_UNIT / 1e6
+    return {"cpu": cpu, "wall": wall, "peak": peak, "impressions": counted}
+
+
+def run(name: str, folder: str, memory: str, answer: str) -> None:
+    """Inside the process: count, and write down how many impressions there were."""
+    import duckdb
+
+    connection = duckdb.connect(config={"threads": THREADS})
+    if memory:
+        connection.execute(f"set memory_limit = '{memory}'")
+    if name == "bare join":
+        rows = connection.execute(BARE.format(folder=folder)).fetchall()
+        counted = sum(shown for _, shown, _ in rows)
+    else:
+        counted = evaluated(folder, connection, told=name == "stages")
+    Path(answer).write_text(json.dumps(counted))
+
+
+def evaluated(folder: str, connection: Any, *, told: bool) -> int:
+    """The impressions of a log that was evaluated; the cost of each statement is told."""
+    import sqlmetrics as sm
+
+    clicks: dict[str, Any] = {
+        name: {"file": f"{folder}/{name}.parquet", "columns": columns}
+        for name, columns in COLUMNS.items()
+    }
+    clicks["cleaning"] = CLEANING
+    clicks["labels"] = {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}}
+    spec = sm.Spec(name="clicks", clicks=clicks, metrics=METRICS)
+    statements = _watched() if told else []
+    result = sm.evaluate_clicks(spec, connection, per_query=False)
+    if told:
+        print("\n".join(_told(statements)))
+    return result.rows["impressions"][0]
+
+
+def _watched() -> list[tuple[float, str]]:
+    """A list that gains the CPU seconds and the text of each statement."""
+    from sqlmetrics.engines.duckdb import DuckDB
+
+    found: list[tuple[float, str]] = []
+
+    def watch(name: str) -> None:
+        method = getattr(DuckDB, name)
+
+        def watched(self: DuckDB, sql: str) -> Any:
+            before, known = time.process_time(), len(found)
+            answer = method(self, sql)
+            del found[known:]  # what it called itself is counted here
+            found.append((time.process_time() - before, sql))
+            return answer
+
+        setattr(DuckDB, name, watched)
+
+    for name in ("rows", "records", "table", "execute"):
+        watch(name)
+    return found
+
+
+def _told(statements: Sequence[tuple[float, str]]) -> Iterator[str]:
+    """A line a statement that took more than a hundredth of a second, in order."""
+    for cpu, sql in statements:
+        if cpu >= 0.01:
+            kept = sql.partition("create temporary ")[2].partition(" as\n")[0]
+            yield f"{cpu:6.2f}  {kept or ' '.join(sql.split())[:90]}"
+    yield f"{sum(cpu for cpu, _ in statements):6.2f}  all statements"
+
+
+def text(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """A Markdown table of the medians, and of what they are to the first contender's."""
+    names = ("cpu", "wall", "peak")
+    of = {name: [median(run[one] for run in own) for one in names] for name, own in runs.items()}
+    base = next(iter(of.values()))
+    lines = [
+        f"| {name} | {cpu:.2f} | {cpu / base[0]:.1f} | {wall:.2f} | {wall / base[1]:.1f} "
+        f"| {peak:,.0f} | {peak / base[2]:.1f} |"
+        for name, (cpu, wall, peak) in of.items()
+    ]
+    head = "| | CPU s | ratio | wall s | ratio | peak MB | ratio |"
+    return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *lines])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["run"]:
+        run(*sys.argv[2:])
+    else:
+        main()

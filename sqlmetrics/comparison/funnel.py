@@ -1,0 +1,187 @@
+"""`funnel`: at which stage of a ranking the relevant items are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.findings import comparable
+from sqlmetrics.comparison.funnel_table import Funnel
+from sqlmetrics.comparison.losses import Losses
+from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.source_table import SourceFunnel
+from sqlmetrics.comparison.sources import SourceSums, of_sources
+from sqlmetrics.comparison.stage_order import check_order, in_stages
+from sqlmetrics.engines.database import Database, database
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
+from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.evaluation.run import executing
+from sqlmetrics.jobs.days import days_between
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.script import Script
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import with_stages
+
+USUAL = ("ndcg@10",)
+"""The metrics after each stage, where nobody says others."""
+
+
+def funnel(
+    rankings: Any,
+    labels: Any = None,
+    metrics: str | Sequence[str] = (),
+    *,
+    stage: str = STAGE,
+    order: Sequence[str] = (),
+    sources: str | None = None,
+    rel: float = 1,
+    by: str | Sequence[str] = (),
+    start: str | date | None = None,
+    end: str | date | None = None,
+    connection: Any = None,
+    check: bool = True,
+    **asked: Any,
+) -> Funnel:
+    """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
+
+    A relevant item is lost at the stage behind the last one that has it; what no stage has is lost
+    at the first. So the items that stages lose and those of the last one are all there are.
+    A query without a list at a stage loses all that it had.
+
+    Args:
+        rankings: Stage -> its table, in order; or one table with a column of stages, as `evaluate`
+            takes it; or a `Spec` of such a table.
+        labels: As `evaluate` takes them; None with a spec.
+        metrics: What is computed of each stage's lists, as of `evaluate`; default: those of the
+            spec, or `ndcg@10`.
+        stage: The column that names a row's stage, of one table.
+        order: The stages, the first one first; rows of others are not looked at. Default: as
+            given, of one table by the size of their lists, the largest first.
+        sources: A column that lists the sources of an item, like `["bm25", "popular"]`, of one
+            table in DuckDB or PostgreSQL: what each finds is looked at, instead of stages.
+        rel: The lowest grade of a relevant item.
+        by: Segments, each of which is looked at too; of days, the column of dates.
+        start: The first day.
+        end: The day after the last one.
+        connection: Where the tables are; see `evaluate`.
+        check: Whether to look for bad input first.
+        **asked: The other arguments of `evaluate`. `system` is `"system"` by default.
+
+    Returns:
+        The funnel, with a row per system, segment and stage; it prints as tables. With `sources` a
+        `SourceFunnel`, with a row per source.
+
+    Raises:
+        SpecError: If there are not two stages, or an argument is wrong.
+        InputError: If a stage has no row, or the data would give wrong numbers.
+        EngineError: If the database fails.
+
+    >>> import pyarrow as pa
+    >>> lists = {"recall": ["a", "b", "c"], "page": ["c"]}
+    >>> tables = {
+    ...     name: pa.table({"query_id": [1] * len(items), "item_id": items, "rank": [*range(1,
+    ...         len(items) + 1)]})
+    ...     for name, items in lists.items()
+    ... }
+    >>> truth = pa.table({"query_id": [1, 1], "item_id": ["b", "c"], "grade": [1, 1]})
+    >>> [(row["stage"], row["recall"], row["n_lost"]) for row in funnel(tables, truth, rank="rank")]
+    [('recall', 1.0, 0), ('page', 0.5, 1)]
+    """
+    ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
+    runs = {} if isinstance(rankings, Spec) else runs_in(rankings, ids)
+    names = tuple(order) or tuple(runs)
+    check_order(names, runs)
+    if sources is not None and (names or stage != STAGE):
+        raise SpecError("sources are those of one table's items, and no stages: leave these out")
+    if not 0 < rel < float("inf"):
+        raise SpecError(f"rel is the lowest grade of a relevant item, above 0, given {rel:g}")
+    given = by
+    if isinstance(rankings, Spec):
+        given = given or rankings.by
+        if rankings.clicks is not None:
+            raise SpecError("a click log has the lists that were shown, and no stages before them")
+    asks = Options(
+        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        days=days_between(start, end),
+        by=(given,) if isinstance(given, str) else tuple(given),
+    )
+    if not asks.metrics and not (isinstance(rankings, Spec) and rankings.metrics):
+        asks = replace(asks, metrics=USUAL)
+    tables = StageRuns(runs) if runs else rankings
+    with (
+        database(connection) as engine,
+        asked_plan(tables, labels, asks, asked, engine) as (plan, _),
+    ):
+        if "baseline" in plan.spec.needed:
+            raise SpecError(f"{plan.spec.needed['baseline']} compares systems, not stages")
+        told: list[str] = []
+        if sources is not None:
+            made: Plan = of_sources(plan, sources, engine)
+        else:
+            made, told = in_stages(plan, STAGE if runs else stage, names, engine)
+        with (
+            executing(made, engine, check=check, per_query=False, how=USUALLY) as script,
+            engine.reading(),
+        ):
+            kind, result = (SourceSums, SourceFunnel) if sources is not None else (Losses, Funnel)
+            return _funnel(kind(made, _measures(made), rel), result, script, engine, told)
+
+
+def _measures(plan: Plan) -> tuple[Measure, ...]:
+    measures, _ = comparable(plan)
+    return tuple(measures)
+
+
+def _funnel(
+    losses: Losses, kind: type[Funnel], script: Script, engine: Database, told: Sequence[str]
+) -> Funnel:
+    plan = losses.plan
+    stages, last = losses.query()
+    text = with_stages({one.name: one for one in [*script.stages, *stages]}.values(), last)
+    found = [_row(row, losses, kind) for row in engine.records(text)]
+    rows = sorted((row for row in found if row["n_queries"]), key=_place)
+    if not rows:
+        raise InputError("no labelled query has a list: do the ids of queries look alike?")
+    made = replace(script, summary="", per_query="", drop="").statements
+    own = engine.translation.text
+    sql = "\n\n".join(f"{own(one).rstrip()};" for one in (*made, text, script.drop) if one) + "\n"
+    _, notes = comparable(plan)
+    more = [note.replace("is not compared", "is left out") for note in notes]
+    entered = _entered(rows) if kind is Funnel else ()
+    noted = (*plan.shape.at.notes, *told, *more, *entered)
+    return kind(tuple(rows), losses.measures, noted, sql)
+
+
+def _row(row: Mapping[str, Any], losses: Losses, kind: type[Funnel]) -> dict[str, Any]:
+    """A row of the query, in the types of the result."""
+    kinds = {**kind.kinds} | {one.column: "double" for one in losses.measures}
+    given = {"system": losses.plan.spec.title, "source": row["stage"], **row}
+    read: Mapping[str, Callable[[Any], Any]] = {"int64": int, "double": float, "string": str}
+    made: dict[str, Any] = {
+        name: None if given[name] is None else read[one](given[name]) for name, one in kinds.items()
+    }
+    made["stage_number"] = int(row["stage_number"])
+    return made | ({"n_kept": None} if made["stage_number"] == 1 and "n_kept" in made else {})
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    segment = (row["segment_name"] != ALL, row["segment_name"], row["segment_value"])
+    return (*segment, row["system"], row["stage_number"])
+
+
+def _entered(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Stages with relevant items that the stage before has not."""
+    for row in rows:
+        new = row["n_found"] - (row["n_kept"] or 0)
+        if row["segment_name"] == ALL and row["stage_number"] > 1 and new:
+            yield (
+                f"{row['system']}: {many(new, 'relevant item')} of {row['stage']} not in the "
+                "stage before it: recall counts them, retention does not"
+            )

@@ -1,0 +1,227 @@
+"""The result of a funnel: its rows, and how people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.text import tabular
+from sqlmetrics.evaluation.report.layout import Cells
+from sqlmetrics.evaluation.report.table import aligned, many, metric_value, parts, printable
+from sqlmetrics.evaluation.report.text import page, piped
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WIDTH = 80
+Row = dict[str, Any]
+
+KINDS = {
+    **dict.fromkeys(("system", "segment_name", "segment_value", "stage"), "string"),
+    **dict.fromkeys(("stage_number", "n_queries", "n_missing"), "int64"),
+    "list_size": "double",
+    **dict.fromkeys(("n_relevant", "n_found", "n_kept", "n_lost"), "int64"),
+    **dict.fromkeys(("recall", "retention", "lost_share"), "double"),
+}
+"""Column -> its type; behind them stand those of the metrics."""
+
+
+Cell = Callable[[Row], str]
+
+SIZES: Mapping[str, Cell] = {
+    "items": lambda row: _size(row["list_size"]),
+    "missing": lambda row: f"{row['n_missing']:,}",
+}
+"""Heading -> its cell: how long lists are, and how many are not there."""
+
+
+@dataclass(frozen=True, repr=False)
+class Funnel:
+    """Where relevant items are lost on their way; it prints as tables and sentences.
+
+    Attributes:
+        rows: One a system, segment and stage, in this order; see `to_arrow` for their keys.
+        measures: The metrics, each of which is a key of the rows like `ndcg_at_10`.
+        notes: What a reader should know.
+        sql: The statements that ran.
+    """
+
+    rows: tuple[Row, ...]
+    measures: tuple[Measure, ...]
+    notes: tuple[str, ...]
+    sql: str
+
+    kinds: ClassVar[Mapping[str, str]] = KINDS
+    """Column -> its type, without the metrics."""
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Where most are lost: one sentence a system and segment."""
+        return tuple(self._sentence(rows) for _, rows in self._blocks())
+
+    def to_dicts(self) -> list[Row]:
+        """The rows as a list of dicts."""
+        names = [*self.kinds, *(one.column for one in self.measures)]
+        return [{name: row[name] for name in names} for row in self.rows]
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table.
+
+        `list_size` is the mean number of items of the lists that are there, `n_missing` the
+        queries without one. Of the `n_relevant` relevant items of all queries, `n_found` stand in
+        the stage's lists, `n_kept` in these and in those of the stage before, and `n_lost` were
+        last in the stage before; at the first stage, in none. `n_lost` of all stages and
+        `n_found` of the last one are `n_relevant`. `lost_share` is `n_lost` over it.
+
+        `recall`, `retention` (found, over those of the stage before) and the metrics are means
+        over queries, from 0 to 1 for the first two; NULL where no query has a value, as of the
+        first stage's retention.
+        """
+        import pyarrow as pa
+
+        kinds = {**self.kinds} | {one.column: "double" for one in self.measures}
+        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in kinds.items()])
+        return pa.Table.from_pylist(self.to_dicts(), schema)
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The rows as a polars DataFrame."""
+        import polars as pl
+
+        return pl.from_arrow(self.to_arrow())
+
+    def _blocks(self) -> Iterator[tuple[str, list[Row]]]:
+        """A heading, and the stages of a system and segment."""
+        for (system, name, value), rows in groupby(self.rows, _block):
+            of = "" if name == "all" else f", {printable(name)}={printable(value)}"
+            yield f"{printable(system)}{of}", list(rows)
+
+    def __repr__(self) -> str:
+        blocks = []
+        for title, rows in self._blocks():
+            names, cells = self._columns(rows)
+            tables = [
+                aligned([names[0], *(names[i] for i in part)], _chosen(cells, part), numbers_from=1)
+                for part in parts(names, cells, 1, WIDTH)
+            ]
+            blocks.append("\n\n".join([title, *tables, _folded(self._sentence(rows), "    ")]))
+        below = "\n".join(_folded(f"note: {note}", "    ") for note in self.notes)
+        return "\n\n".join(filter(None, [*blocks, below]))
+
+    def _shown(self) -> dict[str, Cell]:
+        """Heading -> its cell, before the metrics."""
+        return {
+            "stage": lambda row: printable(row["stage"]),
+            **SIZES,
+            "recall": lambda row: metric_value(row["recall"]),
+            "retention": lambda row: metric_value(row["retention"]),
+            "lost": lambda row: f"{row['n_lost']:,}",
+            "of all": lambda row: percent(row["lost_share"]),
+        }
+
+    def _columns(self, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+        """Headings and cells of some stages; missing queries only where there are some."""
+        shown = self._shown()
+        if not any(row["n_missing"] for row in rows):
+            del shown["missing"]
+        names = [*shown, *map(str, self.measures)]
+        return names, [
+            [
+                *(cell(row) for cell in shown.values()),
+                *(metric_value(row[one.column]) for one in self.measures),
+            ]
+            for row in rows
+        ]
+
+    def _sentence(self, rows: Sequence[Row]) -> str:
+        """Where most of the relevant are lost, of the stages of one system and segment."""
+        last, n_relevant = rows[-1], rows[-1]["n_relevant"]
+        if not n_relevant:
+            return "there is no relevant item"
+        kept = (
+            f"{printable(last['stage'])} has {last['n_found']:,} of {n_relevant:,} relevant items"
+        )
+        left = f"{kept} ({percent(last['n_found'] / n_relevant)})"
+        worst = max(rows, key=lambda row: row["n_lost"])  # of equal ones the first
+        if not worst["n_lost"]:
+            return f"nothing is lost: {left}"
+        where = printable(worst["stage"])
+        how = "not found by" if worst["stage_number"] == 1 else "lost at"
+        share = percent(worst["lost_share"])
+        return f"most are {how} {where}: {many(worst['n_lost'], 'item')} ({share}); {left}"
+
+    def cells(self) -> Cells:
+        """All of it as one table, for reports."""
+        blocks = list(self._blocks())
+        several = len(blocks) > 1
+        names, _ = self._columns(self.rows)
+        rows = [
+            [*([title] if several else []), *cells]
+            for title, part in blocks
+            for cells in self._columns_like(names, part)
+        ]
+        return Cells([*(["system"] if several else []), *names], rows, 1 + several)
+
+    def _columns_like(self, names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
+        own, cells = self._columns(rows)
+        return [
+            [dict(zip(own, row, strict=True)).get(name, "0") for name in names] for row in cells
+        ]
+
+    def below(self) -> list[str]:
+        """What stands below a table: where most are lost, and notes."""
+        blocks = list(self._blocks())
+        told = [
+            f"{title}: {self._sentence(rows)}" if len(blocks) > 1 else self._sentence(rows)
+            for title, rows in blocks
+        ]
+        return [*told, *(f"note: {note}" for note in self.notes)]
+
+    def markdown(self) -> str:
+        """A GitHub table."""
+        made = self.cells()
+        return "\n".join([piped(made.names, made.rows, made.left), "", *self.below()])
+
+    def latex(self) -> str:
+        """A `tabular` for a paper, by booktabs."""
+        made = self.cells()
+        return tabular(made.names, made.rows, made.left, self.below())
+
+    def _repr_html_(self) -> str:
+        return page(self.cells(), self.below())
+
+
+def _block(row: Row) -> tuple[str, str, str]:
+    return row["system"], row["segment_name"], row["segment_value"]
+
+
+def _chosen(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> list[list[str]]:
+    return [[row[0], *(row[i] for i in columns)] for row in cells]
+
+
+def _folded(text: str, indent: str) -> str:
+    """A text on lines of at most 80 columns, where a number stays with its unit."""
+    together = text.replace(" %", "\0%")
+    return "\n".join(wrap(together, WIDTH, subsequent_indent=indent)).replace("\0", " ")
+
+
+def _size(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def percent(value: float | None) -> str:
+    """A share for a cell."""
+    return "-" if value is None else f"{100 * value:.1f} %"

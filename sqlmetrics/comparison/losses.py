@@ -1,0 +1,275 @@
+"""Which relevant items each stage of a funnel keeps and loses, as stages of SQL.
+
+    rankings ─┬> list_sizes ───────────────────────────────┐
+    labels ───┴> found_items ─> item_paths ─> found_counts ─┼─> stage_values ─> losses ─> funnel
+    per_query ──────────────────────────────────────────────┘
+
+An item is lost at the stage behind the last one that has it, so that what is lost at all stages and
+what is left at the last one are all relevant items, whatever leaves and comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlmetrics.catalog.measure import Measure, parse
+from sqlmetrics.comparison.stages import chosen_if, columns_stage, segments_stage, sums_stage
+from sqlmetrics.plan.global_metrics import Segment
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.population import FUNNEL, funnel_stages
+from sqlmetrics.plan.ranking import WindowRanking
+from sqlmetrics.plan.shape import STAGE, segment
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.sql.stage import Column, Stage, Window, equal
+from sqlmetrics.sql.template import literal, number
+
+COUNTS = ("n_relevant", "n_found", "n_kept", "n_lost")
+"""What is counted of relevant items at a stage."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What becomes of the relevant items, stage by stage.
+
+    Attributes:
+        plan: The plan of the evaluation, of lists that come through stages.
+        measures: The metrics; each has a value for a query.
+        rel: The lowest grade of a relevant item.
+    """
+
+    plan: Plan
+    measures: tuple[Measure, ...]
+    rel: float
+
+    counted: ClassVar[tuple[str, ...]] = ("n_found", "n_kept", "n_last")
+    """What is counted of the relevant items of a list."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """What a query's lists of all stages have in common."""
+        return tuple(key for key in self.plan.shape.keys if key != STAGE)
+
+    @property
+    def systems(self) -> list[str]:
+        """The column of systems, if there is one."""
+        return [key for key in self.path if key == "system"]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Name, value and column of every segment; `all` has no column."""
+        own = [(name, segment(name), [segment(name)]) for name in self.plan.spec.by]
+        return [(ALL, literal(ALL), []), *own]
+
+    def query(self) -> tuple[list[Stage], str]:
+        """The stages beside `per_query`, and the select of one row per system, segment, stage."""
+        return [*self.plan.lists, *self._stages()], "select *\nfrom funnel"
+
+    def _stages(self) -> Iterator[Stage]:
+        yield funnel_stages(self.plan.shape)
+        yield from self._shown()
+        yield self._relevant()
+        yield self._relevant_counts()
+        yield self._found()
+        yield self._paths()
+        yield self._found_counts()
+        yield self._values()
+        yield self._before()
+        yield self._losses()
+        yield self._funnel()
+
+    # -- the lists -----------------------------------------------------------------------
+
+    @property
+    def _depth(self) -> str:
+        """The condition that a ranked row is looked at, empty without a depth."""
+        return self.plan.needs.depth
+
+    @property
+    def _rows(self) -> str:
+        """The stage of the rows of the lists."""
+        return "shown_items" if self._depth else self.plan.tables[0]
+
+    def _shown(self) -> Iterator[Stage]:
+        """The rows down to a depth, where there is one; how many each list has."""
+        keys = self.plan.shape.keys
+        if self._depth:
+            rankings, labels = self.plan.tables
+            made = WindowRanking(self.plan.shape, self.plan.needs, rankings, labels)
+            ranked = made.stage("ranked_items")
+            item = [] if self.plan.needs.reads_item else [f"{rankings}.item_id"]
+            view = {**ranked.view, "columns": [*ranked.view["columns"], *item]}
+            yield Stage("ranked_items", ranked.template, view)
+            about = "the rows that are looked at"
+            shown = [*keys, "item_id"]
+            yield columns_stage("shown_items", about, shown, "ranked_items", self._depth)
+        about, counted = "one row per list: its items", [Column("count(*)", "n_items")]
+        yield sums_stage("list_sizes", about, keys, counted, self._rows)
+
+    def _relevant(self) -> Stage:
+        columns: list[object] = [*self.plan.shape.label_keys, "item_id"]
+        about, where = "one row per relevant item of a query", f"grade >= {number(self.rel)}"
+        return columns_stage("relevant_items", about, columns, self.plan.tables[1], where)
+
+    def _relevant_counts(self) -> Stage:
+        about, columns = (
+            "one row per query with a relevant item",
+            [Column("count(*)", "n_relevant")],
+        )
+        keys = self.plan.shape.label_keys
+        return sums_stage("relevant_counts", about, keys, columns, "relevant_items")
+
+    def _found(self) -> Stage:
+        keys, rows = self.plan.shape.keys, self._rows
+        on = (*self.plan.shape.label_keys, "item_id")
+        columns = [Column(f"{rows}.{key}", key) for key in (*keys, "item_id")]
+        view = {
+            "about": "one row per list and relevant item in it",
+            "columns": [*columns, f"{FUNNEL}.stage_number"],
+            "from": rows,
+            "joins": {
+                "relevant_items": equal("relevant_items", rows, on),
+                FUNNEL: equal(FUNNEL, rows, (STAGE,)),
+            },
+        }
+        return Stage("found_items", "comparison/joins", {**view, "kind": "inner"})
+
+    # -- what becomes of an item -----------------------------------------------------------
+
+    def _paths(self) -> Stage:
+        item, order = [*self.path, "item_id"], ["stage_number asc"]
+        above = Window(item, order, "1 preceding", "1 preceding")
+        columns: list[object] = [
+            *self.plan.shape.keys,
+            "stage_number",
+            Column(f"max(stage_number) over {above}", "stage_before"),
+            Column(f"max(stage_number) over {Window(item)}", "last_stage"),
+        ]
+        about = "which stage had the item before, and which has it last"
+        return columns_stage("item_paths", about, columns, "found_items")
+
+    def _found_counts(self) -> Stage:
+        kept = "case when stage_before = stage_number - 1 then 1 else 0 end"
+        columns = [
+            Column("count(*)", "n_found"),
+            Column(f"sum({kept})", "n_kept"),
+            Column("sum(case when stage_number = last_stage then 1 else 0 end)", "n_last"),
+        ]
+        about = "one row per list with a relevant item: all, those of the stage before, the last of"
+        keys = self.plan.shape.keys
+        return sums_stage("found_counts", f"{about} theirs", keys, columns, "item_paths")
+
+    # -- what becomes of a query -----------------------------------------------------------
+
+    def _values(self) -> Stage:
+        shape, needs = self.plan.shape, self.plan.needs
+        labelled = "per_query.is_labelled" if needs.counts_unlabelled else "1"
+        columns: list[object] = [
+            *(f"per_query.{name}" for name in (*shape.keys, *shape.facts)),
+            f"{FUNNEL}.stage_number",
+            Column(labelled, "is_labelled"),
+            "per_query.is_ranked",
+            Column("coalesce(list_sizes.n_items, 0)", "n_items"),
+            Column("coalesce(relevant_counts.n_relevant, 0)", "n_relevant"),
+            *(Column(f"coalesce(found_counts.{name}, 0)", name) for name in self.counted),
+        ]
+        for measure in self.measures:
+            flags = needs.population(self.plan.spec.settings(measure).measure)
+            only = " and ".join(f"per_query.{flag} = 1" for flag in flags)
+            own = f"per_query.{measure.column}"
+            columns.append(Column(chosen_if(only, own) if only else own, measure.column))
+        view = {
+            "about": "one row per query, system and stage: what it has there",
+            "columns": columns,
+            "from": "per_query",
+            "joins": {
+                FUNNEL: equal(FUNNEL, "per_query", (STAGE,)),
+                "list_sizes": equal("list_sizes", "per_query", shape.keys),
+                "relevant_counts": equal("relevant_counts", "per_query", shape.label_keys),
+                "found_counts": equal("found_counts", "per_query", shape.keys),
+            },
+        }
+        return Stage("stage_values", "comparison/joins", {**view, "kind": "left"})
+
+    def _before(self) -> Stage:
+        above = Window(self.path, ["stage_number asc"], "1 preceding", "1 preceding")
+        whole = Window(self.path)
+        columns: list[object] = [
+            *self.systems,
+            *self.plan.shape.facts,
+            *("stage", "stage_number", "is_ranked", "n_items", "n_relevant", "n_found", "n_kept"),
+            Column(self.is_counted, "is_counted"),
+            Column(f"max(n_found) over {above}", "n_found_before"),
+            Column(f"max(n_last) over {above}", "n_last_before"),
+            Column(f"n_relevant - sum(n_last) over {whole}", "n_nowhere"),
+            *(measure.column for measure in self.measures),
+        ]
+        about = "what the stage before has, and what no stage has"
+        return columns_stage("stages_before", about, columns, "stage_values")
+
+    def _losses(self) -> Stage:
+        columns: list[object] = [
+            *self.systems,
+            *self.plan.shape.facts,
+            *("stage", "stage_number", "is_ranked", "is_counted", "n_items", *COUNTS[:-1]),
+            Column("coalesce(n_last_before, n_nowhere)", "n_lost"),
+            Column(self.of_relevant("n_found"), "recall"),
+            Column(
+                chosen_if("is_counted = 1", "1e0 * n_kept / nullif(n_found_before, 0)"), "retention"
+            ),
+            *(measure.column for measure in self.measures),
+        ]
+        about = "what the stage before had last is lost here; at the first one, what none has"
+        return columns_stage("losses", about, columns, "stages_before")
+
+    @property
+    def is_counted(self) -> str:
+        """1 for a query that counts: it has a label and, unless empty lists count, some list."""
+        whole = Window(self.path)
+        labelled = f"min(is_labelled) over {whole}"
+        drops = self.plan.spec.options["missing"] == "drop"
+        return f"{labelled} * max(is_ranked) over {whole}" if drops else labelled
+
+    def of_relevant(self, count: str) -> str:
+        """The share of a query's relevant items, where the query has some or as `no_relevant` says.
+
+        Args:
+            count: The column of how many they are.
+        """
+        settings = self.plan.spec.settings(parse("recall@1"))
+        value = f"1e0 * {count} / nullif(n_relevant, 0)"
+        return chosen_if("is_counted = 1", settings.choice("no_relevant").sql.format(value=value))
+
+    # -- what becomes of all -----------------------------------------------------------------
+
+    @property
+    def _weight(self) -> str:
+        return "weight" if "weight" in self.plan.shape.facts else "1e0"
+
+    def mean(self, value: str) -> str:
+        """A weighted mean over the rows that have a value."""
+        weight = self._weight
+        top = value if weight == "1e0" else f"{weight} * {value}"
+        bottom = f"sum(case when {value} is not null then {weight} end)"
+        return f"sum({top}) / {bottom}" if len(top) < 30 else f"sum({top})\n    / {bottom}"
+
+    def sizes(self) -> Iterator[Column]:
+        """How many queries there are, and how long their lists."""
+        items, lists = "sum(is_counted * n_items)", "sum(is_counted * is_ranked)"
+        yield Column("sum(is_counted)", "n_queries")
+        yield Column("sum(is_counted * (1 - is_ranked))", "n_missing")
+        yield Column(f"1e0 * {items}\n    / nullif({lists}, 0)", "list_size")
+
+    def _funnel(self) -> Stage:
+        keys: tuple[list[str], list[str]] = self.systems, ["stage", "stage_number"]
+        lost, relevant = "sum(is_counted * n_lost)", "sum(is_counted * n_relevant)"
+        sums = [
+            *self.sizes(),
+            *(Column(f"sum(is_counted * {name})", name) for name in COUNTS),
+            Column(f"1e0 * {lost}\n    / nullif({relevant}, 0)", "lost_share"),
+            *(Column(self.mean(name), name) for name in ("recall", "retention")),
+            *(Column(self.mean(one.column), one.column) for one in self.measures),
+        ]
+        about = "one row per system, segment and stage"
+        return segments_stage("funnel", about, keys, sums, "losses", segments=self.segments)

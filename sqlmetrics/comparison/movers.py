@@ -1,0 +1,250 @@
+"""The queries that moved most: by how much, on how much traffic, and whether it could be noise.
+
+    metric_pairs ─> query_moves ─> move_sums       what they come to tells noise from differences
+                                └> shrunk_moves ─> placed_moves, of which the first are read
+
+A query's difference is its true one plus noise. Where queries come again, on other days, the noise
+is what a query's days differ by. Elsewhere nothing repeats, and what moved the other way than most
+is taken for noise: chance moves as much up as down. A difference is pulled towards 0, and so keeps
+its sign: of a query nobody knows more than that it may not have moved. See `shrinkage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+from sqlmetrics.comparison.findings import Key
+from sqlmetrics.comparison.moments import Moments
+from sqlmetrics.comparison.pairing import METRIC, TIED, Pairing
+from sqlmetrics.comparison.shrinkage import Shrinkage
+from sqlmetrics.comparison.stages import chosen_if, columns_stage, join_stage, sums_stage
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.sql.stage import Column, Stage, Window
+from sqlmetrics.sql.template import double, literal
+
+REPEATS = 10
+"""So many rows beyond the first of a query tell what noise is; fewer do not."""
+
+STEPS = 1e9
+"""Impacts are ordered by steps of 1 / STEPS, so that the last digits of a sum decide no place."""
+
+Row = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is known of the differences of queries, for a system and metric.
+
+    Attributes:
+        shrinkage: The variance of true differences around 0.
+        variance: That of the noise of one row of a query.
+    """
+
+    shrinkage: Shrinkage
+    variance: float
+
+
+def check(count: int) -> None:
+    """Raise SpecError for a number of queries that is none."""
+    if count < 0:
+        raise SpecError(f"movers is how many queries are shown, 0 or more, given {count}")
+
+
+def sums_query(pairing: Pairing) -> tuple[list[Stage], str]:
+    """The stages behind `per_query`, and the select of one row per system and metric."""
+    return [*_moves(pairing), _sums()], "select *\nfrom move_sums"
+
+
+def _moves(pairing: Pairing) -> Iterator[Stage]:
+    """One row per query, system and metric."""
+    alone = replace(pairing, cluster=None, by=())
+    weighted = alone.weight != "1e0"
+
+    def mean(name: str) -> str:
+        return f"sum({name} * weight) / nullif(sum(weight), 0e0)" if weighted else f"avg({name})"
+
+    columns = [
+        Column("count(*)", "n_rows"),
+        Column(f"sum({alone.weight})", "traffic"),
+        Column(mean("metric_value"), "mean_value"),
+        Column(mean("baseline_value"), "mean_baseline"),
+        Column(mean("difference"), "mean_difference"),
+        Column(
+            "sum(difference * difference)\n    - sum(difference) * avg(difference)", "day_squares"
+        ),
+    ]
+    if "metric_date" in pairing.plan.shape.keys:
+        columns.append(Column("max(metric_date)", "last_day"))
+    yield from alone.stages()
+    yield alone.metric_pairs()
+    about = "one row per query, system and metric: the mean over its days"
+    keys = ["system", *METRIC, "query_id"]
+    yield sums_stage("query_moves", about, keys, columns, "metric_pairs")
+
+
+_UP = "mean_difference > 0e0"
+_SUMS = {
+    "n_queries": "count(*)",
+    "n_rows": "sum(n_rows)",
+    "days2": "sum(day_squares)",
+    "d2": "sum(mean_difference * mean_difference)",
+    "row_d2": "sum(n_rows * mean_difference * mean_difference)",
+    "up2": f"sum({chosen_if(_UP, 'mean_difference * mean_difference', '0e0')})",
+    "n_moved": f"sum(case when abs(mean_difference) > {double(TIED)} then 1 else 0 end)",
+}
+"""What the noise is made of -> its sum over queries."""
+
+
+def _sums() -> Stage:
+    columns = [Column(text, f"sum_{name}") for name, text in _SUMS.items()]
+    about = "one row per system and metric: what tells noise from differences"
+    return sums_stage("move_sums", about, ["system", *METRIC], columns, "query_moves")
+
+
+def noise_of(row: Mapping[str, Any]) -> Noise:
+    """What the sums of a system and metric say.
+
+    The variance of true differences about 0 is the moment that is left: what the squares of the
+    queries' differences sum to, less what noise sums to.
+
+    Args:
+        row: A row of `sums_query`.
+    """
+    one = {name: float(row[f"sum_{name}"] or 0) for name in _SUMS}
+    n, rows = one["n_queries"], one["n_rows"]
+    if rows - n >= REPEATS:
+        variance = max(0.0, one["days2"]) / (rows - n)
+    else:
+        moved = one["d2"] / one["n_moved"] if one["n_moved"] else 0.0
+        variance = 2 * (min(one["up2"], one["d2"] - one["up2"]) + moved) / n
+    between = max(0.0, (one["row_d2"] - n * variance) / rows)
+    return Noise(Shrinkage(0.0, between), variance)
+
+
+Noises = Mapping[Key, Noise]
+"""System, metric and cutoff -> what is known."""
+
+
+def noises(pairing: Pairing, moments: Mapping[Key, Moments], rows: Rows) -> dict[Key, Noise]:
+    """What is known of each system and metric that both have a query of."""
+    there = {(row["system"], row["metric"], int(row["k"])): row for row in rows}
+    found = {}
+    for system in pairing.systems:
+        for measure in pairing.measures:
+            own = (system, measure.name, measure.k or 0)
+            if own in there and (system, ALL, ALL, *own[1:]) in moments:
+                found[own] = noise_of(there[own])
+    return found
+
+
+def movers_query(pairing: Pairing, known: Noises, count: int) -> tuple[list[Stage], str]:
+    """The stages behind `per_query`, and the select of the queries that moved most.
+
+    Args:
+        pairing: What is compared.
+        known: What `noises` gives.
+        count: How many are wanted of each system and metric.
+    """
+    stages = [*_moves(pairing), _constants(known), _shrunk(pairing), *_placed(pairing)]
+    order = f"order by {', '.join(('system', *METRIC, 'place'))}"
+    return stages, f"select *\nfrom placed_moves\nwhere place <= {count}\n{order}"
+
+
+def _constants(known: Noises) -> Stage:
+    rows = [
+        [
+            Column(literal(system), "system"),
+            Column(literal(metric), "metric"),
+            Column(str(k), "k"),
+            Column(double(one.shrinkage.between), "between_queries"),
+            Column(double(one.variance), "noise"),
+        ]
+        for (system, metric, k), one in known.items()
+    ]
+    about = "one row per system and metric: how much of a query's difference is believed"
+    return Stage("shrinkage", "comparison/constants", {"about": about, "rows": rows})
+
+
+def _read(pairing: Pairing) -> list[str]:
+    """The columns of a query that are read."""
+    days = ["last_day"] if "metric_date" in pairing.plan.shape.keys else []
+    means = ("mean_value", "mean_baseline", "mean_difference")
+    return ["system", *METRIC, "query_id", "n_rows", "traffic", *means, *days]
+
+
+def _shrunk(pairing: Pairing) -> Stage:
+    kept = (
+        "case\n    when shrinkage.noise > 0e0\n"
+        "        then shrinkage.between_queries\n"
+        "            / (shrinkage.between_queries + shrinkage.noise / query_moves.n_rows)\n"
+        "    else 1e0\nend"
+    )
+    columns: list[object] = [f"query_moves.{name}" for name in _read(pairing)]
+    columns.append(Column(f"query_moves.mean_difference * {kept}", "shrunk_difference"))
+    about = "the difference of a query, pulled towards 0 by as much as it may be noise"
+    on = ("system", *METRIC)
+    return join_stage("shrunk_moves", about, columns, "query_moves", to="shrinkage", on=on)
+
+
+def _placed(pairing: Pairing) -> Iterator[Stage]:
+    steps = double(STEPS)
+    read = [*_read(pairing), "shrunk_difference"]
+    columns = [
+        *read,
+        Column(f"floor(abs(shrunk_difference * traffic) * {steps} + 0.5e0)", "impact"),
+        Column(f"floor(abs(mean_difference * traffic) * {steps} + 0.5e0)", "size"),
+    ]
+    about = f"the queries that moved; their impact in steps of {1 / STEPS:g}: last digits differ"
+    where = f"abs(mean_difference) > {double(TIED)}"
+    yield columns_stage("impacts", about, columns, "shrunk_moves", where)
+    over = Window(["system", *METRIC], ["impact desc", "size desc", "query_id asc"])
+    about = "the largest impact first"
+    columns = [*read, Column(f"row_number() over {over}", "place")]
+    yield columns_stage("placed_moves", about, columns, "impacts")
+
+
+def movers(
+    pairing: Pairing, moments: Mapping[Key, Moments], known: Noises, rows: Rows, level: float
+) -> list[Row]:
+    """A row per system, metric and query that moved most, in this order.
+
+    Args:
+        pairing: What is compared.
+        moments: The moments of each key.
+        known: What `noises` gives.
+        rows: The rows of `movers_query`.
+        level: With this probability chance alone moves a query less far than where it is no noise.
+    """
+    found = []
+    for system in pairing.systems:
+        for measure in pairing.measures:
+            own = (system, measure.name, measure.k or 0)
+            named = {"metric": str(measure), "system": system, "baseline": pairing.baseline}
+            for row in (r for r in rows if (r["system"], r["metric"], int(r["k"])) == own):
+                whole = moments[system, ALL, ALL, *own[1:]]
+                found.append(named | _moved(row, known[own], whole, level))
+    return found
+
+
+def _moved(row: Mapping[str, Any], noise: Noise, whole: Moments, level: float) -> Row:
+    """What a query's row says; it could be noise if chance alone moves a query as far."""
+    difference, n = float(row["mean_difference"]), int(row["n_rows"])
+    shrunk = noise.shrinkage.shrunk(difference, noise.variance / n)
+    reach = student.critical(level, whole.df) * sqrt(noise.variance / n) if whole.df else None
+    return {
+        "query_id": row["query_id"],
+        "metric_date": row.get("last_day"),
+        "n": n,
+        "traffic": float(row["traffic"]),
+        "value": float(row["mean_value"]),
+        "baseline_value": float(row["mean_baseline"]),
+        "difference": difference,
+        "shrunk_difference": shrunk,
+        "could_be_noise": reach is None or abs(difference) <= reach,
+    }

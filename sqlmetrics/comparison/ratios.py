@@ -1,0 +1,196 @@
+"""Systems that served different requests: means and rates by sums, and how far they are apart.
+
+A metric of lists is a mean over requests, an online one a sum over a sum: both are ratios. What is
+summed first is a user, whose requests are alike; where users are not known, a request. The error
+of a ratio is that of the linearised ratio of sums (delta method), and two systems are independent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.online import Online
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.online_sums import per_request
+from sqlmetrics.comparison.stages import chosen_if, sums_stage
+from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import literal
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A mean or rate of one system, by sums over its users.
+
+    Attributes:
+        n: Users that have a part in it; requests of nobody known.
+        top: The sum of the numerators.
+        bottom: The sum of the denominators.
+        top2: The sum of the squares of the users' numerators; `bottom2` likewise.
+        bottom2: See `top2`.
+        both: The sum of the users' numerators times their denominators.
+    """
+
+    n: int
+    top: float
+    bottom: float
+    top2: float
+    bottom2: float
+    both: float
+
+    @property
+    def value(self) -> float | None:
+        """The ratio; None where there is nothing below the line."""
+        return self.top / self.bottom if self.bottom else None
+
+    @property
+    def variance(self) -> float | None:
+        """The square of the ratio's standard error; None with less than two users."""
+        value = self.value
+        if value is None or self.n < 2:
+            return None
+        squares = self.top2 - 2 * value * self.both + value * value * self.bottom2
+        return max(0.0, squares) * self.n / (self.n - 1) / self.bottom**2
+
+
+def difference(
+    new: Ratio, old: Ratio, level: float
+) -> tuple[float | None, tuple[float, float] | None]:
+    """How far two ratios are apart, and Welch's interval of it; None where there is none.
+
+    Args:
+        new: The system.
+        old: The baseline.
+        level: The coverage of the interval, above 0 and below 1.
+
+    >>> apart, (low, high) = difference(Ratio(4, 2, 4, 2, 4, 2), Ratio(4, 1, 4, 1, 4, 1), 0.95)
+    >>> apart, round(low, 3), round(high, 3)
+    (0.25, -0.691, 1.191)
+    """
+    if new.value is None or old.value is None:
+        return None, None
+    apart = new.value - old.value
+    parts = new.variance, old.variance
+    if parts[0] is None or parts[1] is None:
+        return apart, None
+    total = parts[0] + parts[1]
+    if not total:
+        return apart, (apart, apart)
+    df = total**2 / (parts[0] ** 2 / (new.n - 1) + parts[1] ** 2 / (old.n - 1))
+    reach = student.critical(level, df) * math.sqrt(total)
+    return apart, (apart - reach, apart + reach)
+
+
+@dataclass(frozen=True)
+class RequestSums:
+    """The queries of the ratios of each system, one row a system.
+
+    Attributes:
+        tables: The stages of the log.
+        plan: The plan of the evaluation of its lists.
+    """
+
+    tables: ClickTables
+    plan: Plan
+
+    def online(self, asked: Sequence[Online]) -> tuple[list[Stage], str]:
+        """The sums of online metrics.
+
+        Args:
+            asked: The metrics.
+        """
+        sums = [one for metric in asked for one in metric.columns()]
+        names = [metric.column for metric in asked]
+        return self._summed(list(per_request(self.tables, asked)), "per_request", sums, names)
+
+    def offline(self, measures: Sequence[Measure]) -> tuple[list[Stage], str]:
+        """The sums of metrics of lists, of which `per_query` has the values.
+
+        Args:
+            measures: The metrics; each has a value for a request.
+        """
+        sums = []
+        for one in measures:
+            flags = self.plan.needs.population(self.plan.spec.settings(one).measure)
+            only = " and ".join(f"{flag} = 1" for flag in flags)
+            own = chosen_if(only, one.column) if only else one.column
+            sums.append(Column(f"coalesce(sum({own}), 0e0)", f"{one.column}_numerator"))
+            sums.append(Column(f"1e0 * count({own})", f"{one.column}_denominator"))
+        return self._summed([], "per_query", sums, [one.column for one in measures])
+
+    def _summed(
+        self, stages: list[Stage], rows: str, sums: Sequence[Column], names: Sequence[str]
+    ) -> tuple[list[Stage], str]:
+        there = [one.name for one in stages]
+        known = ("requests",) if self.tables.requests is not None else ()
+        users = [
+            one for one in self.tables.stages(*known, "clean_impressions") if one.name not in there
+        ]
+        made = [*stages, *users, self._users(), self._units(rows)]
+        about = "one row per system and user: what is summed of its requests"
+        keys = ["served_by", "unit_user", "unit_request"]
+        made.append(sums_stage("user_sums", about, keys, sums, "request_units"))
+        about = "one row per system: sums, and sums of squares, over its users"
+        columns = [one for name in names for one in _moments(name)]
+        made.append(sums_stage("ratios", about, ["served_by"], columns, "user_sums"))
+        return made, "select *\nfrom ratios"
+
+    def _users(self) -> Stage:
+        """The user of each request, if it is known."""
+        view = {"of": self.tables.of, "requests": self.tables.requests is not None}
+        return Stage("request_users", "comparison/request_users", view)
+
+    def _units(self, rows: str) -> Stage:
+        """The rows of requests, each with its user."""
+        key = "query_id" if rows == "per_query" else "request_id"
+        request = f"cast({rows}.{key} as varchar)"
+        has_system = rows == "per_request" or "system" in self.plan.shape.keys
+        title = literal(self.plan.spec.title)
+        alone = f"case when request_users.user_id is null then {request} end"
+        view = {
+            "about": "one row per request: what is known of it, and its user",
+            "columns": [
+                f"{rows}.*",
+                Column(f"coalesce({rows}.system, {title})" if has_system else title, "served_by"),
+                Column("request_users.user_id", "unit_user"),
+                Column(alone, "unit_request"),
+            ],
+            "from": rows,
+            "joins": {"request_users": [f"request_users.request_id = {request}"]},
+            "kind": "left",
+        }
+        return Stage("request_units", "comparison/joins", view)
+
+
+def _moments(name: str) -> Iterator[Column]:
+    """What a ratio's value and error are made of."""
+    top, bottom = f"{name}_numerator", f"{name}_denominator"
+    parts = {
+        "n": f"case when {bottom} <> 0 then 1 else 0 end",
+        "top": top,
+        "bottom": bottom,
+        "top2": f"{top} * {top}",
+        "bottom2": f"{bottom} * {bottom}",
+        "both": f"{top} * {bottom}",
+    }
+    for part, text in parts.items():
+        yield Column(f"sum({text})", f"{name}_{part}")
+
+
+def read(row: Mapping[str, Any], name: str) -> Ratio:
+    """The sums of a metric, of a row of a query.
+
+    Args:
+        row: The row of a system.
+        name: The metric's column.
+    """
+    parts = {part: float(row[f"{name}_{part}"]) for part in _PARTS}
+    return Ratio(int(row[f"{name}_n"]), **parts)
+
+
+_PARTS = ("top", "bottom", "top2", "bottom2", "both")

@@ -1,0 +1,200 @@
+"""What stands below the rows of a comparison where it is asked for: tables with titles."""
+
+from __future__ import annotations
+
+import html as markup
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from sqlmetrics.comparison.numbers import number, signed
+from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.text import piped
+
+if TYPE_CHECKING:
+    from sqlmetrics.comparison.comparison import Comparison
+
+SUMMED = ("rate", "mix", "contribution")
+MIXED = 1e-12
+"""A smaller mix is none."""
+
+CONTRIBUTION = "contribution: the slice's part of the difference; those of a segment add up to it"
+SHRUNK = (
+    "shrunk: the difference, pulled towards that of all, or of a query towards 0, by as much as it "
+    "may be noise"
+)
+MIX = (
+    "rate: by changed values; mix: by changed shares of the queries, which are not the same for "
+    "both systems"
+)
+
+MOVERS = (
+    "moved most: by the shrunk difference times the traffic; could be noise: chance alone moves a "
+    "query as far, as the interval's probability says it"
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table with a title; columns from `left` on are numbers."""
+
+    title: str
+    names: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    left: int
+
+
+def sections(comparison: Comparison) -> list[Section]:
+    """All of them, in their order."""
+    return [*_contributions(comparison.contributions), *_movers(comparison.movers)]
+
+
+def _contributions(rows: Sequence[Row]) -> Iterator[Section]:
+    """A table a segment and system."""
+    for (name, system, baseline), some in groupby(
+        rows, lambda row: (row["segment_name"], row["system"], row["baseline"])
+    ):
+        of, *systems = map(printable, (name, system, baseline))
+        own, mix = list(some), _is_mixed(rows)
+        names = ["metric", of, "queries", "share", "difference", "shrunk"]
+        names += [*(["rate", "mix"] if mix else []), "contribution"]
+        title = f"what the slices of {of} add: {' against '.join(systems)}"
+        cells = []
+        for metric, parts in groupby(own, lambda row: str(row["metric"])):
+            slices = list(parts)
+            cells += [_contribution(row, mix=mix) for row in slices]
+            sums = [signed(sum(row[of] for row in slices)) for of in SUMMED]
+            cells.append([printable(metric), "all", *[""] * 4, *(sums if mix else sums[2:])])
+        yield Section(title, names, cells, 2)
+
+
+def _movers(rows: Sequence[Row]) -> Iterator[Section]:
+    """A table of a metric's and system's queries, then both lists of each."""
+    for (metric, system, baseline), some in groupby(
+        rows, lambda row: (row["metric"], row["system"], row["baseline"])
+    ):
+        after, before = printable(system), printable(baseline)
+        own = list(some)
+        names = ["", "query", "noise", before, after, "difference", "shrunk", "traffic"]
+        cells = [_mover(place, row) for place, row in enumerate(own, 1)]
+        title = f"the queries that moved {printable(metric)} most: {after} against {before}"
+        yield Section(title, names, cells, 3)
+        for place, row in enumerate(own, 1):
+            day = f", on {row['metric_date']}" if row["metric_date"] else ""
+            title = f"{place}. {_asked(row)}: {printable(metric)} {signed(row['difference'])}{day}"
+            yield Section(title, ["rank", before, "grade", after, "grade"], _side_by_side(row), 5)
+
+
+def _mover(place: int, row: Row) -> list[str]:
+    return [
+        str(place),
+        _asked(row),
+        "could be" if row["could_be_noise"] else "",
+        number(row["baseline_value"]),
+        number(row["value"]),
+        signed(row["difference"]),
+        signed(row["shrunk_difference"]),
+        f"{row['traffic']:,.10g}",
+    ]
+
+
+def _asked(row: Row) -> str:
+    """The query's text, with its id if that is another one."""
+    asked, text = printable(row["query_id"]), row["query_text"]
+    return asked if text in (None, "", row["query_id"]) else f"{printable(text)} ({asked})"
+
+
+def _side_by_side(row: Row) -> list[list[str]]:
+    lists = [{one["rank"]: one for one in row[name]} for name in ("baseline_list", "list")]
+    ranks = sorted({rank for one in lists for rank in one})
+    return [
+        [str(rank), *(cell for one in lists for cell in _item(one.get(rank)))] for rank in ranks
+    ]
+
+
+def _item(item: Row | None) -> list[str]:
+    if item is None:
+        return ["", ""]
+    name = printable(item["item_id"])
+    name = f"{printable(item['title'])} ({name})" if item["title"] else name
+    return [name, "-" if item["grade"] is None else f"{item['grade']:g}"]
+
+
+def _is_mixed(rows: Sequence[Row]) -> bool:
+    """Whether the shares of slices differ between the systems."""
+    return any(abs(row["mix"]) > MIXED for row in rows)
+
+
+def _contribution(row: Row, *, mix: bool) -> list[str]:
+    n, share = f"{row['n']:,}", f"{100 * row['share']:.0f} %"
+    if mix:
+        n, share = f"{row['n_baseline']:,}, {n}", f"{100 * row['baseline_share']:.0f} %, {share}"
+    return [
+        printable(row["metric"]),
+        printable(row["segment_value"]),
+        n,
+        share,
+        *(signed(row[name]) for name in ("difference", "shrunk_difference")),
+        *(signed(row[name]) for name in ("rate", "mix") if mix),
+        signed(row["contribution"]),
+    ]
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """What their columns mean."""
+    parts = comparison.contributions
+    return [
+        *([CONTRIBUTION] if parts else []),
+        *([MIX] if _is_mixed(parts) else []),
+        *([SHRUNK] if parts or comparison.movers else []),
+        *([MOVERS] if comparison.movers else []),
+    ]
+
+
+def text(comparison: Comparison) -> list[str]:
+    """Blocks of aligned text."""
+    return [
+        f"{one.title}\n\n{aligned(one.names, one.cells, numbers_from=one.left)}"
+        for one in sections(comparison)
+    ]
+
+
+def markdown(comparison: Comparison) -> list[str]:
+    """GitHub tables below their titles."""
+    return [
+        f"**{one.title}**\n\n{piped(one.names, one.cells, one.left)}"
+        for one in sections(comparison)
+    ]
+
+
+def html(comparison: Comparison) -> str:
+    """Tables; everything from the data is escaped."""
+    return "".join(map(_html, sections(comparison)))
+
+
+def _html(one: Section) -> str:
+    head = "".join(f"<th>{markup.escape(name)}</th>" for name in one.names)
+    body = "".join(
+        "<tr>" + "".join(html_cell(c, i >= one.left) for i, c in enumerate(row)) + "</tr>"
+        for row in one.cells
+    )
+    title = f"<caption>{markup.escape(one.title)}</caption>"
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_cell(cell: str, is_number: bool) -> str:
+    """A cell, numbers to the right."""
+    align = ' style="text-align: right"' if is_number else ""
+    return f"<td{align}>{markup.escape(cell)}</td>"
+
+
+def json_object(comparison: Comparison) -> str:
+    """All that there is as one JSON object, where there is more than rows."""
+    found: dict[str, Any] = {"rows": comparison.to_dicts()}
+    found["contributions"] = list(comparison.contributions)
+    found["movers"] = list(comparison.movers)
+    return json.dumps(found, ensure_ascii=False, indent=2, default=str)

@@ -1,0 +1,38 @@
+"""The statements of a comparison, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.plan.script import Script
+from sqlmetrics.sql.stage import Stage, with_stages
+
+
+@dataclass
+class Statements:
+    """The statements of a comparison, on what an evaluation keeps."""
+
+    script: Script
+    engine: Database
+    selects: list[str] = field(default_factory=list)
+
+    def rows(self, stages: Sequence[Stage], last: str) -> list[dict[str, Any]]:
+        """The rows of a query over `per_query`."""
+        return self.apart([*self.script.stages, *stages], last)
+
+    def apart(self, stages: Sequence[Stage], last: str) -> list[dict[str, Any]]:
+        """The rows of a query over the tables themselves."""
+        text = with_stages(stages, last)
+        self.selects.append(text)
+        found: list[dict[str, Any]] = self.engine.table(text).to_pylist()
+        return found
+
+    def text(self) -> str:
+        """All of them, in the order in which they ran."""
+        made = replace(self.script, summary="", per_query="", drop="").statements
+        every = (*made, *self.selects, self.script.drop)
+        own = self.engine.translation.text
+        return "\n\n".join(f"{own(one).rstrip()};" for one in every if one) + "\n"

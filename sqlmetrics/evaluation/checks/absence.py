@@ -1,0 +1,50 @@
+"""Why a system that is known has no value: it has no list on the chosen days, or no label has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.sql.template import literal
+
+
+def why_absent(name: str, there: Collection[str], plan: Plan, engine: Database) -> str:
+    """What to tell of a system without a value; empty where it is unknown on all days.
+
+    Args:
+        name: The system.
+        there: The systems that have values.
+        plan: The plan of the evaluation, of the chosen days.
+        engine: Where its tables are.
+    """
+    shape = plan.shape
+    if "metric_date" not in shape.keys or "system" not in shape.keys:
+        return ""
+    chosen = _days(name, plan, engine)
+    if chosen:
+        on = f"on the chosen days ({_listed(chosen)})"
+        return f"{name} has lists {on}, and none is of a labelled query"
+    ends = shape.at.ends
+    every = _days(name, planned(plan.spec, replace(shape.at, ends=None)), engine) if ends else []
+    if not every:
+        return ""
+    listed = f"it has lists on {many(len(every), 'other day')}: {_listed(every)}"
+    others = f"; on the chosen ones there are {', '.join(sorted(there))}" if there else ""
+    return f"{name} is a system, and has no list on the chosen days; {listed}{others}"
+
+
+def _days(name: str, plan: Plan, engine: Database) -> list[str]:
+    """The days of a plan on which a system has a list, the first one first."""
+    rows = f"from {plan.shape.names['rankings']} where system = {literal(name)}"
+    select = f"select distinct metric_date {rows} order by metric_date"
+    return [str(day)[:10] for (day,) in engine.rows(with_stages(plan.inputs, select)) if day]
+
+
+def _listed(days: Sequence[str]) -> str:
+    """One or two days by name, of more the first and the last."""
+    return " and ".join(days) if len(days) < 3 else f"{days[0]} to {days[-1]}"

@@ -1,0 +1,54 @@
+"""Segments that are no column: a condition with a name, or what the tables tell of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlmetrics.sql.user_sql import condition
+
+TRAFFIC, RELEVANT_LABELS, QUERY_LENGTH = "traffic", "relevant_labels", "query_length"
+
+KINDS: Mapping[str, str] = {
+    TRAFFIC: "head, torso, tail",
+    RELEVANT_LABELS: "0, 1, 2-5, 6+",
+    QUERY_LENGTH: "0, 1, 2, 3-4, 5+",
+}
+"""What can stand in place of a condition -> the values that the segment has then."""
+
+
+def named(given: object) -> object:
+    """Segments by their names; a kind by itself is called so.
+
+    Args:
+        given: Name -> a condition or one of `KINDS`; or such kinds alone.
+
+    Raises:
+        ValueError: If a text is no condition.
+
+    >>> named(["traffic"]), named({"new": "age < 7"})
+    ({'traffic': 'traffic'}, {'new': 'age < 7'})
+    """
+    if isinstance(given, str):
+        given = (given,)
+    if isinstance(given, list | tuple):
+        wrong = [one for one in given if one not in KINDS]
+        if wrong:
+            raise ValueError(
+                f"without a name there is {', '.join(KINDS)}; give a condition a name, like "
+                f"new_users: signup_days <= 7, given {wrong[0]!r}"
+            )
+        return {one: one for one in given}
+    if not isinstance(given, Mapping):
+        return given
+    found: dict[object, object] = {}
+    for name, text in given.items():
+        is_condition = isinstance(text, str) and text not in KINDS
+        found[name] = _condition(name, text) if is_condition else text
+    return found
+
+
+def _condition(name: object, text: str) -> str:
+    try:
+        return condition(text)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}, or {', '.join(KINDS)}, given {text!r}") from None

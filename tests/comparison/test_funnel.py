@@ -1,0 +1,404 @@
+"""`funnel`: what each stage loses, beside plain Python, over random worlds and on databases."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from math import fsum, log2
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import sqlmetrics
+from engines.starting import Servers
+from marked import by_turns, engines, first
+
+import sqlmetrics as sm
+from sqlmetrics.engines.database import TranslatedDatabase
+from sqlmetrics.engines.duckdb import DuckDB
+
+Row = dict[str, Any]
+STAGES = ("recall", "pre-rank", "it's rank")
+COUNTS = ("n_queries", "n_missing", "n_relevant", "n_found", "n_kept", "n_lost")
+MEANS = ("list_size", "recall", "retention", "lost_share", "ndcg_at_2")
+
+
+def world(chance: random.Random, *, days: bool) -> tuple[list[Row], list[Row], dict[str, str]]:
+    """Rankings, labels and the country of each query: ties, gaps, items that come back."""
+    items = [f"i{number}" for number in range(9)]
+    queries = [f"q{number}" for number in range(5)] + ["ü 5"]
+    countries = {query: chance.choice(["DE", "FR"]) for query in queries}
+    rankings: list[Row] = []
+    for system in ("a", "b"):
+        for day in ("2026-01-01", "2026-01-02") if days else ("",):
+            for query in queries[:-1]:
+                left = chance.sample(items, 8)
+                for stage in STAGES:
+                    if chance.random() < 0.15:
+                        continue  # no list here, and perhaps one behind it
+                    for item in {*left[: chance.randint(1, 8)], *chance.sample(items, 1)}:
+                        row = {"system": system, "stage": stage, "query_id": query}
+                        row |= {"item_id": item, "score": chance.choice([0.5, 1.0, 2.0])}
+                        row |= {"country": countries[query]} | ({"ds": day} if days else {})
+                        rankings.append(row)
+                    left = left[: len(left) // 2 + 1]
+    labels = [
+        {"query_id": query, "item_id": item, "grade": chance.choice([0, 0, 1, 2, 3])}
+        for query in queries[1:]
+        for item in chance.sample([*items, "never"], chance.randint(1, 6))
+    ]
+    return rankings, labels, countries
+
+
+def ndcg(listed: Sequence[Row], grades: Mapping[str, int], k: int) -> float | None:
+    """NDCG@k of the house: exponential gains, ties by id."""
+    in_order = sorted(listed, key=lambda row: (-row["score"], row["item_id"]))
+    shown = [grades.get(row["item_id"], 0) for row in in_order[:k]]
+    best = sorted(grades.values(), reverse=True)[:k]
+    dcg, ideal = (
+        fsum((2**grade - 1) / log2(rank + 2) for rank, grade in enumerate(one))
+        for one in (shown, best)
+    )
+    return dcg / ideal if ideal else None
+
+
+def graded(labels: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Query -> item -> its grade."""
+    grades: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in labels:
+        grades[row["query_id"]][row["item_id"]] = row["grade"]
+    return grades
+
+
+def by_hand(
+    rankings: Sequence[Row],
+    labels: Sequence[Row],
+    countries: Mapping[str, str],
+    *,
+    stages: Sequence[str] = STAGES,
+    drop: bool = False,
+    rel: int = 1,
+    weights: Mapping[str, float] = {},
+) -> dict[tuple[Any, ...], Row]:
+    """(System, segment, its value, stage) -> what the funnel should say."""
+    grades = graded(labels)
+    lists: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rankings:
+        if row["stage"] in stages:
+            lists[row["system"], row.get("ds"), row["query_id"], row["stage"]].append(row)
+    searched = {(day, query) for _, day, query, _ in lists}
+    dated = "ds" in rankings[0]
+    pairs = [(d, q) for d, q in searched if q in grades] if dated else [(None, q) for q in grades]
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for system in {row["system"] for row in rankings}:
+        for day, query in pairs:
+            own = [lists.get((system, day, query, stage), []) for stage in stages]
+            if drop and not any(own):
+                continue
+            country = countries[query] if (day, query) in searched else "(unknown)"
+            for stage, told in zip(stages, told_of(own, grades[query], rel, drop), strict=True):
+                for segment in (("all", "all"), ("country", country)):
+                    found[system, *segment, stage].append(told | {"w": weights.get(query, 1.0)})
+    return {key: added(rows) for key, rows in found.items()}
+
+
+def told_of(
+    own: Sequence[Sequence[Row]], grades: Mapping[str, int], rel: int, drop: bool
+) -> Iterator[Row]:
+    """What becomes of one query at each stage."""
+    relevant = {item for item, grade in grades.items() if grade >= rel}
+    sets = [{row["item_id"] for row in one} & relevant for one in own]
+    last = {
+        item: max(i for i, one in enumerate(sets) if item in one) for item in set().union(*sets)
+    }
+    for i, (listed, there) in enumerate(zip(own, sets, strict=True)):
+        before = sets[i - 1] if i else None
+        lost = relevant - last.keys() if i == 0 else {x for x, at in last.items() if at == i - 1}
+        yield {
+            "n_missing": not listed,
+            "n_items": len(listed),
+            "n_relevant": len(relevant),
+            "n_found": len(there),
+            "n_kept": len(there & before) if before is not None else None,
+            "n_lost": len(lost),
+            "recall": len(there) / len(relevant) if relevant else None,
+            "retention": len(there & before) / len(before) if before else None,
+            "ndcg_at_2": None if drop and not listed else ndcg(listed, grades, 2),
+        }
+
+
+def added(rows: Sequence[Row]) -> Row:
+    """Counts and means over queries."""
+    total = {name: sum(row[name] or 0 for row in rows) for name in (*COUNTS[1:], "n_items")}
+    means = {}
+    for name in ("recall", "retention", "ndcg_at_2"):
+        there = [(row[name], row["w"]) for row in rows if row[name] is not None]
+        whole = fsum(weight for _, weight in there)
+        means[name] = fsum(value * weight for value, weight in there) / whole if there else None
+    n_lists = len(rows) - total["n_missing"]
+    if rows[0]["n_kept"] is None:
+        total["n_kept"] = None
+    return {
+        **total,
+        **means,
+        "n_queries": len(rows),
+        "list_size": total["n_items"] / n_lists if n_lists else None,
+        "lost_share": total["n_lost"] / total["n_relevant"] if total["n_relevant"] else None,
+    }
+
+
+def check(found: sm.Funnel, wanted: Mapping[tuple[Any, ...], Row]) -> None:
+    rows = {
+        (row["system"], row["segment_name"], row["segment_value"], row["stage"]): row
+        for row in found
+    }
+    assert rows.keys() == wanted.keys()
+    for key, row in rows.items():
+        for name in COUNTS:
+            assert row[name] == wanted[key][name], (key, name)
+        for name in MEANS:
+            value = wanted[key][name]
+            near = value if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
+            assert row[name] == near, (key, name)
+    for place in {key[:3] for key in rows}:
+        own = [row for key, row in rows.items() if key[:3] == place]
+        last = max(own, key=lambda row: row["stage_number"])
+        assert sum(row["n_lost"] for row in own) + last["n_found"] == last["n_relevant"]
+
+
+@pytest.mark.parametrize("seed", first(2, range(12)))
+def test_each_stage_loses_what_plain_python_says(seed: int) -> None:
+    chance = random.Random(seed)
+    rankings, labels, countries = world(chance, days=seed % 2 == 1)
+    asked: dict[str, Any] = {"order": STAGES, "by": "country"}
+    asked |= {"date": "ds"} if seed % 2 else {}
+    drop, rel = seed % 3 == 2, 1 + seed % 4 // 2
+    weights: dict[str, float] = {}
+    if seed % 4 == 1:
+        weights = {query: float(chance.randint(1, 5)) for query in countries}
+        rankings = [row | {"traffic": weights[row["query_id"]]} for row in rankings]
+        labels = [row for row in labels if row["query_id"] in {r["query_id"] for r in rankings}]
+        asked["weight"] = "traffic"
+    found = sm.funnel(
+        pa.Table.from_pylist(rankings),
+        pa.Table.from_pylist(labels),
+        "ndcg@2",
+        rel=rel,
+        **asked,
+        **({"missing": "drop"} if drop else {}),
+    )
+    wanted = by_hand(rankings, labels, countries, drop=drop, rel=rel, weights=weights)
+    check(found, wanted)
+    if seed == 2:
+        two = sm.funnel(rankings, labels, "ndcg@2", **{**asked, "order": STAGES[::2]})
+        check(two, by_hand(rankings, labels, countries, stages=STAGES[::2]))
+        assert "not looked at, as the order does not name it: pre-rank" in two.notes
+
+
+@by_turns(0.4)
+@pytest.mark.parametrize("name", engines(["sqlite", "postgres", "chdb", "spark"], now=["sqlite"]))
+def test_databases_say_the_same(name: str, servers: Servers) -> None:
+    rankings, labels, countries = world(random.Random(9), days=True)
+    with servers.open(name) as engine:
+        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        found = sm.funnel(
+            pa.Table.from_pylist(rankings),
+            pa.Table.from_pylist(labels),
+            "ndcg@2",
+            order=STAGES,
+            by="country",
+            date="ds",
+            connection=database,
+        )
+    check(found, by_hand(rankings, labels, countries))
+
+
+def lists(sizes: Mapping[str, int]) -> list[Row]:
+    """Lists of ten queries: the first items of twenty at each stage."""
+    return [
+        {"stage": stage, "query_id": f"q{query}", "item_id": f"i{item}", "rank": item + 1}
+        for query in range(10)
+        for stage, size in sizes.items()
+        for item in range(size)
+    ]
+
+
+SIZES = {"page": 2, "recall": 20, "rank": 8}
+TRUTH = [
+    {"query_id": f"q{query}", "item_id": f"i{item}", "grade": 1}
+    for query in range(10)
+    for item in (1, 9, 11, 30)
+]
+"""Of four relevant items recall misses one, rank loses two, and the page has one."""
+
+
+def test_tables_side_by_side_are_one_table_with_stages(tmp_path: Path) -> None:
+    rankings = lists(SIZES)
+    one = sm.funnel(rankings, TRUTH, rank="rank")
+    assert [(row["stage"], row["n_lost"], row["recall"]) for row in one] == [
+        ("recall", 10, 0.75),
+        ("rank", 20, 0.25),
+        ("page", 0, 0.25),
+    ]
+    assert one.sentences == (
+        "most are lost at rank: 20 items (50.0 %); page has 10 of 40 relevant items (25.0 %)",
+    )
+    assert "recall 20.0, rank 8.0, page 2.0" in one.notes[0]
+    pq.write_table(pa.Table.from_pylist(TRUTH), tmp_path / "labels.parquet")
+    parts = {}
+    for stage in ("recall", "rank", "page"):
+        rows = [{**row, "system": "prod"} for row in rankings if row["stage"] == stage]
+        parts[stage] = pa.Table.from_pylist(rows).drop_columns(["stage"])
+        pq.write_table(parts[stage], tmp_path / f"{stage}.parquet")
+    apart = sm.funnel(parts, TRUTH, rank="rank")
+    for row, other in zip(apart, one, strict=True):
+        assert row == pytest.approx(other | {"system": "prod"}, rel=1e-12)
+    told = [f"--stage={stage}={stage}.parquet" for stage in parts]
+    line = ("funnel", *told, "labels.parquet", "--rank", "rank")
+    assert sqlmetrics(*line, folder=tmp_path).stdout == f"{apart!r}\n"
+    assert max(map(len, repr(apart).splitlines())) <= 80
+
+
+@by_turns(0.3)
+def test_the_tags_of_trec_runs_are_no_systems(tmp_path: Path) -> None:
+    runs = {"recall": "q1 Q0 a 1 3 bm\nq1 Q0 b 2 2 bm\n", "page": "q1 Q0 b 1 1 reranked\n"}
+    for name, text in runs.items():
+        (tmp_path / f"{name}.run").write_text(text)
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq1 0 b 1\n")
+    paths = {name: str(tmp_path / f"{name}.run") for name in runs}
+    found = sm.funnel(paths, str(tmp_path / "qrels.txt"))
+    assert [row["n_lost"] for row in found] == [0, 1]
+
+
+def test_a_spec_has_its_own_metrics_days_are_a_segment_and_depth_cuts_lists(tmp_path: Path) -> None:
+    days = [{**row, "ds": day} for row in lists(SIZES) for day in ("2026-01-01", "2026-01-02")]
+    pq.write_table(pa.Table.from_pylist(days), tmp_path / "lists.parquet")
+    pq.write_table(pa.Table.from_pylist(TRUTH), tmp_path / "labels.parquet")
+    (tmp_path / "spec.yml").write_text(
+        "rankings: {file: lists.parquet, columns: {rank: rank, date: ds}}\n"
+        "labels: {file: labels.parquet}\n"
+        "metrics: [mrr, auc, num_rel]\nby: [ds]\nconventions: {depth: 10}\n"
+    )
+    found = sm.funnel(sm.Spec.read(tmp_path / "spec.yml"), end="2026-01-02")
+    (whole, day) = found.rows[:3], found.rows[3:]
+    assert [row["segment_value"] for row in day] == ["2026-01-01"] * 3
+    assert [row["n_lost"] for row in whole] == [row["n_lost"] for row in day] == [20, 10, 0]
+    assert [row["list_size"] for row in whole] == [10, 8, 2]
+    assert [row["mrr"] for row in whole] == [0.5, 0.5, 0.5]
+    assert sum("is left out: it is" in note for note in found.notes) == 2
+    assert r"\begin{tabular}{llrrrrrr}" in found.latex()
+    assert "| spec, ds=2026-01-01 | recall | 10.0 |" in found.markdown()
+
+
+def test_what_enters_late_is_told() -> None:
+    late = [row for row in lists(SIZES) if row["stage"] != "rank" or row["item_id"] != "i1"]
+    found = sm.funnel([row | {"score": -row["rank"]} for row in late], TRUTH)
+    assert [row["n_lost"] for row in found] == [10, 20, 0]
+    assert found.rows[-1]["retention"] is None
+    assert any("10 relevant items of page not in the stage before" in n for n in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ({"stage": "stge"}, "unknown column 'stge'"),
+        ({"stage": "query_id"}, "'query_id' is the query (wanted as the stage of a row"),
+        ({"order": ("recall", "rnk")}, "no row of this stage: unknown stage 'rnk'"),
+        ({"order": ("recall", "recall")}, "order names the stage 'recall' twice"),
+        ({"order": ("recall",)}, "there is one stage, recall"),
+        ({"where": "stage = 'page'"}, "there is one stage, page"),
+        ({"rel": 0}, "rel is the lowest grade"),
+        ({"sources": "scores"}, "unknown column 'scores'"),
+        (
+            {"sources": "stage", "order": ("a", "b")},
+            "are those of one table's items, and no stages",
+        ),
+    ],
+)
+def test_what_is_no_funnel_is_refused(asked: Row, what: str) -> None:
+    with pytest.raises(sm.SqlmetricsError) as failure:
+        sm.funnel(lists(SIZES), TRUTH, rank="rank", **asked)
+    assert what in str(failure.value)
+
+
+def test_stages_of_one_size_and_rows_of_none_are_refused() -> None:
+    with pytest.raises(sm.SpecError, match="page and rank have lists of the same size"):
+        sm.funnel(lists({"page": 2, "rank": 2}), TRUTH, rank="rank")
+    nowhere = [*lists(SIZES)[:9], {**lists({"x": 1})[0], "stage": None}]
+    with pytest.raises(sm.InputError, match="stage is NULL"):
+        sm.funnel(nowhere, TRUTH, rank="rank")
+
+
+# -- sources of candidates --------------------------------------------------------------
+
+
+@by_turns(0.2)
+@pytest.mark.parametrize("name", engines(["duckdb", "postgres"], now=["duckdb"]))
+def test_each_source_finds_what_plain_python_says(name: str, servers: Servers) -> None:
+    chance = random.Random(4)
+    names = ["bm25", "it's", "new"]
+    rows = [
+        {"query_id": f"q{query}", "item_id": f"i{item}", "score": float(chance.randrange(4))}
+        | {"found_by": chance.sample(names, chance.choice([0, 1, 1, 2, 3]))}
+        for query in range(6)
+        for item in chance.sample(range(12), 8)
+    ]
+    truth = [
+        {"query_id": f"q{query}", "item_id": f"i{item}", "grade": chance.choice([0, 1, 2])}
+        for query in range(1, 7)
+        for item in chance.sample(range(12), 5)
+    ]
+    grades = graded(truth)
+    wanted: dict[str, Row] = {}
+    for source in (*names, "all sources"):
+        told = [one_source(source, rows, query, own) for query, own in grades.items()]
+        wanted[source] = {key: fsum(one[key] for one in told) for key in told[0]}
+    with servers.open(name) as engine:
+        texts = [row | {"found_by": "|".join(row["found_by"])} for row in rows]
+        engine.load("lists", pa.Table.from_pylist(texts))
+        read = "string_to_array(nullif(found_by, ''), '|') as sources"
+        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        found = sm.funnel(
+            f"select query_id, item_id, score, {read} from lists",
+            truth,
+            "ndcg@2",
+            sources="sources",
+            connection=database,
+            no_relevant="zero",
+        )
+    assert [row["source"] for row in found][-1] == "all sources"
+    for row in found:
+        own = wanted[row["source"]]
+        assert (row["n_found"], row["n_unique"]) == (own["found"], own["unique"])
+        assert row["n_missing"] == own["missing"]
+        means = [row["recall"], row["unique_recall"], row["ndcg_at_2"]]
+        there = [own[key] / len(grades) for key in ("recall", "alone", "ndcg")]
+        assert means == pytest.approx(there, rel=1e-12)
+        assert row["list_size"] == own["items"] / (len(grades) - own["missing"])
+    *each, every = found.rows
+    assert sum(row["n_unique"] for row in each) == every["n_unique"]
+    assert found.to_arrow().column_names[-1] == "ndcg_at_2"
+    assert "together they find" in repr(found)
+    assert "no source alone has any" not in repr(found)
+
+
+def one_source(source: str, rows: Sequence[Row], query: str, grades: Mapping[str, int]) -> Row:
+    """What a source has of one query."""
+    mine = [row for row in rows if row["query_id"] == query]
+    listed = [row for row in mine if source in (*row["found_by"], "all sources")]
+    relevant = {item for item, grade in grades.items() if grade >= 1}
+    there = [row for row in listed if row["item_id"] in relevant]
+    unique = sum(len(row["found_by"]) == 1 for row in there)
+    share = max(1, len(relevant))
+    return {
+        "found": len(there),
+        "unique": unique,
+        "recall": len(there) / share,
+        "alone": unique / share,
+        "ndcg": ndcg(listed, grades, 2) or 0.0,
+        "items": len(listed),
+        "missing": not listed,
+    }

@@ -1,0 +1,187 @@
+"""The queries that moved most: chosen in the warehouse, and chosen again in plain Python."""
+
+from __future__ import annotations
+
+import json
+from math import log2, sqrt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import sqlmetrics
+from comparison.test_compare import near
+from engines.starting import Servers
+from marked import by_turns, engines, long
+
+import sqlmetrics as sm
+from sqlmetrics.engines.database import TranslatedDatabase
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.evaluation.distributions import student
+
+N = 40
+DAYS = ("2026-01-01", "2026-01-02")
+ITEMS = pa.Table.from_pylist([{"item_id": f"i{j}", "title": f"Schuh {j} ü"} for j in range(15)])
+QUERIES = pa.Table.from_pylist(
+    [{"query_id": f"q{i}", "text": f"shoe {i}", "traffic": float(1 + i % 7)} for i in range(N)]
+)
+OTHERS = ["sqlite", "postgres", "chdb", "spark"]
+
+
+def world(*, dated: bool) -> tuple[pa.Table, pa.Table]:
+    """Two systems of which the new one knows a little of the grades; on days that vary."""
+    chance = np.random.default_rng(3)
+    rankings, labels = [], []
+    for i in range(N):
+        grades = {f"i{j}": float(chance.integers(0, 4)) for j in range(0, 15, 2)}
+        labels += [{"query_id": f"q{i}", "item_id": k, "grade": g} for k, g in grades.items()]
+        for day in DAYS if dated else DAYS[:1]:
+            for system, knows in (("old", 0.0), ("new", 0.2)):
+                for j in range(14):
+                    score = round(float(chance.random() + knows * grades.get(f"i{j}", 0)), 6)
+                    row = {"query_id": f"q{i}", "item_id": f"i{j}", "system": system}
+                    rankings.append({**row, "score": score, **({"ds": day} if dated else {})})
+    return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
+
+
+def compared(*, dated: bool, count: int = 6, **asked: Any) -> sm.Comparison:
+    rankings, labels = world(dated=dated)
+    given = {"baseline": "old", "queries": QUERIES, "items": ITEMS, "weight": "traffic", **asked}
+    if dated:
+        given["date"] = "ds"
+    return sm.compare(rankings, labels, ["ndcg@5"], movers=count, **given)
+
+
+def lists_of(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], list[str]]:
+    lists: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        lists.setdefault((row["query_id"], row.get("ds"), row["system"]), []).append(row)
+    return {
+        key: [one["item_id"] for one in sorted(items, key=lambda one: -one["score"])]
+        for key, items in lists.items()
+    }
+
+
+def dcg(grades: list[float]) -> float:
+    return sum((2**grade - 1) / log2(place + 2) for place, grade in enumerate(grades[:5]))
+
+
+def by_hand(*, dated: bool) -> list[tuple[str, float, float, float, bool]]:
+    """Query, difference, shrunk difference, traffic and whether it could be noise, in order."""
+    rankings, labels = (table.to_pylist() for table in world(dated=dated))
+    lists = lists_of(rankings)
+    grades: dict[str, dict[str, float]] = {}
+    for row in labels:
+        grades.setdefault(row["query_id"], {})[row["item_id"]] = row["grade"]
+    moves: dict[str, list[float]] = {}
+    for (query, day, system), items in lists.items():
+        if system == "new":
+            own = grades[query]
+            best = dcg(sorted(own.values(), reverse=True))
+            new, old = (
+                dcg([own.get(item, 0.0) for item in one]) / best
+                for one in (items, lists[query, day, "old"])
+            )
+            moves.setdefault(query, []).append(new - old)
+    traffic = dict(zip(*QUERIES.select(["query_id", "traffic"]).to_pydict().values(), strict=True))
+    mean = {query: np.mean(days) for query, days in moves.items()}
+    d, n = np.array([*mean.values()]), len(DAYS) if dated else 1
+    if dated:
+        noise = sum(((np.array(days) - np.mean(days)) ** 2).sum() for days in moves.values()) / N
+    else:
+        less = min((d[d > 0] ** 2).sum(), (d[d < 0] ** 2).sum())
+        noise = 2 * (less + (d[d != 0] ** 2).mean()) / N
+    between = max(0.0, (d**2).mean() - noise / n)
+    kept = between / (between + noise / n)
+    assert 0 < kept < 1
+    reach = student.critical(0.95, N - 1) * sqrt(noise / n)
+    found = []
+    for query, own in mean.items():
+        shrunk = kept * own
+        found.append((query, float(own), shrunk, n * traffic[query], bool(abs(own) <= reach)))
+    return sorted((one for one in found if one[1]), key=lambda one: -abs(one[2] * one[3]))
+
+
+@pytest.mark.parametrize("dated", [False, long(True)])
+def test_the_movers_are_those_of_plain_python(dated: bool) -> None:
+    expected = by_hand(dated=dated)
+    found = compared(dated=dated, count=N).movers
+    assert [row["query_id"] for row in found] == [one[0] for one in expected]
+    assert {one[4] for one in expected} == {True, False}
+    for row, (query, difference, shrunk, traffic, noise) in zip(found, expected, strict=True):
+        assert row["difference"] == near(difference)
+        assert row["shrunk_difference"] == near(shrunk)
+        assert (row["traffic"], row["could_be_noise"]) == (traffic, noise)
+        assert row["query_text"] == f"shoe {query[1:]}"
+
+
+def test_both_lists_stand_side_by_side_and_no_other_query_leaves() -> None:
+    found = compared(dated=True, count=2)
+    rankings, labels = (table.to_pylist() for table in world(dated=True))
+    lists = lists_of(rankings)
+    grades = {(row["query_id"], row["item_id"]): row["grade"] for row in labels}
+    assert len(found.movers) == 2
+    for row in found.movers:
+        query = row["query_id"]
+        for name, system in (("list", "new"), ("baseline_list", "old")):
+            there = lists[query, DAYS[1], system]
+            assert row[name] == [
+                {
+                    "rank": rank,
+                    "item_id": item,
+                    "title": f"Schuh {item[1:]} ü",
+                    "grade": grades.get((query, item)),
+                }
+                for rank, item in enumerate(there, 1)
+                if rank <= 10 or grades.get((query, item), 0)
+            ]
+    last = found.sql.rsplit("with\n\n", 1)[1]
+    ids = ", ".join(f"'{one}'" for one in sorted(row["query_id"] for row in found.movers))
+    assert last.count(f"in ({ids})") == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
+def test_engines_give_duckdb_s_movers(name: str, servers: Servers) -> None:
+    for dated in (False, True):
+        with servers.open(name) as engine:
+            database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+            there = compared(dated=dated, connection=database).movers
+        for own, duck in zip(there, compared(dated=dated).movers, strict=True):
+            numbers = {k: pytest.approx(v) for k, v in duck.items() if isinstance(v, float)}
+            assert {**own, "metric_date": str(own["metric_date"])} == {
+                **duck,
+                **numbers,
+                "metric_date": str(duck["metric_date"]),
+            }
+
+
+@by_turns(0.7)
+def test_the_command_line_prints_them(tmp_path: Any) -> None:
+    named = zip(("r", "l", "q", "i"), (*world(dated=False), QUERIES, ITEMS), strict=True)
+    for name, table in named:
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    words = "r.parquet l.parquet -m ndcg@5 --baseline old --queries q.parquet --items i.parquet"
+    asked = ("compare", *words.split(), "--weight", "traffic", "--movers", "3")
+    told = sqlmetrics(*asked, folder=tmp_path).stdout
+    first = by_hand(dated=False)[0]
+    assert "the queries that moved ndcg@5 most: new against old" in told
+    assert f"1. shoe {first[0][1:]} ({first[0]}): ndcg@5 {first[1]:+.4f}" in told
+    rows = json.loads(sqlmetrics(*asked, "-o", "json", folder=tmp_path).stdout)["movers"]
+    assert [row["query_id"] for row in rows] == [one[0] for one in by_hand(dated=False)[:3]]
+    for form, head in (("markdown", "| rank | old | grade | new | grade |"), ("html", "Schuh")):
+        assert head in sqlmetrics(*asked, "-o", form, folder=tmp_path).stdout
+    with pytest.raises(sm.SpecError, match="movers is how many queries are shown"):
+        compared(dated=False, count=-1)
+
+
+def test_nothing_moved_and_one_query() -> None:
+    table = {"query_id": [1, 1], "item_id": ["a", "b"], "score": [2.0, 1.0]}
+    swapped = {"query_id": [1, 1], "item_id": ["a", "b"], "score": [1.0, 2.0]}
+    truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
+    same = {"old": pa.table(table), "new": pa.table(table)}
+    assert sm.compare(same, truth, "mrr", movers=5).movers == ()
+    other = {"old": pa.table(table), "new": pa.table(swapped)}
+    (row,) = sm.compare(other, truth, "mrr", movers=5).movers
+    assert (row["difference"], row["could_be_noise"]) == (0.5, True)

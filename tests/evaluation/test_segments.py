@@ -1,0 +1,142 @@
+"""Segments that are no column: conditions with a name, traffic, relevant labels, query length."""
+
+from __future__ import annotations
+
+from math import sin
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from engines.starting import Servers
+from marked import engines
+
+import sqlmetrics as sm
+from sqlmetrics.engines.database import TranslatedDatabase
+from sqlmetrics.engines.duckdb import DuckDB
+
+DAYS = ("2026-01-01", "2026-01-02")
+TEXTS = ("red shoe", " shoe", "a  b   c", "", None, "one two three four five", "b c d e")
+QUERIES = pa.Table.from_pylist(
+    [
+        {
+            "query_id": f"q{i}",
+            "text": TEXTS[i % len(TEXTS)],
+            "signup_days": None if i == 3 else i % 11,
+            "traffic": float(1 + 40 // (i + 1)),
+        }
+        for i in range(20)
+    ]
+)
+"""Texts of 2, 1, 3, 0, unknown, 5 and 4 words; traffic with long tails."""
+OTHERS = ["sqlite", "postgres", "chdb", "spark"]
+ASKED = {
+    "new_users": "signup_days <= 3 or signup_days > 9",
+    "reach": "traffic",
+    "relevant_labels": "relevant_labels",
+    "words": "query_length",
+}
+
+
+def world() -> tuple[pa.Table, pa.Table]:
+    """19 labelled queries of 0 to 7 relevant labels, on two days, by two systems."""
+    rankings, labels = [], []
+    for day in DAYS:
+        for i in range(19):
+            key = {"ds": day, "query_id": f"q{i}"}
+            for j in range(i % 8 + 1):
+                item = f"i{j}"
+                labels.append({**key, "item_id": item, "grade": float(j < i % 8) * (1 + j % 2)})
+                for system, of in (("a", 1.0), ("b", 2.0)):
+                    score = round(sin(of * i + j + len(rankings)), 6)
+                    rankings.append({**key, "item_id": item, "system": system, "score": score})
+    return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
+
+
+def evaluated(**asked: Any) -> list[dict[str, Any]]:
+    rankings, labels = world()
+    given = {"queries": QUERIES, "weight": "traffic", "segments": ASKED, **asked}
+    found = sm.evaluate(rankings, labels, "ndcg@3", system="system", date="ds", **given)
+    return found.to_dicts()
+
+
+def test_queries_stand_in_the_segments_that_plain_python_puts_them_in() -> None:
+    rows = [
+        row for row in evaluated() if (row["system"], str(row["metric_date"])) == ("a", DAYS[0])
+    ]
+    counted = {
+        (row["segment_name"], row["segment_value"]): row["n_queries"] + row["n_skipped"]
+        for row in rows
+    }
+    expected: dict[tuple[str, str], int] = {("all", "all"): 19}
+    above, total = 0.0, sum(QUERIES["traffic"].to_pylist())
+    for number, query in enumerate(QUERIES.to_pylist()):  # by falling traffic; the last: no label
+        days, text = query["signup_days"], query["text"]
+        n_words = None if text is None else len(text.split())
+        values = {
+            "new_users": "(unknown)" if days is None else str(days <= 3 or days > 9).lower(),
+            "reach": ("head", "torso", "tail")[int(above / total * 3)],
+            "relevant_labels": ("0", "1", *["2-5"] * 4, "6+", "6+")[number % 8],
+            "words": "(unknown)"
+            if n_words is None
+            else ("0", "1", "2", "3-4", "3-4", "5+")[n_words],
+        }
+        above += query["traffic"]
+        for one in values.items() if number < 19 else ():
+            expected[one] = expected.get(one, 0) + 1
+    assert counted == expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
+def test_engines_give_duckdb_s_segments(name: str, servers: Servers) -> None:
+    with servers.open(name) as engine:
+        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        there = evaluated(connection=database)
+    for own, duck in zip(there, evaluated(), strict=True):
+        assert own == {k: pytest.approx(v) if k == "value" else v for k, v in duck.items()} | {
+            k: pytest.approx(duck[k]) for k in ("numerator", "denominator", "sum_sq")
+        }
+
+
+@pytest.mark.long
+def test_a_spec_has_them_and_the_reference_agrees() -> None:
+    rankings, labels = world()
+    spec = sm.Spec(
+        rankings={"data": rankings, "columns": {"system": "system", "date": "ds"}},
+        labels={"data": labels, "columns": {"date": "ds"}},
+        queries={"data": QUERIES, "columns": {"weight": "traffic", "text": "text"}},
+        metrics=["ndcg@3", "recall(rel=2)@2"],
+        conventions={"average_over": "either"},
+        by=[*ASKED],
+        segments=ASKED,
+    )
+    assert max(one.largest for one in sm.verify(spec)) < 1e-12
+    traffic = dict(zip(*QUERIES.select(["query_id", "traffic"]).to_pydict().values(), strict=True))
+    weights = [traffic[query] for query in rankings["query_id"].to_pylist()]
+    rankings = rankings.append_column("traffic", pa.array(weights))
+    one_table = spec.having(
+        rankings={
+            "data": rankings,
+            "columns": {"date": "ds", "weight": "traffic"},
+            "where": "system = 'a'",
+        },
+        queries=None,
+        by=["reach", "often"],
+        segments={"reach": "traffic", "often": "traffic > 10"},
+    )
+    assert max(one.largest for one in sm.verify(one_table)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("segments", "why"),
+    [
+        ({"new": "signup_days <="}, "segments new must be one condition"),
+        (["new"], "give a condition a name, like new_users: signup_days <= 7, given 'new'"),
+        ({"reach": "traffic"}, "segments.reach: head, torso and tail need traffic: name a weight"),
+        ({"words": "query_length"}, r"segments.words: .* \(queries.columns.text\)"),
+        ({"new": "signup_day <= 7"}, "'signup_day'.*(wanted as by new, signup_day)"),
+    ],
+)
+def test_what_is_wrong_with_a_segment_is_said(segments: Any, why: str) -> None:
+    with pytest.raises((sm.SpecError, sm.InputError), match=why):
+        evaluated(segments=segments, queries=None, weight=None)
