@@ -2,6 +2,7 @@
 
     python tests/mutants.py                       # some mutants a template, drawn by --seed
     python tests/mutants.py --each 99 'clicks/*'  # all of some templates
+    python tests/mutants.py --tests tests/comparison 'comparison/*'  # by these tests alone: fast
     python tests/mutants.py --doubt               # is what EQUIVALENT names found after all?
 
 All happens in one process, in a copy of the checkout. The tests are collected once, and run once to
@@ -169,6 +170,8 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("plan/tallies", "inner join", "left join", "its condition asks for a column of theirs"),
     ("plan/ranks_of_lists", "union all", "union", "each has another list, and its ranks once"),
     ("plan/open_lists", "distinct ", "", "asked is which lists are among them"),
+    ("comparison/digits", "union all", "union", "no digit is twice"),
+    ("comparison/pairs", "inner join", "left join", "a difference to nothing is left out"),
     ("jobs/daily_change", "inner join", "left join", "each row is of one of these days"),
     ("jobs/daily_change", "> 1", ">= 1", "before the first day there is none"),
     ("jobs/daily_change", "max(metric", "min(metric", "of one row"),
@@ -616,15 +619,16 @@ def stale(folder: Path) -> list[tuple[str, str, str, str]]:
     return [row for row in EQUIVALENT if not any(one.is_named(*row[:3]) for one in every)]
 
 
-def collected(place: Path, plugin: Mutating) -> None:
-    """Start pytest in a copy, where the plugin takes over."""
+def collected(place: Path, plugin: Mutating, only: Sequence[str]) -> None:
+    """Start pytest in a copy, where the plugin takes over; of some tests, or of all."""
     os.chdir(place)
     os.environ["PYTHONPATH"] = f"{place}:{place / 'tests'}"
     tests = place / "tests"
-    sys.path[:0] = [str(place), *map(str, (tests, tests / "jobs", tests / "proof", tests / "spec"))]
+    rooms = (tests / name for name in ("comparison", "jobs", "proof", "spec"))
+    sys.path[:0] = [str(place), str(tests), *map(str, rooms)]
     options = ["-q", "-s", "-n", "0", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
     folders = [f"--rootdir={place}", f"--basetemp={place.parent / 'tmp'}"]
-    pytest.main([*options, *folders], plugins=[plugin])
+    pytest.main([*options, *folders, *only], plugins=[plugin])
 
 
 def told(outcomes: Sequence[Outcome], seconds: float) -> str:
@@ -644,6 +648,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=60, help="CPU seconds for a mutant")
     parser.add_argument("--share", type=float, default=0.98, help="that has to be found")
     parser.add_argument("--doubt", action="store_true", help="try those of EQUIVALENT, alone")
+    parser.add_argument("--tests", default="", help="folders or files of tests, behind commas")
     parser.add_argument("--trace", type=Path, help="a file that keeps what all tests print")
     given = parser.parse_args()
     began = time.monotonic()
@@ -662,7 +667,7 @@ def main() -> int:
             (place.parent / "shared").symlink_to(shared)
         kept = given.trace.resolve() if given.trace else place.parent / "trace"
         plugin = Mutating(place, drawn, given.limit, kept, doubt=given.doubt)
-        collected(place, plugin)
+        collected(place, plugin, given.tests.split(",") if given.tests else [])
     if plugin.traced.failed:
         print("tests fail without any change: run pytest first", *plugin.traced.failed, sep="\n")
         return 2

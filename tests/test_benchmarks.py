@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from marked import by_turns
 
-from benchmarks import agreement, clicks, cold, contenders, report
+from benchmarks import agreement, clicks, cold, compare, contenders, report
 from benchmarks.contenders import CONTENDERS, METRICS
 from benchmarks.data import SHAPES
 from benchmarks.measure import Run
@@ -120,6 +120,16 @@ def test_a_cold_start_runs(tmp_path: Path) -> None:
     for file, content in cold.FILES.items():
         (tmp_path / file).write_text(content)
     assert cold.cpu("sqlmetrics evaluate", tmp_path) > 0
+
+
+@pytest.mark.long
+def test_a_comparison_is_measured_beside_its_evaluation(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compare, "FOLDER", tmp_path)
+    compare.main(["--queries", "200", "--runs", "1"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert [row.split()[1] for row in rows[1:]] == list(compare.CASES)
 
 
 @pytest.mark.long

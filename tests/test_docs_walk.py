@@ -173,8 +173,8 @@ def flags(words: list[str]) -> set[str]:
 
 def options(verb: str) -> set[str]:
     """All spellings of the options of a verb."""
-    own = VERBS[verb].params
-    return {name for one in own if isinstance(one, click.Option) for name in one.opts} | {"--help"}
+    own = [one for one in VERBS[verb].params if isinstance(one, click.Option)]
+    return {name for one in own for name in (*one.opts, *one.secondary_opts)} | {"--help"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -382,7 +382,10 @@ CELLS: dict[str, tuple[str, ...]] = {
         "compare rankings.parquet labels.parquet -m ils@2 --items items.parquet --date ds "
         "--segment relevant_labels --contributions --movers 2",
         "compare search.yml --systems prod,cand --test randomization PLACE",
-        f"compare rankings labels -m mrr {RANKED} PLACE",
+        "compare search.yml --systems prod --dates 2026-01-01,2026-01-02 --paired",
+        "compare search.yml --systems prod,cand --covariate 2026-01-01",
+        "compare search.yml --systems cand -m ndcg --baseline-values theirs.csv",
+        f"compare rankings labels -m mrr {RANKED} --unpaired PLACE",
         "compare search.yml --connection dev --profiles profiles.yml",
     ),
     "funnel": (

@@ -69,6 +69,28 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
     metavar="COLUMN",
     help="What is drawn together, like a user.  [default: query_id, if there are days]",
 )
+@click.option(
+    "--dates",
+    multiple=True,
+    callback=several,
+    metavar="DAY,DAY",
+    help="Days, or periods like 2026-11-01..2026-11-07, of one system: the first is the baseline.",
+)
+@click.option(
+    "--paired/--unpaired",
+    default=None,
+    help="Whether each query is compared with itself.  [default: yes, but for --dates]",
+)
+@click.option(
+    "--covariate",
+    metavar="DAYS|COLUMN",
+    help="What is known of queries from before takes variance away (CUPED), not paired.",
+)
+@click.option(
+    "--baseline-values",
+    metavar="TABLE",
+    help="The baseline is an earlier run: what evaluate --per-query or a job has kept.",
+)
 @click.option("--contributions", is_flag=True, help="What each slice adds to the difference.")
 @click.option(
     "--movers", default=0, metavar="N", help="Show N queries that moved most, with lists."
@@ -99,12 +121,14 @@ def compare(
     """Say whether systems are better than a baseline, by how much, and if that is real.
 
     The systems are those of a table's column system, or a file or table each, or of a spec.
-    Each query is compared with the same query of the baseline.
+    Each query is compared with the same query of the baseline. In an A/B test, where each system
+    has queries of its own, compare them --unpaired.
 
     \b
     sqlmetrics compare runs.parquet labels.parquet -m ndcg@10,mrr --baseline prod
     sqlmetrics compare old.run new.run qrels.txt -m ndcg@10
     sqlmetrics compare search.yml --systems prod,cand --margin 0.005
+    sqlmetrics compare search.yml --dates 2026-11-01,2026-11-08
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison import sections
     from sqlmetrics.comparison.compare import compare as compared

@@ -8,20 +8,21 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import contributions as slices
-from sqlmetrics.comparison import findings, moments, ranks, resampling
-from sqlmetrics.comparison import movers as moved
+from sqlmetrics.comparison import findings, ranks, resampling
 from sqlmetrics.comparison.comparison import Comparison, check_level
+from sqlmetrics.comparison.design import design, one_system
+from sqlmetrics.comparison.earlier_run import opened_values
 from sqlmetrics.comparison.mover_lists import movers_of, with_texts
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
+from sqlmetrics.comparison.periods import period, periods
 from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.engines.database import Database, database
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.evaluate import question, segmented
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
@@ -32,6 +33,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.days import is_day
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown, source_text
 
@@ -50,6 +52,10 @@ def compare(
     cluster: str | None = None,
     replicates: int = 1000,
     seed: int = 1,
+    paired: bool | None = None,
+    dates: str | Sequence[str | date] = (),
+    covariate: str | None = None,
+    baseline_values: Any = None,
     contributions: bool = False,
     movers: int = 0,
     start: str | date | None = None,
@@ -83,6 +89,16 @@ def compare(
             like a user. Default: `query_id` if there are days, on which queries come again.
         replicates: How many, of a randomisation or bootstrap.
         seed: Another one draws other replicates; the same ones on every database.
+        paired: Whether each query is compared with itself, over those that both sides have. If
+            not, each side has the queries that it has, as in an A/B test: Welch's t. Default:
+            yes, but for `dates` and with a covariate.
+        dates: Two or more days, or periods like `2026-11-01..2026-11-07`, of one system that are
+            compared, the first one as the baseline.
+        covariate: What is known of a query from before, which takes variance away (CUPED): days
+            before the comparison, whose values are used, like `2026-10-01..2026-10-31`; or a
+            column of numbers of the rankings or of `queries`. Not paired, by the test `t`.
+        baseline_values: The baseline's values of each query as an earlier run has kept them: the
+            per-query table of a job, or of `evaluate`. `baseline` names one of its systems.
         contributions: Whether to say what each slice of the segments adds to the difference.
         movers: How many of the queries to show that moved most, of each metric and system, with
             both lists; these queries leave the database.
@@ -130,15 +146,22 @@ def compare(
         movers=movers,
         metrics=_several(metrics),
         days=days_between(start, end),
+        paired=paired,
+        **_days_asked(dates, covariate, start or end),
     )
+    asks.check_design(stored=baseline_values is not None)
     if contributions:
         slices.check(asks.by)
-    moved.check(movers)
     with (
         database(connection) as engine,
-        asked_plan(rankings, labels, asks, asked, engine) as (plan, asks),
+        asked_plan(rankings, labels, asks, asked, engine) as (plan, found),
     ):
-        _check_systems(plan)
+        asks = found
+        if baseline_values is not None:
+            stored = opened_values(baseline_values, baseline, engine)
+            asks = replace(found, stored=stored, baseline=stored.name)
+        elif not asks.dates:
+            _check_systems(plan)
         with (
             executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
             engine.reading(),
@@ -173,7 +196,7 @@ def _tables(
     rankings: Any, labels: Any, asks: Options, asked: Mapping[str, Any], engine: Database
 ) -> Iterator[tuple[Spec, Tables]]:
     """What is asked of an evaluation, and where its tables are."""
-    days = asks.days
+    days = asks.all_days
     if isinstance(rankings, Spec):
         if asked or labels is not None:
             told = ", ".join(asked) or "labels"
@@ -183,17 +206,18 @@ def _tables(
         days_of(spec, days)
         of_days = on_days(spec, days)
         with ready(of_days.spec, engine):
-            yield of_days.spec, opened(of_days.spec, engine).on(of_days.ends)
+            yield of_days.spec, opened(of_days.spec, engine).on(asks.ends(of_days.ends))
         return
     named = {"by": asks.carried, **asked}
     spec, tables = question(engine, rankings, labels, asks.metrics, **named)
     spec = _with_systems(spec, tables, engine)
     if asks.movers:
         spec = with_texts(spec, engine)
-    if days and spec.rankings.columns.date is None:
-        what = f"no column of dates is named, and so there are no days {days} to choose"
+    chosen = days or (asks.before.days if asks.before else None)
+    if chosen and spec.rankings.columns.date is None:
+        what = f"no column of dates is named, and so there are no days {chosen} to choose"
         raise SpecError(f"{what}: name it (date, --date)")
-    yield spec, tables.on(on_days(spec, days).ends)
+    yield spec, tables.on(asks.ends(on_days(spec, days).ends))
 
 
 def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
@@ -216,10 +240,19 @@ def _runs(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _check_systems(plan: Plan) -> None:
     if "system" not in plan.shape.keys:
-        raise SpecError(
-            f"there is one system, {plan.spec.title}, and compare needs two: name the column of "
-            "systems (rankings.columns.system, --system), or give several tables"
-        )
+        raise SpecError(one_system(plan.spec.title))
+
+
+def _days_asked(
+    dates: str | Sequence[str | date], covariate: str | None, days: object
+) -> dict[str, Any]:
+    """What is asked of days beside those that are looked at."""
+    given = dates.split(",") if isinstance(dates, str) else tuple(dates)
+    if given and days:
+        raise SpecError("dates say which days are compared: leave out start and end")
+    if not (covariate and is_day(covariate.partition("..")[0])):
+        return {"dates": periods(given) if given else (), "covariate": covariate}
+    return {"dates": periods(given) if given else (), "before": period(covariate)}
 
 
 def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -> Comparison:
@@ -230,22 +263,12 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         InputError: If no query has both.
     """
     usual = None if asks.systems else plan.spec.baseline
-    named = (*asks.systems, asks.baseline or usual)
+    named = (*asks.systems, None if asks.dates or asks.stored else asks.baseline or usual)
     check_present(filter(None, named), script, plan, engine)
     measures, notes = findings.comparable(plan)
     made = Statements(script, engine)
-    there = [row["system"] for row in made.rows([], "select distinct system\nfrom per_query")]
-    pairing, told = _pairing(plan, measures, asks, sorted(there))
-    sums = made.rows(*moments.moments_query(pairing))
-    counts = made.rows([pairing.query_values(), pairing.counts()], "select *\nfrom counts")
-    if not sums:
-        raise InputError(_no_pair(pairing, counts))
-    found = findings.Sums(
-        {findings.key(row): moments.read(row) for row in sums},
-        {str(row["system"]): row for row in counts},
-        {},
-        {},
-    )
+    pairing, told = design(plan, measures, asks, lambda text: made.rows([], text))
+    found = findings.sums(pairing, made.rows)
     found = _tested(made, pairing, asks, found)
     rows, more = findings.rows(pairing, asks, found)
     parts, paradoxes = slices.contributions_of(made, pairing, asks, found)
@@ -255,55 +278,13 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         baseline=pairing.baseline,
         level=asks.level,
         margin=asks.margin,
-        test=findings.TESTS[asks.test],
+        test=findings.test_name(pairing, asks),
         interval=findings.interval_name(asks.test),
         cluster=pairing.cluster,
         notes=(*plan.shape.at.notes, *notes, *told, *more, *paradoxes),
         movers=movers,
         sql=made.text(),
         contributions=tuple(parts),
-    )
-
-
-def _pairing(
-    plan: Plan, measures: Sequence[Measure], asks: Options, there: Sequence[str]
-) -> tuple[Pairing, list[str]]:
-    """What is compared with what, and what should be said of that."""
-    for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
-        if name not in there:
-            raise InputError(f"no list of this system: {unknown('system', name, there)}")
-    chosen = asks.systems or there
-    given = asks.baseline or (asks.systems[0] if asks.systems else plan.spec.baseline)
-    if given is not None and given not in there:
-        raise SpecError(unknown("system", given, there))
-    baseline = given or there[0]
-    others = tuple(dict.fromkeys(one for one in chosen if one != baseline))
-    if not others:
-        raise SpecError(
-            f"there is one system, {baseline}, and compare needs two: name the column of systems "
-            "(system, --system), or give several tables"
-        )
-    told = (
-        []
-        if given
-        else [f"the baseline is {baseline}, the first by name; --baseline names another"]
-    )
-    cluster = asks.cluster or ("query_id" if "metric_date" in plan.shape.keys else None)
-    if cluster == "query_id" and "metric_date" not in plan.shape.keys:
-        cluster = None
-    if cluster and not asks.cluster:
-        told.append("a query comes again on other days: its days are one cluster")
-    return Pairing(plan, tuple(measures), others, baseline, asks.by, cluster), told
-
-
-def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
-    first = pairing.measures[0]
-    n = {str(row["system"]): int(row[first.column]) for row in counts}
-    told = ", ".join(f"{name} {n.get(name, 0):,}" for name in (pairing.baseline, *pairing.systems))
-    keys = " and ".join(pairing.plan.shape.query_keys)
-    return (
-        f"no query has a value of {pairing.baseline} and of another system by {keys}: of {first} "
-        f"there are {told}; do their ids look alike? Requests of a click log have one system each"
     )
 
 
@@ -320,7 +301,7 @@ def _tested(
         rows = made.rows(*ranks.ranks_query(pairing))
         return replace(found, ranks={findings.key(row): row for row in rows})
     if asks.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
-        most = max(one.n_clusters for one in found.moments.values())
+        most = max(one.n_drawn for one in found.moments.values())
         whole = found.is_complete(pairing)
         drawn = Resampling(pairing, asks.test, asks.seed, asks.replicates, most, whole)
         return replace(found, replicates=drawn.read(made.rows(*drawn.query())))

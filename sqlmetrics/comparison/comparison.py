@@ -18,8 +18,8 @@ KINDS = {
     ),
     **dict.fromkeys(("p_value", "p_adjusted"), "double"),
     "test": "string",
-    **dict.fromkeys(("n", "wins", "ties", "losses"), "int64"),
-    **dict.fromkeys(("effect_size", "smallest_detectable"), "double"),
+    **dict.fromkeys(("n", "n_baseline", "wins", "ties", "losses"), "int64"),
+    **dict.fromkeys(("effect_size", "smallest_detectable", "variance_reduction"), "double"),
     **dict.fromkeys(("n_system_only", "n_baseline_only"), "int64"),
     "verdict": "string",
     "sentence": "string",
@@ -90,7 +90,8 @@ class Comparison:
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table.
 
-        `difference` is `value` less `baseline_value`, means over the `n` queries that both have;
+        `difference` is `value` less `baseline_value`, means over the `n` queries that both have, or
+        unpaired over `n` and `n_baseline` of each; wins, ties and losses are NULL then.
         `relative` is it over the baseline's, NULL where that is 0. `ci_low` and `ci_high` bound the
         difference. `p_value` is the test's own, `p_adjusted` that by Holm over metrics and systems,
         or by Benjamini and Hochberg over segments; both are NULL with less than two queries.

@@ -92,7 +92,7 @@ def slices_query(pairing: Pairing) -> tuple[list[Stage], str]:
         Column(f"sum(metric_value{weighted})", "total"),
     ]
     stages = [
-        pairing.query_values(),
+        *pairing.query_values(),
         Stage("system_values", "comparison/system_values", {"shared": facts, "metrics": metrics}),
         segments_stage(
             "slices",

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric
-from sqlmetrics.comparison import ranks, resampling
+from sqlmetrics.comparison import moments, ranks, resampling, samples
 from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
+from sqlmetrics.comparison.estimate import Estimate
 from sqlmetrics.comparison.moments import KEYS, Moments
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.resampling import Replicates
+from sqlmetrics.comparison.samples import Samples
 from sqlmetrics.comparison.verdict import sentence, verdict
-from sqlmetrics.errors import SpecError
+from sqlmetrics.comparison.welch import SampleMoments
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
+from sqlmetrics.sql.stage import Stage
 
 TESTS = {
     "t": "paired t",
@@ -29,8 +33,8 @@ TESTS = {
 }
 """Name -> what stands in the rows."""
 
-SIGN_FLIP = "exact sign flip"
-"""Where all clusters differ by the same: 2 of the 2^n ways to change places are as extreme."""
+WELCH = "Welch t"
+"""The name of the test where systems have queries of their own."""
 
 Key = tuple[Any, ...]
 """System, segment, its value, metric and cutoff."""
@@ -47,7 +51,7 @@ class Sums:
         replicates: Of each key, for randomisation and bootstrap.
     """
 
-    moments: Mapping[Key, Moments]
+    moments: Mapping[Key, Any]
     counts: Mapping[str, Mapping[str, Any]]
     ranks: Mapping[Key, Mapping[str, Any]]
     replicates: Mapping[Key, Replicates]
@@ -61,6 +65,50 @@ class Sums:
 def key(row: Mapping[str, Any]) -> Key:
     """The key of a row of the warehouse."""
     return (*(row[name] for name in KEYS[:-1]), int(row["k"]))
+
+
+Rows = Callable[[Sequence[Stage], str], list[dict[str, Any]]]
+"""Runs a select of some stages over `per_query`."""
+
+
+def sums(pairing: Pairing, rows: Rows) -> Sums:
+    """The counts and sums of a comparison.
+
+    Raises:
+        InputError: If there is nothing to compare.
+    """
+    found: Mapping[Key, Estimate]
+    if isinstance(pairing, Samples):
+        centres = rows(*samples.centres_query(pairing))
+        found = samples.read(pairing, rows(*samples.samples_query(pairing)), centres)
+    else:
+        found = {key(row): moments.read(row) for row in rows(*moments.moments_query(pairing))}
+    counts = rows([*pairing.query_values(), pairing.counts()], "select *\nfrom counts")
+    if not found:
+        raise InputError(_no_pair(pairing, counts))
+    return Sums(found, {str(row["system"]): row for row in counts}, {}, {})
+
+
+def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
+    first = pairing.measures[0]
+    n = {str(row["system"]): int(row[first.column]) for row in counts}
+    told = ", ".join(f"{name} {n.get(name, 0):,}" for name in (pairing.baseline, *pairing.systems))
+    if isinstance(pairing, Samples):
+        return f"there are no two systems with a query: of {first} there are {told}"
+    keys = " and ".join(pairing.keys)
+    return (
+        f"no query has a value of {pairing.baseline} and of another system by {keys}: of {first} "
+        f"there are {told}; do their ids look alike? If each system had queries of its own, like "
+        "requests of a click log or of an A/B test, compare them unpaired (paired=False, "
+        "--unpaired)"
+    )
+
+
+def test_name(pairing: Pairing, asks: Options) -> str:
+    """The name of the test, as it stands in the rows."""
+    if asks.test != "t" or not isinstance(pairing, Samples):
+        return TESTS[asks.test]
+    return f"{WELCH}, covariate" if pairing.covariate else WELCH
 
 
 def interval_name(test: str) -> str:
@@ -113,7 +161,8 @@ def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, An
             direction=row["direction"],
         )
         row["sentence"] = sentence(row, row["name"], asks.margin)
-    return found, _notes(pairing, overall)
+    told = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
+    return found, told or _notes(pairing, overall)
 
 
 Place = tuple[str, str, str, Measure]
@@ -144,9 +193,10 @@ def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str,
         "baseline": pairing.baseline,
         "segment_name": name,
         "segment_value": value,
-        "test": TESTS[asks.test],
+        "test": test_name(pairing, asks),
         **dict.fromkeys(_NUMBERS),
-        **dict.fromkeys(("n", "wins", "ties", "losses"), 0),
+        **dict.fromkeys(("n", "n_baseline"), 0),
+        **dict.fromkeys(_PAIRS, None if isinstance(pairing, Samples) else 0),
         "n_system_only": None,
         "n_baseline_only": None,
     }
@@ -154,7 +204,7 @@ def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str,
         row |= _numbers(there, asks) | _tested(own, there, asks, sums)
         if row["direction"] < 0:
             row |= {"wins": row["losses"], "losses": row["wins"]}
-    if name == ALL:
+    if name == ALL and not isinstance(pairing, Samples):
         for column, one in (("n_system_only", system), ("n_baseline_only", pairing.baseline)):
             counted = sums.counts.get(one, {}).get(measure.column) or 0
             row[column] = int(counted) - row["n"]
@@ -163,11 +213,12 @@ def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str,
 
 _NUMBERS = (
     *("value", "baseline_value", "difference", "relative", "ci_low", "ci_high", "p_value"),
-    *("p_adjusted", "effect_size", "smallest_detectable"),
+    *("p_adjusted", "effect_size", "smallest_detectable", "variance_reduction"),
 )
+_PAIRS = ("wins", "ties", "losses")
 
 
-def _numbers(found: Moments, asks: Options) -> dict[str, Any]:
+def _numbers(found: Estimate, asks: Options) -> dict[str, Any]:
     low, high = found.interval(asks.level) or (None, None)
     before = found.baseline_value
     return {
@@ -179,26 +230,25 @@ def _numbers(found: Moments, asks: Options) -> dict[str, Any]:
         "ci_high": high,
         "effect_size": found.effect_size,
         "smallest_detectable": found.smallest_detectable(asks.level),
+        "variance_reduction": getattr(found, "variance_reduction", None),
         "n": found.n,
-        "wins": found.wins,
-        "ties": found.ties,
-        "losses": found.losses,
+        "n_baseline": found.n_baseline,
+        **{name: getattr(found, name, None) for name in _PAIRS},
     }
 
 
-def _tested(own: Key, found: Moments, asks: Options, sums: Sums) -> dict[str, Any]:
+def _tested(own: Key, found: Estimate, asks: Options, sums: Sums) -> dict[str, Any]:
     """The p-value, and what else the test says."""
     if found.n_clusters < 2:
         return {}
     if asks.test == "wilcoxon":
         return {"p_value": ranks.p_value(sums.ranks.get(own))}
-    if asks.test == resampling.RANDOMIZATION:
+    if asks.test == resampling.RANDOMIZATION and isinstance(found, Moments):
         total = found.difference * found.weight
         return {"p_value": sums.replicates[own].randomization(total)}
-    if not found.standard_error:  # all differ by the same
-        differs = found.wins or found.losses
-        p = 2.0 ** (1 - found.n_clusters) if differs else 1.0
-        return {"p_value": p} | ({"test": SIGN_FLIP} if differs else {})
+    if not found.standard_error:  # nothing varies
+        p, name = found.exact() or (None, "")
+        return {"p_value": p} | ({"test": name} if name else {})
     if asks.test == resampling.BOOTSTRAP:
         drawn = sums.replicates[own]
         low, high = drawn.interval(asks.level)
@@ -223,3 +273,19 @@ def _notes(pairing: Pairing, overall: Sequence[Mapping[str, Any]]) -> list[str]:
                     f"value for (of {metric})"
                 )
     return told
+
+
+def _of_covariate(pairing: Samples, sums: Sums) -> list[str]:
+    """Of how many queries something is known from before, and what was made of it."""
+    if pairing.covariate is None:
+        return []
+    found = [one for own, one in sums.moments.items() if own[1] == ALL]
+    least = min(
+        (one for one in found if isinstance(one, SampleMoments)),
+        key=lambda one: one.n_covered / (one.n + one.n_baseline),
+    )
+    all_of = many(least.n + least.n_baseline, "query", "queries")
+    return [
+        f"covariate {pairing.covariate.name}: {least.n_covered:,} of {all_of} have one, the others "
+        "count as its mean; values and differences are adjusted for it"
+    ]

@@ -53,7 +53,7 @@ def remainder(expression: str) -> str:
 
 
 def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
-    """The stages from `pairs` to `lots`, one row per cluster.
+    """The stages from the rows of what is compared to `lots`, one row per cluster.
 
     Args:
         pairing: What is compared.
@@ -61,7 +61,7 @@ def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
         n_clusters: How many clusters there are.
     """
     unit, at = pairing.unit[-1], pairing.plan.shape.at.translation
-    yield Stage("clusters", "comparison/clusters", {"keys": [unit]})
+    yield Stage("clusters", "comparison/clusters", {"keys": [unit], "from": pairing.rows})
     hashed = at.expression(at.dialect.hashed, f"{literal(f'{seed}|')} || {unit}")
     yield columns_stage(
         "cluster_hashes",

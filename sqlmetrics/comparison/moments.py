@@ -7,22 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sqlmetrics.comparison.estimate import NOISE, Estimate
 from sqlmetrics.comparison.pairing import METRIC, SEGMENT, Pairing, is_above
 from sqlmetrics.comparison.stages import join_stage, segments_stage, sums_stage
-from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.sql.stage import Column, Stage
-
-POWER = 0.8
-"""How likely the smallest difference is shown that the data could show."""
-
-NOISE = 1e-12
-"""A standard deviation below it is none: it comes of the last digits of what was summed."""
 
 KEYS = ("system", *SEGMENT, *METRIC)
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(Estimate):
     """Sums over clusters of queries; without clusters, over queries.
 
     Attributes:
@@ -98,48 +92,25 @@ class Moments:
         return squares if squares > self.weight2 * NOISE**2 else 0.0
 
     @property
-    def df(self) -> int:
+    def df(self) -> float:
         """Degrees of freedom."""
         return self.n_clusters - 1
-
-    def t_test(self) -> float | None:
-        """The two-sided p-value of the paired t-test.
-
-        None with less than two clusters, or where all differ by the same, so that there is no
-        variance to hold the difference against; 1 if nothing differs.
-        """
-        error = self.standard_error
-        if error is None:
-            return None
-        if error == 0:
-            return 1.0 if not (self.wins or self.losses) else None
-        return student.tail(abs(self.difference) / error, self.df)
-
-    def interval(self, level: float) -> tuple[float, float] | None:
-        """Student's interval of the mean difference; None with less than two clusters.
-
-        Args:
-            level: Its coverage, above 0 and below 1.
-        """
-        error = self.standard_error
-        if error is None:
-            return None
-        reach = student.critical(level, self.df) * error if error else 0.0
-        return self.difference - reach, self.difference + reach
-
-    def smallest_detectable(self, level: float) -> float | None:
-        """The difference that such data show with probability 0.8; None without a variance."""
-        error = self.standard_error
-        if not error:
-            return None
-        power = student.critical(2 * POWER - 1, self.df)
-        return (student.critical(level, self.df) + power) * error
 
     @property
     def effect_size(self) -> float | None:
         """Cohen's d of paired values: the mean difference over its standard deviation."""
         error = self.standard_error
         return self.difference / (error * math.sqrt(self.n_clusters)) if error else None
+
+    @property
+    def n_baseline(self) -> int:
+        """The baseline's queries: the same."""
+        return self.n
+
+    def exact(self) -> tuple[float, str] | None:
+        """Where all differ by the same: 2 of the 2^n ways to change places are as extreme."""
+        differs = self.wins or self.losses
+        return (2.0 ** (1 - self.n_clusters), "exact sign flip") if differs else (1.0, "")
 
 
 def moments_query(pairing: Pairing) -> tuple[list[Stage], str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sqlmetrics.spec.days import Days
+from sqlmetrics.comparison.earlier_run import Stored
+from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
+from sqlmetrics.errors import SpecError
+from sqlmetrics.spec.days import Days, Ends
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,66 @@ class Options:
     seed: int = 1
     contributions: bool = False
     movers: int = 0
+    paired: bool | None = None
+    dates: tuple[Period, ...] = ()
+    covariate: str | None = None
+    before: Period | None = None
+    stored: Stored | None = None
+
+    @property
+    def has_covariate(self) -> bool:
+        """Whether values are adjusted for what was there before."""
+        return bool(self.covariate or self.before)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether a query stands beside itself."""
+        return not (self.dates or self.has_covariate) if self.paired is None else self.paired
+
+    @property
+    def _several_days(self) -> tuple[Days, ...]:
+        compared = tuple(one.days for one in self.dates) or ((self.days,) if self.days else ())
+        return (*compared, self.before.days) if compared and self.before else compared
+
+    def check_design(self, *, stored: bool) -> None:
+        """Raise SpecError for what does not go together.
+
+        Args:
+            stored: Whether the baseline is an earlier run.
+        """
+        if self.paired and self.has_covariate:
+            raise SpecError("paired queries are their own covariate: leave out paired or covariate")
+        if self.dates and stored:
+            raise SpecError("baseline_values are a baseline, as the first of dates is: give one")
+        if (self.movers or self.contributions) and (self.dates or stored or not self.is_paired):
+            raise SpecError(
+                "movers and contributions are of systems that both have each query: leave out "
+                "dates, a covariate, baseline_values or paired=False (--unpaired)"
+            )
+        self._check_covariate()
+
+    def _check_covariate(self) -> None:
+        before = self.before
+        if before and any(before.days.overlaps(one) for one in self._several_days[:-1]):
+            raise SpecError(
+                f"covariate {before.name}: these days are compared themselves, and would take the "
+                "effect away: name days before them"
+            )
+
+    @property
+    def all_days(self) -> Days | None:
+        """From the first day that is looked at to the last one; None for all."""
+        several = self._several_days
+        return days_of_all(several) if several else self.days
+
+    def ends(self, ends: Ends | None) -> Ends | None:
+        """The days that are looked at as SQL, without those between.
+
+        Args:
+            ends: From the first to the last one; None if tables have no days, or all count.
+        """
+        several = self._several_days
+        return ends_of_all(several) if ends and len(several) > 1 else ends
 
     def of_runs(self, names: tuple[str, ...]) -> Options:
         """The same of tables side by side, whose first one is the baseline."""
@@ -34,4 +97,5 @@ class Options:
     def carried(self) -> tuple[str, ...]:
         """The columns that queries must have."""
         own = self.cluster if self.cluster not in (None, "query_id") else None
-        return tuple(dict.fromkeys([*self.by, *([own] if own else [])]))
+        more = [one for one in (own, self.covariate) if one]
+        return tuple(dict.fromkeys([*self.by, *more]))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.earlier_run import Stored
+from sqlmetrics.comparison.periods import DAY, Period, in_any, name_of_day
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, sums_stage
 from sqlmetrics.plan.global_metrics import Segment
 from sqlmetrics.plan.plan import Plan
@@ -20,6 +23,9 @@ TIED = 1e-9
 METRIC = ("metric", "k")
 SEGMENT = ("segment_name", "segment_value")
 
+_OF_DAYS = {"weight": "avg"}
+"""What a query has of its days: the mean of its weights; of a segment, the first by name."""
+
 
 @dataclass(frozen=True)
 class Pairing:
@@ -33,7 +39,13 @@ class Pairing:
         by: The segments.
         cluster: The column of what is drawn together: `query_id`, or a fact of queries. None
             where each row is a query of its own.
+        periods: Where two periods of one system are compared: the systems are their names.
+        of_system: That system; empty where the rankings are of one alone.
+        stored: The baseline's values, where an earlier run has kept them.
     """
+
+    rows: ClassVar[str] = "pairs"
+    """The stage of what is compared."""
 
     plan: Plan
     measures: tuple[Measure, ...]
@@ -41,11 +53,24 @@ class Pairing:
     baseline: str
     by: tuple[str, ...] = ()
     cluster: str | None = None
+    periods: tuple[Period, ...] = ()
+    of_system: str = ""
+    stored: Stored | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What the same query is known by on both sides."""
+        keys = self.plan.shape.query_keys
+        return tuple(key for key in keys if key != DAY) if self._is_of_other_days else keys
+
+    @property
+    def _is_of_other_days(self) -> bool:
+        return bool(self.periods or (self.stored and not self.stored.by_day))
 
     @property
     def unit(self) -> tuple[str, ...]:
         """The columns of what is independent of all others: a query, or a cluster of them."""
-        return ("cluster",) if self.cluster else self.plan.shape.query_keys
+        return ("cluster",) if self.cluster else self.keys
 
     @property
     def segments(self) -> list[Segment]:
@@ -68,25 +93,82 @@ class Pairing:
         """How much a query counts."""
         return "weight" if self._weighted else "1e0"
 
-    def query_values(self) -> Stage:
-        """One row per query and system."""
-        keys = dict.fromkeys([*self.plan.shape.query_keys, "system", *self.carried])
-        columns: list[object] = [key for key in keys if key != "cluster"]
+    def value_of(self, measure: Measure) -> str:
+        """What is compared of a query."""
+        return f"{measure.column}_difference"
+
+    @property
+    def is_averaged(self) -> bool:
+        """Whether a query has several days on a side, whose mean stands beside that of others."""
+        if self.periods:
+            return not all(one.is_a_day for one in self.periods)
+        return self._is_of_other_days and (
+            DAY in self.plan.shape.query_keys or bool(self.stored and self.stored.has_days)
+        )
+
+    def query_values(self) -> Iterator[Stage]:
+        """To one row per query and system; of periods, the means of a query's days."""
+        about = "one row per query and system: its values, NULL where a mean leaves it out"
+        name = "period_values" if self.is_averaged else "query_values"
+        own, where = "own_values" if self.stored else name, "\n    and ".join(self.conditions)
+        yield columns_stage(own, about, list(self.columns()), "per_query", where)
+        if self.stored:
+            yield from self._with_stored(self.stored, name)
+        if not self.is_averaged:
+            return
+        keys = [*dict.fromkeys([*self.keys, "system", *self._clusters])]
+        facts = [name for name in self.carried if name not in keys]
+        columns = [Column(f"{_OF_DAYS.get(name, 'min')}({name})", name) for name in facts]
+        columns += [Column(f"avg({one.column})", one.column) for one in self.measures]
+        about = "one row per query and period: the means of its days"
+        yield sums_stage("query_values", about, keys, columns, "period_values")
+
+    def _with_stored(self, stored: Stored, name: str) -> Iterator[Stage]:
+        """The rows that were evaluated, and those that an earlier run has kept."""
+        keys = [*dict.fromkeys([*self.keys, "system"])]
+        facts = [one for one in dict.fromkeys([*self.carried, *self._clusters]) if one not in keys]
+        yield stored.stage(keys, self.measures, facts)
+        columns = [*keys, *facts, *(one.column for one in self.measures)]
+        about = "the values of this run, and of the earlier one"
+        view = {"about": about, "columns": columns, "sources": ["own_values", "stored_values"]}
+        yield Stage(name, "comparison/union", view)
+
+    @property
+    def _clusters(self) -> tuple[str, ...]:
+        return ("cluster",) if self.cluster else ()
+
+    def columns(self) -> Iterator[object]:
+        """What a query and system has, of `per_query`."""
+        for key in dict.fromkeys([*self.keys, "system", *self.carried]):
+            if key == "system" and self.periods:
+                yield Column(name_of_day(self.periods), "system")
+            elif key == "system" and "system" not in self.plan.shape.keys:
+                yield Column(literal(self.plan.spec.title), "system")
+            elif key != "cluster":
+                yield key
         if self.cluster:
             named = self.cluster if self.cluster == "query_id" else segment(self.cluster)
-            columns.append(Column(f"cast({named} as varchar)", "cluster"))
+            yield Column(f"cast({named} as varchar)", "cluster")
         for measure in self.measures:
             flags = self.plan.needs.population(self.plan.spec.settings(measure).measure)
             only = " and ".join(f"{flag} = 1" for flag in flags)
             own = chosen_if(only, measure.column) if only else measure.column
-            columns.append(Column(own, measure.column))
-        named = ", ".join(map(literal, (self.baseline, *self.systems)))
-        about = "one row per query and system: its values, NULL where a mean leaves it out"
-        return columns_stage("query_values", about, columns, "per_query", f"system in ({named})")
+            yield Column(own, measure.column)
+
+    @property
+    def conditions(self) -> list[str]:
+        """Which rows of `per_query` are compared."""
+        if self.periods:
+            of = [f"system = {literal(self.of_system)}"] if self.of_system else []
+            return [in_any(self.periods), *of]
+        if "system" not in self.plan.shape.keys:
+            return []
+        wanted = self.systems if self.stored else (self.baseline, *self.systems)
+        return [f"system in ({', '.join(map(literal, wanted))})"]
 
     def stages(self) -> Iterator[Stage]:
         """From `per_query` to `pairs`."""
-        yield self.query_values()
+        yield from self.query_values()
         columns: list[object] = [f"challenger.{name}" for name in self.carried]
         for one in self.measures:
             mine, other = f"challenger.{one.column}", f"baseline.{one.column}"
@@ -96,7 +178,7 @@ class Pairing:
             columns.append(Column(f"{mine}{between}- {other}", f"{one.column}_difference"))
         view = {
             "columns": columns,
-            "same_query": equal("baseline", "challenger", self.plan.shape.query_keys),
+            "same_query": equal("baseline", "challenger", self.keys),
             "baseline": literal(self.baseline),
         }
         yield Stage("pairs", "comparison/pairs", view)
@@ -112,12 +194,13 @@ class Pairing:
                     Column(f"{one.column}_baseline", "baseline_value"),
                     Column(f"{one.column}_difference", "difference"),
                 ],
-                "difference": f"{one.column}_difference",
+                "where": f"{one.column}_difference is not null",
             }
             for one in self.measures
         ]
-        view = {"shared": self.carried, "metrics": metrics}
-        return Stage("metric_pairs", "comparison/metric_pairs", view)
+        about = "one row per query, system and metric that both have a value of"
+        view = {"about": about, "shared": self.carried, "metrics": metrics, "from": "pairs"}
+        return Stage("metric_pairs", "comparison/metric_rows", view)
 
     def counts(self) -> Stage:
         """One row per system: how many queries have a value of each metric."""

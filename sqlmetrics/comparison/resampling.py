@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
@@ -40,10 +40,13 @@ class Replicates:
     Attributes:
         differences: The sum of weighted differences of each.
         weights: The sum of weights of each; none by randomisation, where they stay the same.
+        baseline: The same of the baseline, where it has queries of its own; the first are then
+            sums of values.
     """
 
     differences: Sequence[float]
     weights: Sequence[float]
+    baseline: Replicates | None = None
 
     def randomization(self, total: float) -> float:
         """The share of replicates that differ as much as was seen, or more; that itself is one.
@@ -56,9 +59,13 @@ class Replicates:
         return (extreme + 1) / (len(self.differences) + 1)
 
     def means(self) -> list[float]:
-        """The mean difference of each replicate that has a query."""
-        pairs = zip(self.differences, self.weights, strict=True)
-        return [total / weight for total, weight in pairs if weight > 0]
+        """The mean difference of each replicate that has a query, on both sides."""
+        pairs = list(zip(self.differences, self.weights, strict=True))
+        if self.baseline is None:
+            return [total / weight for total, weight in pairs if weight > 0]
+        others = zip(self.baseline.differences, self.baseline.weights, strict=True)
+        both = zip(pairs, others, strict=True)
+        return [x / v - y / w for (x, v), (y, w) in both if v > 0 and w > 0]
 
     def bootstrap(self, difference: float) -> float:
         """The share of replicates that lie as far from the mean seen as that lies from 0.
@@ -152,12 +159,12 @@ class Resampling:
         return stages, "select *\nfrom replicate_sums"
 
     def _pair_lots(self) -> Stage:
-        of = self.pairing
-        weight = of.weight if of.weight == "1e0" else f"pairs.{of.weight}"
-        columns: list[object] = [f"pairs.{name}" for name in of.carried]
+        of, rows = self.pairing, self.pairing.rows
+        weight = of.weight if of.weight == "1e0" else f"{rows}.{of.weight}"
+        columns: list[object] = [f"{rows}.{name}" for name in of.carried]
         columns.append("lots.lot")
         for name, one in self._sums.items():
-            difference = f"pairs.{one.column}_difference"
+            difference = f"{rows}.{of.value_of(one)}"
             if name == f"{one.column}_sum":
                 weighted = difference if weight == "1e0" else f"{difference} * {weight}"
                 columns.append(Column(weighted, name))
@@ -165,7 +172,7 @@ class Resampling:
                 counted = chosen_if(f"{difference} is null", "0e0", weight)
                 columns.append(Column(counted, name))
         about = "one row per query and system, with the lot of its cluster"
-        return join_stage("pair_lots", about, columns, "pairs", to="lots", on=(of.unit[-1],))
+        return join_stage("pair_lots", about, columns, rows, to="lots", on=(of.unit[-1],))
 
     def _lot_sums(self) -> Stage:
         sums = [Column(f"coalesce(sum({name}), 0e0)", name) for name in self._sums]
@@ -183,7 +190,13 @@ class Resampling:
                 sums.append(float(row[f"{one.column}_sum"]))
                 if weight := self.weight_of(one):
                     weights.append(float(row[weight]))
-        return {own: Replicates(*pair) for own, pair in found.items()}
+        made = {own: Replicates(*pair) for own, pair in found.items()}
+        if self.pairing.rows == "pairs":
+            return made
+        first = self.pairing.baseline
+        return {
+            own: replace(one, baseline=made.get((first, *own[1:]))) for own, one in made.items()
+        }
 
 
 _A_LOT = "one row per lot, system and segment"

@@ -51,14 +51,16 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
     ]
     yield from _fitted(names, cells)
     yield ""
-    names = ["metric", "relative", "queries", "wins", "ties", "losses", "effect", "could show"]
+    counts = _counts(rows)
+    names = ["metric", "relative", *counts, "effect", "could show", *_adjusted(rows)]
     cells = [
         [
             printable(row["metric"]),
             _percent(row["relative"]),
-            *(f"{row[name]:,}" for name in ("n", "wins", "ties", "losses")),
+            *(_count(row[name]) for name in counts.values()),
             "-" if row["effect_size"] is None else f"{row['effect_size']:+.2f}",
             number(row["smallest_detectable"]),
+            *(_percent(-row[name] if row[name] else None) for name in _adjusted(rows).values()),
         ]
         for row in rows
     ]
@@ -66,6 +68,19 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
     yield ""
     for row in rows:
         yield from wrap(row["sentence"], WIDTH, subsequent_indent="    ")
+
+
+def _counts(rows: Sequence[Row]) -> dict[str, str]:
+    """Heading -> column, of what is counted: of pairs, who wins."""
+    if any(row["wins"] is not None for row in rows):
+        return {"queries": "n"} | {name: name for name in ("wins", "ties", "losses")}
+    return {"queries": "n", "of baseline": "n_baseline"}
+
+
+def _adjusted(rows: Sequence[Row]) -> dict[str, str]:
+    """Heading -> column of what a covariate gained, where there is one."""
+    is_there = any(row["variance_reduction"] is not None for row in rows)
+    return {"variance": "variance_reduction"} if is_there else {}
 
 
 def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
@@ -92,10 +107,12 @@ def notes(comparison: Comparison) -> list[str]:
     by_segment = any(row["segment_name"] != "all" for row in comparison.rows)
     p = f"p: {comparison.test}, by Holm over metrics and systems"
     p += ", by Benjamini and Hochberg over segments" if by_segment else ""
+    adjusted = "variance: how much the covariate changed that of the difference"
     return [
         p,
         f"interval: {comparison.interval}, of the difference of the means",
         "could show: the smallest difference that such data show with probability 0.8",
+        *([adjusted] if _adjusted(comparison.rows) else []),
         *sections.notes(comparison),
         *(f"note: {note}" for note in comparison.notes),
     ]
@@ -113,16 +130,15 @@ def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
             if row["segment_name"] == "all"
             else f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
         )
+    counts, adjusted = _counts(rows), _adjusted(rows)
     numbers: dict[str, Callable[[Row], str]] = {
         printable(comparison.baseline): lambda row: number(row["baseline_value"]),
         _title(comparison): lambda row: number(row["value"]),
         "difference": lambda row: signed(row["difference"]),
         f"{100 * comparison.level:g} % interval": _interval,
         f"p ({comparison.test})": lambda row: p_text(row["p_adjusted"]),
-        "queries": lambda row: f"{row['n']:,}",
-        "wins / ties / losses": lambda row: (
-            f"{row['wins']:,} / {row['ties']:,} / {row['losses']:,}"
-        ),
+        " / ".join(counts): lambda row: " / ".join(_count(row[name]) for name in counts.values()),
+        **{title: lambda row: _percent(-(row["variance_reduction"] or 0)) for title in adjusted},
         "verdict": lambda row: str(row["verdict"]),
     }
     shown = [*keys.values(), *numbers.values()]
@@ -210,6 +226,10 @@ def p_text(p_value: float | None) -> str:
     if p_value is None:
         return "-"
     return "<0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
 
 
 def _percent(value: float | None) -> str:

@@ -1,0 +1,149 @@
+"""Values of queries that an earlier run has kept: a baseline that need not be evaluated again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.periods import DAY
+from sqlmetrics.comparison.stages import columns_stage
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.open import source_relation
+from sqlmetrics.evaluation.inputs.sources import source_of
+from sqlmetrics.spec.source import Queries
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import identifier, literal
+
+ROLE = "baseline_values"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A table of values of queries, as `evaluate` and jobs write them.
+
+    Attributes:
+        text: What stands behind FROM.
+        columns: Its columns by their names in lower case.
+        name: What it is called in a comparison.
+        where: The condition of its rows.
+        by_day: Whether a query stands beside itself on the same day; if not, on any.
+    """
+
+    text: str
+    columns: Mapping[str, str]
+    name: str = "stored"
+    where: str = ""
+    by_day: bool = False
+
+    def _has(self, column: str) -> bool:
+        return column.casefold() in self.columns
+
+    def column(self, name: str) -> str:
+        """A column as it is spelled there."""
+        return identifier(self.columns[name.casefold()])
+
+    @property
+    def has_days(self) -> bool:
+        """Whether its rows have days."""
+        return self._has(DAY)
+
+    @property
+    def keys_of_runs(self) -> list[str]:
+        """The columns that tell several runs in it apart."""
+        return [name for name in ("spec", "system") if self._has(name)]
+
+    @property
+    def days(self) -> str:
+        """The select of its days."""
+        where = f"\nwhere {self.where}" if self.where else ""
+        return f"select distinct cast({self.column(DAY)} as date) as {DAY}\nfrom {self.text}{where}"
+
+    def check(self, measures: Sequence[Measure]) -> None:
+        """Raise InputError if it lacks the values of a metric."""
+        lacking = [one for one in measures if not self._has(one.column)]
+        if lacking:
+            one = lacking[0]
+            what = unknown("column", one.column, list(self.columns.values()))
+            raise InputError(
+                f"{ROLE}: {what} (the values of {one}): evaluate the baseline with the same "
+                "metrics and conventions"
+            )
+
+    def stage(
+        self, keys: Sequence[str], measures: Sequence[Measure], facts: Sequence[str]
+    ) -> Stage:
+        """Its rows, as `query_values` has them.
+
+        Args:
+            keys: What a query is known by.
+            measures: The metrics.
+            facts: What the others have besides, and these have not.
+        """
+        columns: list[object] = []
+        for key in keys:
+            if key == "system":
+                columns.append(Column(literal(self.name), key))
+            else:
+                kind = "date" if key == DAY else "varchar"
+                columns.append(Column(f"cast({self.column(key)} as {kind})", key))
+        for fact in facts:
+            if fact == "cluster":
+                columns.append(Column(f"cast({self.column('query_id')} as varchar)", fact))
+            else:
+                kind = "double" if fact == "weight" else "varchar"
+                columns.append(Column(f"cast(null as {kind})", fact))
+        for one in measures:
+            columns.append(Column(f"cast({self.column(one.column)} as double)", one.column))
+        about = "one row per query that an earlier run has kept"
+        return columns_stage("stored_values", about, columns, self.text, self.where)
+
+
+def opened_values(given: Any, baseline: str | None, engine: Database) -> Stored:
+    """The table of an earlier run, of one system.
+
+    Args:
+        given: A file, a table or data in memory, as `evaluate` takes tables.
+        baseline: Which of its systems; None for the only one.
+        engine: Where it is read.
+
+    Raises:
+        InputError: If it cannot be read, or is no table of values of queries.
+        SpecError: If it has several systems, and none is named.
+    """
+    source = Queries.model_validate(source_of(given, ROLE, engine.find))
+    if source.data is None and (what := absent(source, engine)):
+        raise InputError(f"{ROLE}: {what}")
+    text = source_text(source_relation(source, ROLE, engine))
+    there = {name.casefold(): name for name in engine.columns(text)}
+    if "query_id" not in there:
+        what = unknown("column", "query_id", list(there.values()))
+        raise InputError(
+            f"{ROLE}: {what}: give what evaluate --per-query or output.per_query has written"
+        )
+    return _of_one_run(Stored(text, there), baseline, engine)
+
+
+def _of_one_run(found: Stored, baseline: str | None, engine: Database) -> Stored:
+    """The rows of one system of one spec, by its name."""
+    conditions = []
+    for key in found.keys_of_runs:
+        column = found.column(key)
+        names = sorted(
+            str(row[0]) for row in engine.rows(f"select distinct {column}\nfrom {found.text}")
+        )
+        wanted = baseline if key == "system" else None
+        if wanted is not None and wanted not in names:
+            raise InputError(f"{ROLE}: {unknown('system', wanted, names)}")
+        if wanted is None and len(names) > 1:
+            say = "name one (baseline, --baseline)" if key == "system" else "give those of one"
+            raise SpecError(f"{ROLE} have several: {key} is {', '.join(names)}; {say}")
+        name = wanted or next(iter(names), "")
+        conditions.append(f"{column} = {literal(name)}")
+        if key == "system" and name:
+            found = replace(found, name=f"stored {name}")
+    return replace(found, where="\n    and ".join(conditions))

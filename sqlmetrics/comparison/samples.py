@@ -1,0 +1,290 @@
+"""Systems that need not have run on the same queries: sums of each, as stages of SQL.
+
+A cluster has its sums under each system. Where it is on both sides, like a query of two days or a
+user who was shown both, products of the two sums tell how much they go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any, ClassVar
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.covariate import Covariate
+from sqlmetrics.comparison.moments import KEYS
+from sqlmetrics.comparison.pairing import SEGMENT, Pairing
+from sqlmetrics.comparison.stages import (
+    chosen_if,
+    columns_stage,
+    segments_stage,
+    sums_stage,
+)
+from sqlmetrics.comparison.welch import SIDES, Group, SampleMoments
+from sqlmetrics.sql.stage import Column, Stage, equal
+from sqlmetrics.sql.template import literal
+
+
+@dataclass(frozen=True)
+class Samples(Pairing):
+    """What is compared where each system has queries of its own.
+
+    Attributes:
+        covariate: What is known of a query, or of its cluster, from before; None if nothing is.
+    """
+
+    rows: ClassVar[str] = "query_values"
+
+    covariate: Covariate | None = None
+
+    def value_of(self, measure: Measure) -> str:
+        """What is compared of a query."""
+        return measure.column
+
+    @property
+    def conditions(self) -> list[str]:
+        """Which rows of `per_query` are compared."""
+        before = [self.covariate.before.outside] if self.covariate and self.covariate.before else []
+        lists = [] if self.periods or self.stored else self.of_lists
+        return [*super().conditions, *before, *lists]
+
+    @property
+    def of_lists(self) -> list[str]:
+        """The condition of queries that a system was asked: none is missing of the others."""
+        return [] if self.plan.shape.of_one_system else ["is_ranked = 1"]
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """What a query has beside its values."""
+        column = self.covariate.column if self.covariate else ""
+        return (*dict.fromkeys([*super().carried, *([column] if column else [])]),)
+
+    @property
+    def is_averaged(self) -> bool:
+        """Each day of a query counts for itself, and all are one cluster."""
+        return False
+
+    def stages(self) -> Iterator[Stage]:
+        """From `per_query` to `query_values`."""
+        yield from self.query_values()
+
+    @property
+    def source(self) -> str:
+        """The stage of its values, with a covariate if there is one."""
+        return "covered_values" if self.covariate else self.rows
+
+    @property
+    def known(self) -> list[str]:
+        """What a row of `source` has beside values: no covariate, which stands by its metric."""
+        column = self.covariate.column if self.covariate else ""
+        return [name for name in self.carried if name != column]
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether queries have weights."""
+        return self.weight != "1e0"
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """What a query adds to a cluster, of each metric."""
+        weights = ("weight",) if self.is_weighted else ()
+        return ("n_queries", *weights, "y", *(("n_covered", "c") if self.covariate else ()))
+
+    def of(self, measure: Measure, side: str = "") -> dict[str, str]:
+        """What is counted -> its column of a metric, or its sum on a side."""
+        end = f"_{side}" if side else ""
+        return {name: f"{measure.column}_{name}{end}" for name in self.counted}
+
+    @property
+    def variables(self) -> list[str]:
+        """What a cluster has in `moments`: the sums of both sides."""
+        names = ("weight", "y", *(("c",) if self.covariate else ()))
+        return [f"{side}_{name}" for side in SIDES for name in names]
+
+
+def samples_query(samples: Samples) -> tuple[list[Stage], str]:
+    """The stages behind `per_query`, and the select of their sums.
+
+    It has up to three rows per system, segment and metric: of the clusters that both sides have,
+    and of those that one has.
+    """
+    return [*_up_to_centres(samples), *_up_to_moments(samples)], "select *\nfrom moments"
+
+
+def centres_query(samples: Samples) -> tuple[list[Stage], str]:
+    """The stages behind `per_query`, and the select of what values were summed less of."""
+    return [*_up_to_centres(samples)], "select *\nfrom centres"
+
+
+def _up_to_centres(samples: Samples) -> Iterator[Stage]:
+    yield from samples.stages()
+    if samples.covariate:
+        yield from samples.covariate.stages(samples)
+    about = "squares are summed about numbers near the means, so that no digits are lost"
+    columns = [Column(f"avg({one.column})", f"{one.column}_centre") for one in samples.measures]
+    yield sums_stage("centres", about, ["system"], columns, samples.source)
+
+
+def _up_to_moments(samples: Samples) -> Iterator[Stage]:
+    if samples.covariate:
+        yield _covariate_centres(samples, samples.covariate)
+    yield _summed_values(samples)
+    yield _sides(samples)
+    keys, parts = (["system", *samples.unit], list[str]()), samples.segments
+    sums = [
+        Column(f"sum({column} * of_{side})", f"{column}_{side}")
+        for one in samples.measures
+        for side in SIDES
+        for column in samples.of(one).values()
+    ]
+    about = "one row per cluster, system and segment: its sums on both sides"
+    yield segments_stage("both_sides", about, keys, sums, "sides", segments=parts)
+    yield _metric_clusters(samples)
+    yield _moments(samples)
+
+
+def _covariate_centres(samples: Samples, covariate: Covariate) -> Stage:
+    about = "the mean covariate of all systems, which a query without one is taken to have"
+    columns = []
+    for one in samples.measures:
+        own = chosen_if(f"{one.column} is not null", covariate.of(one))
+        columns.append(Column(f"avg({own})", f"{one.column}_before"))
+    return columns_stage("covariate_centres", about, columns, samples.source)
+
+
+def _summed_values(samples: Samples) -> Stage:
+    rows = samples.source
+    columns: list[object] = [f"{rows}.{name}" for name in samples.known if name != "weight"]
+    for one in samples.measures:
+        cells = _summed(samples, one)
+        columns += [Column(cells[name], column) for name, column in samples.of(one).items()]
+    view = {
+        "about": "one row per query and system: what is summed, of each metric",
+        "columns": columns,
+        "from": rows,
+        "to": "centres",
+        "on": equal("centres", rows, ("system",)),
+        "beside": "covariate_centres" if samples.covariate else "",
+    }
+    return Stage("summed_values", "comparison/join", view)
+
+
+def _summed(samples: Samples, one: Measure) -> dict[str, str]:
+    """What is counted -> its value of a query, 0 where the metric has none."""
+    rows, own = samples.source, one.column
+    weighted = f" * {rows}.weight" if samples.is_weighted else ""
+    is_there = f"{rows}.{own} is not null"
+    cells = {
+        "n_queries": chosen_if(is_there, "1", "0"),
+        "weight": chosen_if(is_there, f"{rows}.weight", "0e0"),
+        "y": f"coalesce(({rows}.{own} - centres.{own}_centre){weighted}, 0e0)",
+    }
+    if samples.covariate:
+        before = f"{rows}.{samples.covariate.of(one)}"
+        both = f"{is_there} and {before} is not null"
+        off = f"({before} - covariate_centres.{own}_before){weighted}"
+        cells |= {"n_covered": chosen_if(both, "1", "0"), "c": chosen_if(both, off, "0e0")}
+    return cells
+
+
+def _sides(samples: Samples) -> Stage:
+    columns = [name for name in samples.known if name not in ("weight", "system")]
+    columns += [column for one in samples.measures for column in samples.of(one).values()]
+    named = {"baseline": literal(samples.baseline), "systems": samples.systems}
+    return Stage("sides", "comparison/sides", named | {"columns": columns})
+
+
+def _metric_clusters(samples: Samples) -> Stage:
+    metrics = []
+    for one in samples.measures:
+        there = {f"{s}_{name}": own for s in SIDES for name, own in samples.of(one, s).items()}
+        system, baseline = (there[f"{side}_n_queries"] for side in SIDES)
+        weights = {} if samples.is_weighted else _as_weights(system, baseline)
+        columns = [
+            Column(literal(one.name), "metric"),
+            Column(str(one.k or 0), "k"),
+            Column(_found_in(system, baseline), "found_in"),
+            *(Column(own, name) for name, own in (there | weights).items()),
+        ]
+        metrics.append({"columns": columns, "where": f"{system} + {baseline} > 0"})
+    about = "one row per cluster, system, segment and metric that it has a value of"
+    view = {"about": about, "shared": ["system", *SEGMENT], "metrics": metrics}
+    return Stage("metric_clusters", "comparison/metric_rows", view | {"from": "both_sides"})
+
+
+def _as_weights(system: str, baseline: str) -> dict[str, str]:
+    """Without weights, a cluster's are how many queries it has."""
+    return {"system_weight": f"1e0 * {system}", "baseline_weight": f"1e0 * {baseline}"}
+
+
+def _found_in(system: str, baseline: str) -> str:
+    whens = [f"    when {baseline} = 0 then 'system'", f"    when {system} = 0 then 'baseline'"]
+    return "\n".join(["case", *whens, "    else 'both'", "end"])
+
+
+def _moments(samples: Samples) -> Stage:
+    columns = [Column("count(*)", "n_clusters")]
+    whole = [name for name in samples.counted if name.startswith("n_")]
+    columns += [Column(f"sum({s}_{name})", f"{s}_{name}") for s in SIDES for name in whole]
+    columns += [Column(f"sum({name})", f"sum_{name}") for name in samples.variables]
+    columns += [
+        Column(f"sum({one} * {other})", f"sum_{one}_{other}")
+        for one, other in combinations_with_replacement(samples.variables, 2)
+    ]
+    about = "one row per system, segment, metric and where clusters are: sums and products"
+    return sums_stage("moments", about, [*KEYS, "found_in"], columns, "metric_clusters")
+
+
+def read(
+    samples: Samples, rows: list[dict[str, Any]], centres: list[dict[str, Any]]
+) -> dict[tuple[Any, ...], SampleMoments]:
+    """System, segment, its value, metric and cutoff -> what its rows come to.
+
+    Args:
+        samples: What is compared.
+        rows: Of `samples_query`.
+        centres: Of `centres_query`.
+    """
+    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = (*(row[name] for name in KEYS[:-1]), int(row["k"]))
+        found.setdefault(key, []).append(row)
+    columns = {(one.name, one.k or 0): f"{one.column}_centre" for one in samples.measures}
+    by_system = {row["system"]: row for row in centres}
+    made = {}
+    for key, several in found.items():
+        systems = dict(zip(SIDES, (key[0], samples.baseline), strict=True))
+        column = columns[key[-2:]]
+        there = {side: (by_system.get(one) or {}).get(column) for side, one in systems.items()}
+        own = {side: float(value or 0.0) for side, value in there.items()}
+        made[key] = _moments_of(samples.variables, several, own)
+    return {key: one for key, one in made.items() if one.n and one.n_baseline}
+
+
+def _moments_of(
+    names: list[str], rows: list[Mapping[str, Any]], centres: Mapping[str, float]
+) -> SampleMoments:
+    groups = {
+        str(row["found_in"]): Group(
+            int(row["n_clusters"]),
+            {name: float(row[f"sum_{name}"]) for name in names},
+            {
+                (one, other): float(row[f"sum_{one}_{other}"])
+                for one, other in combinations_with_replacement(names, 2)
+            },
+        )
+        for row in rows
+    }
+
+    def total(name: str) -> int:
+        return sum(int(row.get(name) or 0) for row in rows)
+
+    return SampleMoments(
+        n=total("system_n_queries"),
+        n_other=total("baseline_n_queries"),
+        n_covered=total("system_n_covered") + total("baseline_n_covered"),
+        centres=centres,
+        groups=groups,
+        is_adjusted="system_c" in names,
+    )

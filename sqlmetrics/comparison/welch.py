@@ -1,0 +1,209 @@
+"""The difference of two means over queries that need not be the same: Welch, by the sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlmetrics.comparison.estimate import NOISE, Estimate
+
+SIDES = ("system", "baseline")
+BOTH = "both"
+
+Vector = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Clusters that both sides have, or one of them.
+
+    Attributes:
+        n: How many.
+        sums: Of each variable of a cluster: its weight, its values and covariates less a centre,
+            on each side.
+        products: Of two variables, in their order.
+    """
+
+    n: int
+    sums: Vector
+    products: Mapping[tuple[str, str], float]
+
+    def product(self, one: Vector, other: Vector) -> float:
+        """The sum over clusters of the product of two sums of variables, times factors."""
+        return math.fsum(
+            a * b * self.products.get((x, y), self.products.get((y, x), 0.0))
+            for x, a in one.items()
+            for y, b in other.items()
+        )
+
+
+@dataclass(frozen=True)
+class SampleMoments(Estimate):
+    """Sums over the clusters of two systems.
+
+    The mean of a system is a ratio of sums over its clusters, and the variance of the difference
+    is that of the two ratios, linearised (delta method), less twice their covariance over the
+    clusters that both have. Without weights and clusters it is Welch's t-test where no query is
+    on both sides, and the paired t-test where all are.
+
+    With a covariate the difference is less theta times the difference of the covariate's means:
+    theta is the slope within the two sides, pooled (CUPED; Deng, Xu, Kohavi and Walker 2013).
+
+    Attributes:
+        n: Queries of the system.
+        n_other: Queries of the baseline.
+        n_covered: Queries of either that have a covariate.
+        centres: What the values of each side were summed less of.
+        groups: `system`, `baseline`, `both` -> the clusters that are there.
+        is_adjusted: Whether there is a covariate.
+    """
+
+    n: int
+    n_other: int
+    n_covered: int
+    centres: Vector
+    groups: Mapping[str, Group]
+    is_adjusted: bool = False
+
+    @property
+    def n_baseline(self) -> int:
+        """Queries behind the baseline's mean."""
+        return self.n_other
+
+    @property
+    def n_clusters(self) -> int:  # type: ignore[override]
+        """Of the side that has fewer."""
+        return min(self._n_of(side) for side in SIDES)
+
+    @property
+    def n_drawn(self) -> int:
+        """Clusters of either side."""
+        return sum(group.n for group in self.groups.values())
+
+    def _n_of(self, side: str) -> int:
+        return sum(group.n for name, group in self.groups.items() if name in (side, BOTH))
+
+    def _sum(self, name: str) -> float:
+        return math.fsum(group.sums[name] for group in self.groups.values())
+
+    def _mean(self, side: str, variable: str) -> float:
+        return self._sum(f"{side}_{variable}") / self._sum(f"{side}_weight")
+
+    def _product(self, one: Vector, other: Vector) -> float:
+        return math.fsum(group.product(one, other) for group in self.groups.values())
+
+    def _residual(self, side: str, variable: str, factor: float = 1.0) -> Vector:
+        """What a cluster's sum has beyond the side's mean, as factors of its variables."""
+        mean = self._mean(side, variable)
+        return {f"{side}_{variable}": factor, f"{side}_weight": -mean * factor}
+
+    @cached_property
+    def theta(self) -> float:
+        """How much a value rises with its covariate; 0 without one, or if it does not vary."""
+        if not self.is_adjusted:
+            return 0.0
+        both = squares = 0.0
+        for side in SIDES:
+            y, c = (self._residual(side, name) for name in "yc")
+            both += self._product(y, c)
+            squares += self._product(c, c)
+        whole = sum(self._product({f"{s}_c": 1.0}, {f"{s}_c": 1.0}) for s in SIDES)
+        return both / squares if squares > whole * NOISE else 0.0
+
+    def _plain(self, side: str) -> float:
+        return self.centres[side] + self._mean(side, "y")
+
+    def _adjusted(self, side: str) -> float:
+        """The mean of a side where the covariate's mean is that of both."""
+        mean = self._plain(side)
+        if not self.is_adjusted:
+            return mean
+        weights = sum(self._sum(f"{one}_weight") for one in SIDES)
+        common = sum(self._sum(f"{one}_c") for one in SIDES) / weights
+        return mean - self.theta * (self._mean(side, "c") - common)
+
+    @property
+    def value(self) -> float:
+        """The system's mean; adjusted, if there is a covariate."""
+        return self._adjusted("system")
+
+    @property
+    def baseline_value(self) -> float:
+        """The baseline's, likewise."""
+        return self._adjusted("baseline")
+
+    @property
+    def difference(self) -> float:
+        """The first less the second."""
+        means = [self._plain(side) for side in SIDES]
+        if not self.is_adjusted:
+            return means[0] - means[1]
+        before = [self._mean(side, "c") for side in SIDES]
+        return means[0] - means[1] - self.theta * (before[0] - before[1])
+
+    def _influence(self, side: str, theta: float) -> dict[str, float]:
+        """How far a cluster of a side moves the side's mean, as factors of its variables."""
+        n = self._n_of(side)
+        factor = math.sqrt(n / (n - 1)) / self._sum(f"{side}_weight")
+        found = dict(self._residual(side, "y", factor))
+        for name, value in (self._residual(side, "c", -theta * factor) if theta else {}).items():
+            found[name] = found.get(name, 0.0) + value
+        return found
+
+    def _variances(self, theta: float) -> list[tuple[float, int]]:
+        """Of each group: what it adds to the variance of the difference, and its clusters."""
+        moved = self._influence("system", theta)
+        moved |= {name: -value for name, value in self._influence("baseline", theta).items()}
+        return [(max(0.0, one.product(moved, moved)), one.n) for one in self.groups.values()]
+
+    def _variance(self, theta: float) -> float:
+        found = math.fsum(value for value, _ in self._variances(theta))
+        n = self.n_drawn
+        return found * (n - 2) / (n - 3) if theta and n > 3 else found  # theta is estimated too
+
+    @cached_property
+    def standard_error(self) -> float | None:
+        """Of the difference; None with less than two clusters of a side, 0 if nothing varies."""
+        if self.n_clusters < 2:
+            return None
+        variance = self._variance(self.theta)
+        return math.sqrt(variance) if variance > NOISE**2 / self.n_clusters else 0.0
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom, by Welch and Satterthwaite over the groups."""
+        parts = self._variances(self.theta)
+        total = math.fsum(value for value, _ in parts)
+        least = math.fsum(value**2 / max(1, n - 1) for value, n in parts)
+        return max(1.0, total**2 / least - bool(self.theta))
+
+    @property
+    def variance_reduction(self) -> float | None:
+        """The share of the variance that the covariate took away; None without one."""
+        if not self.is_adjusted or self.n_clusters < 2:
+            return None
+        plain = self._variance(0.0)
+        return 1 - self._variance(self.theta) / plain if plain > 0 else None
+
+    @property
+    def effect_size(self) -> float | None:
+        """Cohen's d of two samples: the difference over the standard deviation within both."""
+        if not self.standard_error:
+            return None
+        squares = 0.0
+        for side in SIDES:
+            n, own = self._n_of(side), self._influence(side, 0.0)
+            squares += self._product(own, own) * n * (n - 1)
+        n = sum(self._n_of(side) for side in SIDES)
+        return self.difference / math.sqrt(squares / (n - 2)) if squares > 0 else None
+
+    def exact(self) -> tuple[float, str] | None:
+        """Where each side has one value: of the ways to share the clusters, 1 or 2 are as far."""
+        if abs(self.difference) <= 1e-9:
+            return 1.0, ""
+        if BOTH in self.groups:
+            return None
+        one, other = (self._n_of(side) for side in SIDES)
+        return (1 + (one == other)) / math.comb(one + other, one), "exact permutation"

@@ -1,0 +1,89 @@
+"""2,000 experiments of 200 queries without an effect: do intervals cover it, do tests reject it.
+
+The experiments are the segments of one comparison, so that all are one query.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from marked import by_night
+
+import sqlmetrics as sm
+
+EXPERIMENTS, QUERIES = 2000, 200
+
+
+def experiments(*, clustered: bool, split: bool, seed: int) -> tuple[pa.Table, pa.Table]:
+    """Rankings and labels whose cg@1 are drawn: of a query, of its user, of a system.
+
+    Args:
+        clustered: Whether a user has several queries, and each user an effect of its own.
+        split: Whether a user, or a query, is on one side alone.
+        seed: Of the draw.
+    """
+    chance = np.random.default_rng(seed)
+    n = EXPERIMENTS * QUERIES
+    query = np.arange(n)
+    experiment = query // QUERIES
+    user = query
+    if clustered:  # users of 1 to 4 queries
+        often = chance.integers(1, 5, n)
+        user = np.repeat(np.arange(n), often)[:n] + experiment * n
+    _, user = np.unique(user, return_inverse=True)
+    base = chance.beta(2, 2, n)[user]
+    before = base + chance.normal(0, 0.1, n)
+    side = chance.integers(0, 2, n)[user]
+    columns: dict[str, list[Any]] = {name: [] for name in ("system", "query", "item", "value")}
+    for number, system in enumerate(("old", "new")):
+        own = chance.normal(0, 0.1, n)[user] if number else 0.0
+        value = base + 2.0 + own + chance.normal(0, 0.1, n)
+        there = side == number if split else np.ones(n, bool)
+        columns["system"].append(np.full(there.sum(), system))
+        columns["query"].append(query[there])
+        columns["item"].append(query[there] * 2 + number)
+        columns["value"].append(value[there])
+    whole = {name: np.concatenate(parts) for name, parts in columns.items()}
+    asked = whole["query"]
+    rankings = pa.table(
+        {
+            "system": whole["system"],
+            "query_id": asked,
+            "item_id": whole["item"],
+            "score": np.ones(len(asked)),
+            "experiment": experiment[asked],
+            "user_id": user[asked],
+            "before": before[asked],
+        }
+    )
+    labels = pa.table({"query_id": asked, "item_id": whole["item"], "grade": whole["value"]})
+    return rankings, labels
+
+
+@by_night
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize(
+    ("split", "asked"),
+    [
+        (False, {}),
+        (False, {"test": "bootstrap", "replicates": 500}),
+        (True, {"paired": False}),
+        (True, {"covariate": "before"}),
+    ],
+    ids=["paired", "bootstrap", "unpaired", "covariate"],
+)
+def test_intervals_cover_and_tests_keep_their_level(
+    split: bool, asked: dict[str, Any], clustered: bool
+) -> None:
+    tables = experiments(clustered=clustered, split=split, seed=2)
+    cluster = "user_id" if clustered else None
+    asked = asked | {"by": "experiment", "cluster": cluster, "baseline": "old", "check": False}
+    found = [row for row in sm.compare(*tables, "cg@1", **asked) if row["segment_name"] != "all"]
+    covered = np.mean([row["ci_low"] <= 0 <= row["ci_high"] for row in found])
+    rejected = np.mean([row["p_value"] < 0.05 for row in found])
+    assert len(found) == EXPERIMENTS
+    assert 0.93 <= covered <= 0.97
+    assert 0.04 <= rejected <= 0.06

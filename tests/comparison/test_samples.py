@@ -1,0 +1,336 @@
+"""Systems with queries of their own, days beside days, and covariates: beside numpy and scipy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import sqlmetrics
+from conftest import peer
+from engines.starting import Servers
+from marked import by_turns, engines
+from test_compare import NEW, OLD, OTHERS, N, compared, near
+
+import sqlmetrics as sm
+from sqlmetrics.engines.database import TranslatedDatabase
+from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.evaluation.distributions import student
+
+SPLIT = {"new": [*NEW[:25], *[None] * 15], "old": [*[None] * 25, *OLD[25:]]}
+"""An A/B test: 25 queries of one, 15 of the other."""
+
+
+def of_days(values: dict[str, dict[int, float]], **facts: Any) -> tuple[pa.Table, pa.Table]:
+    """Rankings and labels whose cg@1 are these values: day -> query -> value."""
+    rankings, labels = [], []
+    for day, own in values.items():
+        for query, value in own.items():
+            item = f"{day} {query}"
+            labels.append({"query_id": query, "item_id": item, "grade": value})
+            more = {name: column[query] for name, column in facts.items()}
+            one = {"ds": day, "query_id": query, "item_id": item, "score": 1.0}
+            rankings.append(one | more)
+    return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
+
+
+def linearised(sides: list[tuple[Any, Any, Any]]) -> tuple[float, float, float]:
+    """The difference of two weighted means, its error by the delta method, degrees of freedom.
+
+    Args:
+        sides: Of the system and the baseline: values, weights, and clusters by number.
+    """
+    clusters = max(max(cluster) for _, _, cluster in sides) + 1
+    moved, means = np.zeros(clusters), []
+    for sign, (value, weight, cluster) in zip((1, -1), sides, strict=True):
+        mean = np.average(value, weights=weight)
+        own = np.bincount(cluster, (value - mean) * weight, clusters) / weight.sum()
+        n = len(np.unique(cluster))
+        moved += sign * own * np.sqrt(n / (n - 1))
+        means.append(mean)
+    one, other = (np.isin(np.arange(clusters), cluster) for _, _, cluster in sides)
+    parts = [own for own in (one & other, one & ~other, other & ~one) if own.any()]
+    squares = [(moved[own] ** 2).sum() for own in parts]
+    free = [q**2 / (own.sum() - 1) for q, own in zip(squares, parts, strict=True)]
+    df = float(sum(squares) ** 2 / sum(free))
+    return float(means[0] - means[1]), float(np.sqrt(sum(squares))), df
+
+
+def p_of(mean: float, error: float, df: float) -> Any:
+    return near(student.tail(abs(mean) / error, df))
+
+
+# -- Welch ------------------------------------------------------------------------------
+
+
+def test_queries_of_their_own_give_scipy_s_welch_test() -> None:
+    row = compared(SPLIT, paired=False)["cg@1"]
+    assert (row["test"], row["n"], row["n_baseline"], row["wins"]) == ("Welch t", 25, 15, None)
+    assert (row["value"], row["baseline_value"]) == (
+        near(np.mean(NEW[:25])),
+        near(np.mean(OLD[25:])),
+    )
+    assert row["p_value"] == near(0.4249521508003102)
+    assert (row["ci_low"], row["ci_high"]) == (near(-0.11686997435987106), near(0.270198134359871))
+    half = {name: [v and round(v) / 2 for v in values] for name, values in SPLIT.items()}
+    asked: dict[str, Any] = {"facts": {"user_id": [i % 4 for i in range(N)]}, "cluster": "user_id"}
+    for more in ({}, asked):
+        rows = compared(half, paired=False, metrics=["cg@1", "hit(rel=0.5)@1"], **more)
+        assert [(row["n"], row["n_baseline"]) for row in rows] == [(25, 15)] * 2
+    assert rows["cg@1"]["value"] == near(np.mean([v for v in half["new"] if v is not None]))
+    with pytest.raises(sm.InputError, match=r"of an A/B test, compare them unpaired"):
+        compared(SPLIT, missing="drop")
+
+
+@pytest.mark.long
+def test_queries_of_both_sides_give_the_paired_test() -> None:
+    systems = {"new": NEW, "old": OLD}
+    own, paired = (compared(systems, paired=is_paired)["cg@1"] for is_paired in (False, True))
+    for name in ("difference", "ci_low", "ci_high", "p_value", "smallest_detectable"):
+        assert own[name] == near(paired[name])
+
+
+@by_turns(0.5)
+def test_users_on_both_sides_and_weights_are_the_delta_method_s() -> None:
+    users = [i % 13 for i in range(N)]
+    weights = [1.0 + i % 5 for i in range(N)]
+    facts = {"user_id": users, "traffic": weights}
+    found = compared(SPLIT, paired=False, facts=facts, cluster="user_id", weight="traffic")
+    u, w, x, y = map(np.array, (users, weights, NEW, OLD))
+    sides = [(x[:25], w[:25], u[:25]), (y[25:], w[25:], u[25:])]
+    mean, error, df = linearised(sides)
+    row = found["cg@1"]
+    assert df == near(12)  # 13 users, all of them on both sides
+    assert (row["difference"], row["p_value"]) == (near(mean), p_of(mean, error, df))
+
+
+@pytest.mark.long
+def test_a_bootstrap_of_two_samples_is_numpy_s_within_its_error() -> None:
+    row = compared(SPLIT, paired=False, test="bootstrap", replicates=4000)["cg@1"]
+    chance = np.random.default_rng(3)
+    x, y = np.array(NEW[:25]), np.array(OLD[25:])
+    drawn = [one[chance.integers(0, len(one), (20_000, len(one)))].mean(1) for one in (x, y)]
+    limits = np.quantile(drawn[0] - drawn[1], [0.025, 0.975])
+    assert [row["ci_low"], row["ci_high"]] == pytest.approx(list(limits), abs=0.02)
+
+
+@by_turns(0.5)
+def test_sides_without_variance_and_of_one_query() -> None:
+    constant = {"new": [0.5] * 4 + [None] * 4, "old": [None] * 4 + [0.4] * 4}
+    row = compared(constant, paired=False)["cg@1"]
+    assert (row["p_value"], row["test"]) == (2 / 70, "exact permutation")
+    single = {"new": [0.5, None, None], "old": [None, 0.4, 0.3]}
+    row = compared(single, paired=False)["cg@1"]
+    assert (row["p_value"], row["ci_low"], row["verdict"]) == (None, None, "unclear")
+
+
+# -- a covariate ------------------------------------------------------------------------
+
+
+@by_turns(0.5)
+def test_a_covariate_gives_the_slope_of_least_squares() -> None:
+    """The adjusted difference is the coefficient of the side beside the covariate."""
+    before = [round(0.5 * x + 0.1 * sin_of(i), 6) for i, x in enumerate(NEW)]
+    found = compared(SPLIT, facts={"before": before}, covariate="before")
+    row, plain = found["cg@1"], compared(SPLIT, paired=False)["cg@1"]
+    y, c = np.array([*NEW[:25], *OLD[25:]]), np.array(before)
+    side = np.repeat([1.0, 0.0], [25, 15])
+    (_, effect, slope), *_ = np.linalg.lstsq(np.column_stack([np.ones(N), side, c]), y, rcond=None)
+    assert row["difference"] == near(effect)
+    assert row["value"] - row["baseline_value"] == near(effect)
+    left = y - slope * c
+    parts = [np.var(left[side == one], ddof=1) / (side == one).sum() for one in (1, 0)]
+    error = np.sqrt(sum(parts) * 38 / 37)
+    whole = sum(np.var(y[side == one], ddof=1) / (side == one).sum() for one in (1, 0))
+    assert row["variance_reduction"] == near(1 - error**2 / whole)
+    df = sum(parts) ** 2 / (parts[0] ** 2 / 24 + parts[1] ** 2 / 14) - 1
+    assert row["p_value"] == p_of(effect, error, df)
+    assert (row["test"], plain["variance_reduction"]) == ("Welch t, covariate", None)
+    assert "covariate before: 40 of 40 queries have one" in " ".join(str(found).split())
+
+
+def sin_of(i: int) -> float:
+    return float(np.sin(i * 3.1))
+
+
+@by_turns(0.5)
+def test_days_before_are_a_covariate_of_each_metric() -> None:
+    """As if the column had these values; a query that is new counts as their mean."""
+    old, split = range(36), {"new": range(20), "old": range(20, N)}
+    rows = [("2026-01-01", "prod", i, OLD[i]) for i in old]
+    rows += [("2026-01-05", name, i, NEW[i]) for name, own in split.items() for i in own]
+    rankings = pa.Table.from_pylist(
+        [
+            {"ds": day, "system": system, "query_id": i, "item_id": f"{day}{i}", "score": 1.0}
+            | {"known": OLD[i] if i in old else None}
+            for day, system, i, _ in rows
+        ]
+    )
+    labels = pa.Table.from_pylist(
+        [{"query_id": i, "item_id": f"{day}{i}", "grade": value} for day, _, i, value in rows]
+    )
+    asked: dict[str, Any] = {"date": "ds", "baseline": "old"}
+    metrics = ["cg@1", "dcg(gain=linear)@1"]
+    by_days = sm.compare(rankings, labels, metrics, covariate="2026-01-01..2026-01-03", **asked)
+    late = rankings.filter(pa.compute.equal(rankings["ds"], "2026-01-05"))
+    by_column = sm.compare(late, labels, metrics, covariate="known", **asked)
+    for own, other in zip(by_days, by_column, strict=True):
+        for name in ("difference", "p_value", "variance_reduction"):
+            assert own[name] == near(other[name])
+    assert by_days["cg@1"]["variance_reduction"] > 0.3
+    assert "36 of 40 queries have one" in " ".join(str(by_days).split())
+
+
+@pytest.mark.long
+def test_what_needs_pairs_is_refused_with_what_to_do() -> None:
+    facts = {"before": OLD}
+    for test in ("wilcoxon", "randomization"):
+        with pytest.raises(sm.SpecError, match=f"{test} needs each query on both sides"):
+            compared(SPLIT, paired=False, test=test)
+    with pytest.raises(sm.SpecError, match="a covariate is adjusted for by the test t"):
+        compared(SPLIT, facts=facts, covariate="before", test="bootstrap")
+    with pytest.raises(sm.SpecError, match="no column of dates is named"):
+        compared(SPLIT, covariate="2026-01-01")
+    with pytest.raises(sm.SpecError, match="these days are compared themselves"):
+        compared(SPLIT, covariate="2026-01-01..2026-01-05", start="2026-01-05", date="ds")
+    with pytest.raises(sm.SpecError, match="paired queries are their own covariate"):
+        compared(SPLIT, facts=facts, covariate="before", paired=True)
+
+
+# -- days beside days -------------------------------------------------------------------
+
+WEEK = {
+    "2026-01-01": {i: OLD[i] for i in range(30)},
+    "2026-01-02": {i: OLD[i] / 2 + 0.2 for i in range(5, 25)},
+    "2026-01-08": {i: NEW[i] for i in range(10, 40)},
+}
+
+
+@by_turns(0.5)
+def test_a_day_beside_a_day_holds_all_queries_and_knows_those_that_come_again() -> None:
+    rankings, labels = of_days(WEEK)
+    found = sm.compare(rankings, labels, "cg@1", date="ds", dates="2026-01-01,2026-01-08")
+    row = found["cg@1"]
+    sides = [
+        (np.array([*WEEK[day].values()]), np.ones(30), np.array([*WEEK[day]]))
+        for day in ("2026-01-08", "2026-01-01")
+    ]
+    mean, error, df = linearised(sides)
+    assert (row["system"], row["baseline"]) == ("2026-01-08", "2026-01-01")
+    assert (row["n"], row["n_baseline"], row["difference"]) == (30, 30, near(mean))
+    assert row["p_value"] == p_of(mean, error, df)
+    dates = {"date": "ds", "dates": "2026-01-02,2026-01-08"}
+    adjusted = sm.compare(rankings, labels, "cg@1", covariate="2026-01-01", **dates)
+    assert "40 of 50 queries have one" in " ".join(str(adjusted).split())
+    paired = sm.compare(
+        rankings, labels, "cg@1", date="ds", dates="2026-01-01,2026-01-08", paired=True
+    )["cg@1"]
+    d = np.array(NEW[10:30]) - np.array(OLD[10:30])
+    assert (paired["n"], paired["difference"]) == (20, near(d.mean()))
+    assert paired["effect_size"] == near(d.mean() / d.std(ddof=1))
+    assert (paired["n_system_only"], paired["n_baseline_only"]) == (10, 10)
+
+
+@pytest.mark.long
+def test_periods_count_each_day_and_paired_the_mean_of_a_query_s_days() -> None:
+    rankings, labels = of_days(WEEK)
+    asked: dict[str, Any] = {"date": "ds", "dates": ["2026-01-01..2026-01-07", "2026-01-08"]}
+    row = sm.compare(rankings, labels, "cg@1", **asked)["cg@1"]
+    first = [*WEEK["2026-01-01"].values(), *WEEK["2026-01-02"].values()]
+    query = [*WEEK["2026-01-01"], *WEEK["2026-01-02"]]
+    sides = [
+        (np.array([*WEEK["2026-01-08"].values()]), np.ones(30), np.array([*WEEK["2026-01-08"]])),
+        (np.array(first), np.ones(50), np.array(query)),
+    ]
+    mean, error, df = linearised(sides)
+    assert (row["n_baseline"], row["baseline_value"]) == (50, near(np.mean(first)))
+    assert (row["difference"], row["p_value"]) == (near(mean), p_of(mean, error, df))
+    row = sm.compare(rankings, labels, "cg@1", paired=True, **asked)["cg@1"]
+    means = [np.mean([WEEK[d][i] for d in (*WEEK,)[:2] if i in WEEK[d]]) for i in range(10, 30)]
+    assert row["n"] == 20
+    assert row["baseline_value"] == near(np.mean(means))
+
+
+@by_turns(1)
+def test_dates_of_a_spec_by_the_command_line(tmp_path: Path) -> None:
+    rankings, labels = of_days(WEEK)
+    wanted = sm.compare(rankings, labels, "cg@1", date="ds", dates="2026-01-01,2026-01-08")
+    both = pa.concat_tables(
+        [
+            rankings.append_column("system", pa.array([name] * rankings.num_rows))
+            for name in ("prod", "other")
+        ]
+    )
+    pq.write_table(both, tmp_path / "rankings.parquet")
+    pq.write_table(labels, tmp_path / "labels.parquet")
+    (tmp_path / "search.yml").write_text(
+        "rankings:\n  file: rankings.parquet\n"
+        "  columns: {score: score, system: system, date: ds}\n"
+        "labels: {file: labels.parquet}\nmetrics: [cg@1]\n"
+    )
+    words = ["compare", "search.yml", "--dates", "2026-01-01,2026-01-08", "-o", "json"]
+    done = sqlmetrics(*words, "--systems", "prod", folder=tmp_path)
+    (row,), (same,) = json.loads(done.stdout), wanted.to_dicts()
+    assert {name: pytest.approx(one, rel=1e-12) for name, one in same.items()} == row
+    done = sqlmetrics(*words, folder=tmp_path, expect=2)
+    assert "dates compare one system with itself, and there are other, prod" in done.stderr
+
+
+@pytest.mark.long
+def test_days_that_cannot_be_compared_are_refused_with_what_to_do() -> None:
+    rankings, labels = of_days(WEEK)
+
+    def refused(match: str, dates: Any, error: type[Exception] = sm.SpecError, **more: Any) -> None:
+        with pytest.raises(error, match=match):
+            sm.compare(rankings, labels, "cg@1", dates=dates, **{"date": "ds"} | more)
+
+    refused("needs two or more", "2026-01-01")
+    refused("'next' is no day like", "2026-01-01,next")
+    refused("'2026-01-08..2026-01-01' is no day like", ["2026-01-08..2026-01-01"])
+    refused("have a day in common", "2026-01-01..2026-01-03,2026-01-02")
+    refused("no query on 2026-01-05", "2026-01-01,2026-01-05", sm.InputError)
+    refused("unknown baseline '2026-01-02'", "2026-01-01,2026-01-08", baseline="2026-01-02")
+    refused("leave out start and end", "2026-01-01,2026-01-08", start="2026-01-01")
+    refused("no column of dates is named", "2026-01-01,2026-01-08", date=None)
+
+
+# -- engines and peers ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", engines(OTHERS, now=[]))
+def test_engines_give_duckdb_s_samples(name: str, servers: Servers) -> None:
+    facts = {"user_id": [f"ü{i % 13}" for i in range(N)], "before": OLD}
+    country = {"country": ["DE" if i % 3 else "FR" for i in range(N)]}
+    asks = (
+        {"covariate": "before", "cluster": "user_id", "by": "country"},
+        {"paired": False, "test": "bootstrap", "cluster": "user_id"},
+    )
+    for ask in asks[:1] if name == "spark" else asks:
+        asked: dict[str, Any] = {"facts": facts | country, **ask}
+        with servers.open(name) as engine:
+            database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+            there = compared(SPLIT, connection=database, **asked)
+        for own, duck in zip(there.rows, compared(SPLIT, **asked).rows, strict=True):
+            assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duck.items()} == own
+
+
+@pytest.mark.long
+def test_samples_agree_with_scipy_and_statsmodels_on_random_values() -> None:
+    stats, models = peer("scipy.stats"), peer("statsmodels.api")
+    chance = np.random.default_rng(7)
+    for n in (6, 30, 200):
+        x, y, c = chance.gamma(1, size=n), chance.gamma(2, size=2 * n), chance.gamma(1, size=3 * n)
+        systems = {"new": [*x, *[None] * 2 * n], "old": [*[None] * n, *y]}
+        own = compared(systems, paired=False)["cg@1"]
+        assert own["p_value"] == near(stats.ttest_ind(x, y, equal_var=False).pvalue)
+        y = y + c[n:]
+        systems = {"new": [*(x + c[:n]), *[None] * 2 * n], "old": [*[None] * n, *y]}
+        row = compared(systems, facts={"before": list(c)}, covariate="before")["cg@1"]
+        side = np.repeat([1.0, 0.0], [n, 2 * n])
+        values = np.concatenate([x + c[:n], y])
+        fit = models.OLS(values, np.column_stack([np.ones(3 * n), side, c])).fit()
+        assert row["difference"] == near(fit.params[1])
