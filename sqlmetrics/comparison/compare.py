@@ -11,6 +11,7 @@ from typing import Any
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import contributions as slices
 from sqlmetrics.comparison import findings, ranks, resampling
+from sqlmetrics.comparison import movers as moved
 from sqlmetrics.comparison.comparison import Comparison, check_level
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
@@ -128,6 +129,7 @@ def compare(
     (0.5, 1.0, 'unclear')
     """
     check_level(level, margin)
+    moved.check(movers)
     if test not in findings.TESTS:
         raise SpecError(unknown("test", test, findings.TESTS))
     if test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):

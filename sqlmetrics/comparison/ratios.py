@@ -70,7 +70,7 @@ def difference(
 
     >>> apart, (low, high) = difference(Ratio(4, 2, 4, 2, 4, 2), Ratio(4, 1, 4, 1, 4, 1), 0.95)
     >>> apart, round(low, 3), round(high, 3)
-    (0.25, -0.691, 1.191)
+    (0.25, -0.689, 1.189)
     """
     if new.value is None or old.value is None:
         return None, None
