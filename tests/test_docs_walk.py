@@ -22,7 +22,7 @@ import duckdb
 import pytest
 from command import sqlmetrics
 from engines.starting import Servers
-from marked import long
+from marked import by_turns, long
 from test_docs import OWN_STATE, PAGES, ROOT
 
 from sqlmetrics.cli import cli
@@ -528,6 +528,7 @@ OPENING = (
 """Verbs with a cell that names the place."""
 
 
+@by_turns(1.7)
 @pytest.mark.parametrize("name", ["sqlite", long("postgres")])
 def test_what_opens_a_database_runs_on_others(name: str, folder: Path, servers: Servers) -> None:
     url = f"sqlite:///{folder}/shop.sqlite" if name == "sqlite" else servers.connection(name)

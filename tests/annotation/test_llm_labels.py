@@ -111,6 +111,7 @@ def test_the_variance_by_hand() -> None:
     assert alone.estimate == estimator.mean([Stratum(8, [1.0, 0.0])])
 
 
+@by_turns(0.6)
 def test_the_sql_of_a_page_gives_the_estimate() -> None:
     """From the values of the queries, by DuckDB's own regression and by plain Python."""
     people, model = worlds("good", 60, 2)

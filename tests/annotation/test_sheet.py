@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import csv_file, graded_sheet, sheet
@@ -471,6 +472,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@by_turns(0.7)
 def test_the_commands_of_the_docs_run(shop: Path) -> None:
     page = (ROOT / "docs" / "labelling.md").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = re.findall(r"^\$ sqlmetrics (.*)$", page, re.MULTILINE)

@@ -140,6 +140,7 @@ def test_a_dry_run_is_of_the_target_and_opens_nothing(folder: Path) -> None:
     assert not there(folder)
 
 
+@by_turns(0.7)
 def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
     """No name is no database in memory, and a database in memory is no place for a job."""
     (folder / "profiles.yml").write_text(OWN)
@@ -231,6 +232,7 @@ def test_names_of_outputs(folder: Path) -> None:
     assert not there(folder)
 
 
+@by_turns(0.6)
 def test_dbt_s_profile_of_duckdb(folder: Path) -> None:
     """Its file, schema, settings, extensions and attached files; a run makes the schema."""
     (folder / "profiles.yml").write_text(DBT)
@@ -384,6 +386,7 @@ def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -
     assert "reconcile works in DuckDB alone, given sqlite:///out.db" in told
 
 
+@by_turns(1.9)
 @pytest.mark.parametrize("name", ["sqlite", *LIVE[2:]])
 def test_an_engine_of_sqlalchemy(name: str, tmp_path: Path, servers: Any) -> None:
     alchemy = peer("sqlalchemy")
@@ -479,6 +482,7 @@ def test_verify_takes_the_same_sample_everywhere(name: str, servers: Any) -> Non
     assert found == sorted(sorted(keys, key=lambda key: md5(key.encode()).hexdigest())[:6])
 
 
+@by_turns(0.8)
 @pytest.mark.parametrize("name", LIVE[1:])
 def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, servers: Any) -> None:
     file = folder / "shop.db"

@@ -99,6 +99,7 @@ def test_a_notebook_shows_a_table_and_escapes_names() -> None:
     assert re.search(r'text-align: right; background: [^"]* 75.0%, [^"]*"><b>0.7500</b>', html)
 
 
+@by_turns(0.8)
 def test_a_notebook_draws_tie_audits_and_reconciliations_likewise() -> None:
     result = sm.evaluate(RANKINGS, LABELS, ["mrr"], system="model")
     audit = sm.tie_audit(result.spec)._repr_html_()
@@ -146,6 +147,7 @@ def test_the_per_query_table_may_stay_where_it_is() -> None:
             result.per_query()
 
 
+@by_turns(0.65)
 def test_a_spec_is_validated_verified_run_and_checked(tmp_path: Path) -> None:
     spec = sm.Spec(
         rankings={"relation": "runs", "columns": {"score": "score", "date": "day"}},

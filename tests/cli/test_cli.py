@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@by_turns(1.5)
 def test_the_command_itself(folder: Path) -> None:
     for arguments, code, said in (
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr"], 0, ""),
@@ -312,6 +313,7 @@ checks: [{metric: mrr, min: 0.6, confidence: 0.9}, {metric: mrr, max: 1}]
 RUNS = "day,model,query_id,item_id,score\n2026-01-01,a,q,x,2\n2026-01-01,a,q,y,1\n"
 
 
+@by_turns(0.8)
 def test_a_spec_is_shown_run_and_checked(tmp_path: Path) -> None:
     (tmp_path / "spec.yml").write_text(SPEC)
     (tmp_path / "runs.csv").write_text(RUNS + RUNS.partition("\n")[2].replace("a,q", "b,q"))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log, evaluate_clicks
@@ -331,6 +332,7 @@ STEPS = st.sampled_from(
 )
 
 
+@by_turns(1.6)
 @settings(max_examples=30, deadline=None)
 @given(log=st.lists(requests(), max_size=8), options=OPTIONS, steps=STEPS)
 def test_any_log_is_what_the_formulas_say(

@@ -206,6 +206,7 @@ def test_ubi_s_times_keep_their_offset(tmp_path: Path, at: Any) -> None:
     assert {row["metric_date"] for row in result.online().to_pylist()} == {date(2025, 12, 31)}
 
 
+@by_turns(1)
 def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     """The list of the query and its words, where no event has them; a list or a text."""
     hits: Mapping[str, Any] = {"q1": ["a", "b", "c"], "q2": "d,,e", "q3": [], "q4": "[a, c]"}
@@ -520,6 +521,7 @@ def test_a_job_of_a_day_reads_texts(tmp_path: Path) -> None:
     assert found == [(date(2026, 1, 1), 1.0), (date(2026, 1, 2), 0.5)]
 
 
+@by_turns(0.7)
 def test_a_day_without_a_click_is_a_day(tmp_path: Path) -> None:
     """The log has clicks, though the second day has views alone: its CTR is 0."""
     (tmp_path / "shown.csv").write_text(

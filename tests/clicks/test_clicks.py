@@ -495,6 +495,7 @@ SIMULATED = {
 """The columns of a simulated log."""
 
 
+@by_turns(0.7)
 @pytest.mark.parametrize("model", first(1, ["position", "cascade"]))
 def test_what_was_planted_is_left_out_exactly(tmp_path: Path, model: str) -> None:
     """And the rest gives the labels, and the numbers, of plain Python."""

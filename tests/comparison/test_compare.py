@@ -535,6 +535,7 @@ def test_evaluate_gives_student_s_interval_of_a_mean_where_there_is_one() -> Non
         sm.evaluate(rankings, labels, metrics, confidence=95)
 
 
+@by_turns(2.3)
 def test_its_sql_has_a_text_in_every_dialect(caplog: pytest.LogCaptureFixture) -> None:
     spec = sm.Spec(
         rankings={"relation": "a.r", "columns": {"score": "score", "system": "system"}},

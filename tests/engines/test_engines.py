@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE
 from sqlmetrics.errors import EngineError, InputError
@@ -301,6 +302,7 @@ def test_a_lost_connection_and_a_missing_privilege_on_postgres(servers):
             engine.columns("t")
 
 
+@by_turns(1.9)
 @pytest.mark.xdist_group("mariadb")
 def test_a_lost_connection_and_a_missing_privilege_on_mariadb(servers):
     from sqlmetrics.engines.registry import open_engine

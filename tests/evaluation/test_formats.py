@@ -829,6 +829,7 @@ def test_an_empty_list_is_refused_where_it_cannot_be_told_from_a_missing_one() -
     assert evaluate({"q1": ["a"]}, labels, "mrr", missing="drop")["mrr"] == 1.0
 
 
+@by_turns(0.9)
 def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None:
     runs = pa.table({"qid": [1, 1], "Doc-ID": ["a", "b"], "similarity": [0.3, 0.2]})
     truth = pa.table({"user_id": [1], "docno": ["b"], "relevance": [1], "score": [0.0]})

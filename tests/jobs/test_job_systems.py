@@ -207,6 +207,7 @@ def rows_of(rows: pa.Table, day: date) -> pa.Table:
 # -- systems of a day ---------------------------------------------------------------------
 
 
+@by_turns(2.4)
 def test_runs_of_any_kind_give_the_table_of_a_full_refresh(engine: Database) -> None:
     is_first = engine.translation.dialect.name == "duckdb"
     for seed in (1, 3) if is_first else (2,):
@@ -224,6 +225,7 @@ def test_runs_of_any_kind_give_the_table_of_a_full_refresh(engine: Database) -> 
         assert answers(engine, "whole") == queries
 
 
+@by_turns(1)
 def test_a_pause_is_missing_where_that_is_asked_for(engine: Database) -> None:
     """The first and the last day are those of the data, also in a run of one day."""
     tables, spec = world(1), spec_of(1, absent_systems="missing")
@@ -300,6 +302,7 @@ def test_a_system_is_named_in_the_definition_only_where_it_is_asked_for() -> Non
 # -- click logs ---------------------------------------------------------------------------
 
 
+@by_turns(1)
 @pytest.mark.parametrize("daily", [True, False])
 def test_a_request_is_missing_for_no_other_system(tmp_path: Path, daily: bool) -> None:
     made = simulate(tmp_path, requests=300, days=3, seed=3, systems=("old", "new"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 from slices import kept
 from test_job_days import MORE, engine
 
@@ -69,6 +70,7 @@ CASES = [
 ]
 
 
+@by_turns(0.8)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_moments_are_those_of_compare_and_of_the_queries(engine: Any) -> None:
     for name, rows in zip(TABLES, tables(), strict=True):

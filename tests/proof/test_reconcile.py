@@ -197,6 +197,7 @@ def test_what_tools_give_by_their_own_options_is_found(metric: str, printed: str
     assert "decimals by chance" in str(found).replace("\n    ", " ")
 
 
+@by_turns(1.1)
 def test_the_words_of_a_mean_over_hits() -> None:
     mean = evaluate(*toy(), "ndcg@3", preset="house", average_over="hits")["ndcg@3"]
     found = matched(counted(None, "ndcg@3"), str(mean))
@@ -377,6 +378,7 @@ def _operators(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 # -- chance ------------------------------------------------------------------------------
 
 
+@by_turns(1)
 def test_nothing_fits_and_the_nearest_are_told() -> None:
     found = matched(counted(None, "ndcg@3"), "0.12345678")
     assert found.candidates == ()
