@@ -18,9 +18,13 @@ from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.online_sums import per_request
 from sqlmetrics.comparison.stages import chosen_if, sums_stage
 from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.evaluation.intervals import Ratio as Columns
+from sqlmetrics.evaluation.intervals import standard_error
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal
+
+COLUMNS = Columns("value", "bottom", "n", "top2", "both", "bottom2")
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,8 @@ class Ratio:
     @property
     def variance(self) -> float | None:
         """The square of the ratio's standard error; None with less than two users."""
-        value = self.value
-        if value is None or self.n < 2:
-            return None
-        squares = self.top2 - 2 * value * self.both + value * value * self.bottom2
-        return max(0.0, squares) * self.n / (self.n - 1) / self.bottom**2
+        error = standard_error({**vars(self), "value": self.value}, COLUMNS)
+        return None if error is None else error * error
 
 
 def difference(
