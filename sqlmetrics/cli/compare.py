@@ -67,7 +67,7 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--cluster",
     metavar="COLUMN",
-    help="What is drawn together, like a user.  [default: query_id, if there are days]",
+    help="What is drawn together, like a user.  [default: the spec's, or query_id by day]",
 )
 @click.option(
     "--dates",

@@ -87,7 +87,8 @@ def compare(
         by: Segments, each of whose values is compared too; beside columns those that a spec
             names, or `segments`, which is given as to `evaluate`.
         cluster: What is drawn together: `query_id`, or a column of the rankings or of `queries`,
-            like a user. Default: `query_id` if there are days, on which queries come again.
+            like a user. Default: the spec's own, else `query_id` if there are days, on which
+            queries come again.
         replicates: How many, of a randomisation or bootstrap.
         seed: Another one draws other replicates; the same ones on every database.
         paired: Whether each query is compared with itself, over those that both sides have. If

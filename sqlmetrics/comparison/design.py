@@ -42,7 +42,7 @@ def design(
     baseline, *others = names
     of_system = told.pop(0) if asks.dates else ""
     is_dated = "metric_date" in plan.shape.keys
-    cluster = asks.cluster
+    cluster = asks.cluster or (None if asks.stored else plan.spec.cluster)
     if cluster == "query_id" and not is_dated:
         cluster = None
     stored = _on_its_days(asks.stored, plan, ask) if asks.stored else None

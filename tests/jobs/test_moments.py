@@ -96,11 +96,10 @@ def check_pairs(rows: list[Row], asked: sm.Spec, case: Row) -> None:
     with database() as here:
         for name, one in zip(TABLES, tables(), strict=True):
             here.load(name, one)
-        cluster = {"cluster": "user_id"} if case["cluster"] else {}
         wanted = {}
         for day in (FIRST, FIRST + timedelta(1)):
             ends = {"start": day, "end": day + timedelta(1)}
-            found = sm.compare(asked, by="country", connection=here, **cluster, **ends)
+            found = sm.compare(asked, by="country", connection=here, **ends)
             wanted |= {
                 (str(day), row["segment_value"], row["metric"]): row for row in found.to_dicts()
             }
