@@ -26,12 +26,6 @@ from sqlmetrics.sql.template import free_name, identifier, literal
 EVERY = "all sources"
 """What the list of all sources together is called."""
 
-_UNFOLDED = {
-    "duckdb": "unnest(list_append({column}, {every}))",
-    "postgres": "unnest(array_append({column}, {every}))",
-}
-"""Dialect -> one row per source of a row, and one more."""
-
 
 def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
     """The plan of each source's lists.
@@ -47,14 +41,14 @@ def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
     """
     at = plan.shape.at
     there = check_column(plan, column, engine, "the sources of an item (sources, --sources)")
-    unfolded = _UNFOLDED.get(at.translation.dialect.name)
-    if unfolded is None:
+    unfolded = at.translation.dialect.unfolded
+    if not unfolded:
         raise SpecError(
             f"{at.translation.dialect.title} has no lists of sources: give a table of each source, "
             "as stages of a funnel"
         )
     name = free_name("source", {one.casefold() for one in there}.__contains__)
-    each = unfolded.format(column=identifier(column), every=literal(EVERY))
+    each = unfolded.format(column=identifier(column), one=literal(EVERY))
     select = f"select *, {each} as {name} from {source_text(at.rankings)}"
     unnested = Relation("query", select, at.rankings.ordered, at.rankings.columns)
     tables = replace(at, rankings=unnested, funnel=FunnelStages(name))

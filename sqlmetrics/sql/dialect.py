@@ -129,6 +129,8 @@ class Dialect:
         session: What a session is told before a script, so that it means the same.
         run_id: A text that names a run of a job, by its text.
         hashed: The MD5 of a text, in lower case.
+        unfolded: One row for each value of a list {column} and for {one} more; empty where lists
+            are no type.
         times: How times are read and told.
         writing: How the tables of a job are written.
     """
@@ -163,5 +165,6 @@ class Dialect:
     session: tuple[str, ...] = ()
     run_id: str = "cast(current_timestamp as varchar)"
     hashed: str = "md5({column})"
+    unfolded: str = ""
     times: Times = Times()
     writing: Writing = Writing()
