@@ -46,7 +46,7 @@ def told(engine: Any, name: str) -> Mapping[Any, Any]:
     """The numbers of each metric, the judgments and the reports."""
     spec = sm.Spec(name="log", clicks=CLICK_JOB | LOGS[name], metrics=METRICS)
     assert spec.clicks is not None
-    result = evaluate_clicks(spec, engine)
+    result = evaluate_clicks(spec, engine, confidence=0.95)
     found: dict[Any, Any] = {
         tuple(str(row[key]) for key in KEY): [row[name] for name in OWN]
         for row in result.facts().to_pylist()
