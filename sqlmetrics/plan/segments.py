@@ -93,7 +93,7 @@ class Segments:
         found: dict[str, str] = {}
         for name in self.of(table):
             if name not in self.spec.segments:
-                found[f"by {name}"] = name
+                found[f"by {name}" if name in self.spec.by else "the cluster"] = name
             elif not self.kind(name):
                 from sqlmetrics.sql.transpile import columns_named
 
