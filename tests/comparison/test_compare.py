@@ -304,7 +304,7 @@ def test_engines_give_duckdb_s_sums_and_replicates(name: str, servers: Servers) 
         {"test": "bootstrap", "by": "country", "cluster": "user_id", "contributions": True},
         {"test": "randomization", "cluster": "user_id"},
     )
-    for ask in asks[:2] if name == "spark" else asks:
+    for ask in asks:
         asked: dict[str, Any] = {"facts": {"country": country, "user_id": user}, **ask}
         with servers.open(name) as engine:
             database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
