@@ -33,7 +33,8 @@ def rollup(facts: str) -> str:
     """All days together: sums over sums; NULL for what cannot be added up."""
     sums = {name: f"sum({name})" for name in ("numerator", "denominator", *_COUNTED)}
     sums |= {"first_date": "min(metric_date)", "last_date": "max(metric_date)"}
-    sums |= {"n_days": "count(*)", "n_clusters": "sum(n_clusters)"}
+    whole = "count(sum_x2) = count(numerator)"  # days of an older version have no such sums
+    sums |= {"n_days": "count(*)", "n_clusters": f"case when {whole} then sum(n_clusters) end"}
     sums |= {name: f"sum({name})" for name in _SUMS}
     view = {
         "about": "all days together: sums over sums; NULL for what cannot be added up",

@@ -191,6 +191,29 @@ def test_intervals_of_pairs_and_of_days_so_far_by_hand(beside: Any) -> None:
         assert (holds.holds, failed.holds, holds.value) == (True, False, pytest.approx(mean))
 
 
+def test_days_of_an_older_version_or_of_another_baseline_are_left_out(beside: Any) -> None:
+    """Their sums would stand beside others: the interval is of the days that have them."""
+    new, old = values_of_days().values()
+    changed = f"update metrics set {{}} where metric_date < '{FIRST + timedelta(2)}'"
+    late = [a - b for a, b in zip(chain(*new[2:]), chain(*old[2:]), strict=True)]
+    mean, width = ends(late, always(80))
+    asked = {"metric": "cg@1", "system": "new", "against": "old", "confidence": "always"}
+    limits = [asked | {"max_rise": mean - width + hair} for hair in (-1e-7, 1e-7)]
+    plain = asked | {"against": "previous", "min": 0.0}
+    for what in ("baseline = 'other'", "sum_x2 = null, sum_d2 = null, sum_d = null"):
+        with beside.transaction():
+            beside.execute(changed.format(what))
+        if what.startswith("baseline"):
+            failed, holds = verdicts(graded(*limits), beside)
+            assert (failed.holds, holds.holds) == (False, True)
+        else:
+            (value,) = verdicts(graded(plain), beside)
+            assert value.value == pytest.approx(ends([*chain(*new[2:])], 1)[0])
+            ((low,),) = beside.rows("select max(ci_low) as low from metrics_rollup")
+            assert low is None
+    write(graded(), beside, full_refresh=True)
+
+
 def test_a_look_every_day_is_safe() -> None:
     """2,000 years of 500 queries a day on which nothing differs: at most 5 % see something."""
     chance, years, days_, n = np.random.default_rng(1), 2000, 365, 500

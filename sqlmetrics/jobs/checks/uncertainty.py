@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -13,6 +13,7 @@ from sqlmetrics.evaluation.distributions import always_valid, student
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, Ratio, standard_error
 from sqlmetrics.spec.days import as_sql
 from sqlmetrics.spec.threshold import ALWAYS, ALWAYS_LEVEL, PREVIOUS, Threshold
+from sqlmetrics.sql.template import literal
 
 Row = Mapping[str, Any]
 
@@ -49,22 +50,30 @@ class DaysSoFar:
         engine: Where the fact table is.
         source: `from` and `where` that choose the spec's rows.
         day: The day that is looked at.
-        is_paired: Whether the table has the sums of pairs.
+        columns: Those of the table; one that an older version wrote may lack sums.
+        baseline: Beside which the sums of pairs are; None without.
     """
 
     engine: Database
     source: str
     day: date
-    is_paired: bool
+    columns: Collection[str]
+    baseline: str | None
 
     def rows(self, since: date | None) -> dict[tuple[Any, ...], Row]:
-        """Keys -> sums, with `n_days` and `first`."""
-        names = [*_SUMS, *(_PAIRED_SUMS if self.is_paired else ())]
-        sums = ", ".join(f"sum({name}) as {name}" for name in names)
+        """Keys -> sums of the days that have them, with `n_days` and `first_day`."""
+        if "sum_x2" not in self.columns:
+            return {}
+        totals = {name: f"sum({name})" for name in _SUMS}
+        if self.baseline is not None and "sum_d" in self.columns:
+            mine = f"baseline = {literal(self.baseline)}"  # it may have been another one before
+            totals |= {n: f"sum(case when {mine} then {n} end)" for n in _PAIRED_SUMS}
+        sums = ", ".join(f"{total} as {name}" for name, total in totals.items())
         first = f" and metric_date >= {as_sql(since)}" if since else ""
         found = self.engine.table(
             f"select {', '.join(KEYS)}, count(*) as n_days, min(metric_date) as first_day, {sums} "
-            f"{self.source} and metric_date <= {as_sql(self.day)}{first} group by {', '.join(KEYS)}"
+            f"{self.source} and metric_date <= {as_sql(self.day)}{first} and sum_x2 is not null "
+            f"group by {', '.join(KEYS)}"
         ).to_pylist()
         return {tuple(row[name] for name in KEYS): _with_ratios(row) for row in found}
 
@@ -73,7 +82,7 @@ def _with_ratios(row: dict[str, Any]) -> Row:
     """With the means that the sums give."""
     for of, top in (("value", "numerator"), ("difference", "sum_d")):
         bottom = row.get({"value": OWN.w, "difference": PAIRED.w}[of])
-        row[of] = row[top] / bottom if bottom and row[top] is not None else None
+        row[of] = row[top] / bottom if bottom and row.get(top) is not None else None
     return row
 
 

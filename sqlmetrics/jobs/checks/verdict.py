@@ -139,8 +139,8 @@ class _Look:
         self.days_before = self._days_before(self.day)
         there = {self.days_before.get(_place(row)) for row in self.rows}
         self.rows_before = [row for day in there if day for row in self._rows(day)]
-        is_paired = bool(self.rows) and "sum_d" in self.rows[0]
-        self._days = DaysSoFar(engine, self.source, self.day, is_paired)
+        columns = self.rows[0].keys() if self.rows else ()
+        self._days = DaysSoFar(engine, self.source, self.day, columns, spec.baseline)
         self._so_far: dict[date | None, dict[tuple[Any, ...], Row]] = {}
 
     def _last(self, condition: str) -> date | None:
