@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from typing import Any
 
 from benchmarks.contenders import THREADS
 from benchmarks.data import FOLDER
-from benchmarks.measure import PEAK_UNIT
+from benchmarks.process import used
 
 METRICS = ["ndcg@10", "mrr", "ctr@5", "abandonment", "first_click_rank", "time_to_first_click"]
 
@@ -109,16 +108,10 @@ def measured(name: str, folder: Path, memory: str = "") -> dict[str, float]:
         answer = Path(place) / "answer.json"
         command = [sys.executable, "-m", "benchmarks.clicks", "run", name]
         command += [str(folder), memory, str(answer)]
-        begin = time.perf_counter()
-        process = subprocess.Popen(command)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
+        usage = used(command)
         counted = json.loads(answer.read_text())
-    cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * PEAK_UNIT / 1e6
-    return {"cpu": cpu, "wall": wall, "peak": peak, "impressions": counted}
+    took = {"cpu": usage.cpu, "wall": usage.wall, "peak": usage.peak / 1e6}
+    return took | {"impressions": counted}
 
 
 def run(name: str, folder: str, memory: str, answer: str) -> None:

@@ -16,6 +16,7 @@ from statistics import median
 
 from benchmarks.contenders import THREADS
 from benchmarks.data import FOLDER
+from benchmarks.process import used
 
 METRICS = (
     *("ndcg@5", "ndcg@10", "recall@5", "recall@10", "precision@5", "precision@10"),
@@ -63,12 +64,8 @@ def made(queries: int) -> tuple[Path, Path]:
 def measured(case: str, files: tuple[Path, Path]) -> tuple[float, float]:
     """CPU seconds of one case in a process of its own, and its peak of memory in MB."""
     command = [sys.executable, "-m", "benchmarks.compare", "--one", case, *map(str, files)]
-    process = subprocess.Popen(command)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"failed: {case}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3
+    usage = used(command)
+    return usage.cpu, usage.peak / 1e6
 
 
 def one(case: str, rankings: str, labels: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from benchmarks.contenders import METRICS, THREADS
 from benchmarks.data import FOLDER, Files, made
+from benchmarks.process import used
 
 FOUR = ("ndcg@10", "ndcg@20", "recall@100", "mrr")
 NAMES = ("ndcg", "recall", "precision", "mrr")
@@ -73,11 +73,7 @@ def measured(rankings: Path, labels: Path, case: Mapping[str, Any]) -> float:
     """CPU seconds of one case in a process of its own."""
     given = json.dumps({key: value for key, value in case.items() if key != "data"})
     command = [sys.executable, "-m", "benchmarks.cost", "--one", str(rankings), str(labels), given]
-    process = subprocess.Popen(command)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"failed: {given}")
-    return usage.ru_utime + usage.ru_stime
+    return used(command).cpu
 
 
 def one(rankings: str, labels: str, given: str) -> None:

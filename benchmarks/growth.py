@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks import data
-from benchmarks.measure import PEAK_UNIT
+from benchmarks.process import PEAK_UNIT
 
 METRICS = ["ndcg@10", "recall@100", "mrr"]
 SETTINGS = {

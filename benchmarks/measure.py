@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,9 +18,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.contenders import CONTENDERS, THREADS, Contender
 from benchmarks.data import SHAPES, Files
-
-# The system's unit of peak memory: kilobytes on Linux, bytes on macOS.
-PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
+from benchmarks.process import used
 
 
 @dataclass(frozen=True)
@@ -59,18 +55,11 @@ def measured(contender: Contender, shape: str, files: Files) -> Run:
         command = [sys.executable, "-m", "benchmarks.measure", contender.name, shape]
         command += [str(files.rankings), str(files.labels), str(answer)]
         environment = os.environ | {"POLARS_MAX_THREADS": str(THREADS)}
-        begin = time.perf_counter()
-        process = subprocess.Popen(command, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
+        usage = used(command, environment)
         told = json.loads(answer.read_text())
-    peak = usage.ru_maxrss * PEAK_UNIT / 1e6
-    cpu, start = _cpu(usage), told["start"]
+    cpu, start = usage.cpu, told["start"]
     alone = cpu - told.get("before", start)
-    return Run(contender, told["means"], cpu, start, alone, wall, peak)
+    return Run(contender, told["means"], cpu, start, alone, usage.wall, usage.peak / 1e6)
 
 
 def _cpu(usage: resource.struct_rusage) -> float:

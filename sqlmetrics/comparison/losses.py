@@ -66,12 +66,16 @@ class Losses:
         """The stages beside `per_query`, and the select of one row per system, segment, stage."""
         return [*self.plan.lists, *self._stages()], "select *\nfrom funnel"
 
-    def _stages(self) -> Iterator[Stage]:
+    def _found_stages(self) -> Iterator[Stage]:
+        """From the tables to the relevant items that lists have."""
         yield funnel_stages(self.plan.shape)
         yield from self._shown()
         yield self._relevant()
         yield self._relevant_counts()
         yield self._found()
+
+    def _stages(self) -> Iterator[Stage]:
+        yield from self._found_stages()
         yield self._paths()
         yield self._found_counts()
         yield self._values()

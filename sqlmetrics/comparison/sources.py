@@ -16,7 +16,6 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
-from sqlmetrics.plan.population import funnel_stages
 from sqlmetrics.plan.shape import STAGE
 from sqlmetrics.plan.tables import FunnelStages
 from sqlmetrics.sql.relation import Relation, source_text
@@ -66,11 +65,7 @@ class SourceSums(Losses):
     counted = ("n_found", "n_unique")
 
     def _stages(self) -> Iterator[Stage]:
-        yield funnel_stages(self.plan.shape)
-        yield from self._shown()
-        yield self._relevant()
-        yield self._relevant_counts()
-        yield self._found()
+        yield from self._found_stages()
         yield self._item_sources()
         yield self._found_counts()
         yield self._values()

@@ -1,0 +1,38 @@
+"""A process of its own, and what the system says it took."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# The system's unit of peak memory: kilobytes on Linux, bytes on macOS.
+PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+@dataclass(frozen=True)
+class Usage:
+    """CPU seconds of all threads, seconds on the clock, and the peak of memory in bytes."""
+
+    cpu: float
+    wall: float
+    peak: int
+
+
+def used(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Usage:
+    """Run a command to its end.
+
+    Raises:
+        CalledProcessError: If it fails; what it said went to standard error.
+    """
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)  # else it is waited for again
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Usage(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * PEAK_UNIT)
