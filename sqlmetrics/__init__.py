@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
+    from sqlmetrics.jobs.exports.write import export
     from sqlmetrics.proof.explain.explain import explain
     from sqlmetrics.proof.reconcile.reconcile import reconcile
     from sqlmetrics.proof.ties import TieAudit, tie_audit
@@ -54,6 +55,7 @@ __all__ = [
     "evaluate",
     "evaluate_clicks",
     "explain",
+    "export",
     "funnel",
     "parse",
     "reconcile",
@@ -80,6 +82,7 @@ _HOMES = {
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
     "explain": "proof.explain.explain",
+    "export": "jobs.exports.write",
     "funnel": "comparison.funnel",
     "parse": "catalog.measure",
     "reconcile": "proof.reconcile.reconcile",

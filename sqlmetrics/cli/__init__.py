@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Find the conventions behind a number seen elsewhere.",
         ),
         "explain": ("learn.explain", "Explain a metric or option: formula, SQL, an example."),
-        "list": ("learn.list_names", "List metrics, presets, options or dialects."),
+        "list": ("learn.list_names", "List metrics, presets, options, dialects or exports."),
     },
     "Every night": {
         "init": ("learn.init", "Write an example spec, every key explained."),
@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "check": ("check.check", "Compare the table of SPEC with its checks."),
         "build": ("build.build", "Run SPEC, then check what it wrote."),
         "compile": ("spec.compile_spec", "Print the SQL of SPEC, in any dialect, or as a job."),
+        "export": ("export.export", "Write SPEC as files of dbt, Superset and other tools."),
         "install": ("install.install", "Make macros of metrics in a DuckDB file."),
     },
     "Trust": {

@@ -69,6 +69,15 @@ def dialects(_: click.Context, __: click.Parameter, begun: str) -> list[Completi
     return _items(DIALECTS, begun)
 
 
+def exports(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The tools that a spec is exported for, with what they get."""
+    from sqlmetrics.jobs.exports.formats import FORMATS
+
+    return [
+        CompletionItem(one.value, help=FORMATS[one.value].about) for one in _items(FORMATS, begun)
+    ]
+
+
 def explained(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
     """What can be explained: metrics and options."""
     from sqlmetrics.catalog.conventions import OPTIONS

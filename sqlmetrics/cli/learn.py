@@ -9,12 +9,14 @@ import click
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, progress_bar
 
+LISTS = ("metrics", "online", "presets", "options", "dialects", "exports")
+
 
 @click.command("list")
-@click.argument("what", type=click.Choice(("metrics", "online", "presets", "options", "dialects")))
+@click.argument("what", type=click.Choice(LISTS))
 @error_options
 def list_names(what: str) -> None:
-    """List the metrics, those of click logs (online), presets, options or dialects there are."""
+    """List the metrics, those of click logs (online), presets, options, dialects or exports."""
     from sqlmetrics.cli import listing
     from sqlmetrics.evaluation.report.table import fitted, terminal_width
 

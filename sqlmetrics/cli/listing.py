@@ -6,6 +6,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import Metric, listed
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.jobs.exports.formats import FORMATS
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialects import DIALECTS
 
@@ -64,6 +65,15 @@ def dialects() -> Listing:
         rows.append([one.name, one.title, told.how, *numbers])
     header = ["dialect", "of", "trust", "engine", "numbers compared", "largest difference"]
     return [*header, "last run"], rows
+
+
+def exports() -> Listing:
+    """One row per tool that a spec can be exported for."""
+    rows = [
+        [one.name, one.title, ", ".join(one.dialects), "yes" if one.executed else "no", one.about]
+        for one in FORMATS.values()
+    ]
+    return ["export", "tool", "dialects", "run in tests", "what it gets"], rows
 
 
 def _spelled(metric: Metric) -> str:

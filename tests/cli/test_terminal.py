@@ -152,7 +152,17 @@ def test_no_table_is_wider_than_the_terminal(
 def test_every_verb_that_prints_is_looked_at() -> None:
     """`list` and the demo are in test_cli; the others write files, SQL or nothing to stdout."""
     seen = {line.split()[0] for line in VERBS}
-    others = {"list", "demo", "compile", "install", "doctor", "sample", "sheet", "sheet-import"}
+    others = {
+        "list",
+        "demo",
+        "compile",
+        "export",
+        "install",
+        "doctor",
+        "sample",
+        "sheet",
+        "sheet-import",
+    }
     assert seen | others == set(cli.commands)
     for name, command in cli.commands.items():
         context = cli.make_context("sqlmetrics", [name, "-h"], resilient_parsing=True)

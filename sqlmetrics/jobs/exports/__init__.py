@@ -1,0 +1,1 @@
+"""A spec as files of other tools: dbt, SQLMesh, Superset, semantic layers."""

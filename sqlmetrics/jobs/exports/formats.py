@@ -1,0 +1,78 @@
+"""The tools that a spec can be exported for: a row each, and where their files are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.jobs.exports.target import Target
+
+
+@dataclass(frozen=True)
+class Format:
+    """A tool, and what it is given.
+
+    Attributes:
+        name: What is typed: `dbt`.
+        title: What people call it: `dbt`.
+        about: One line for the list and the help: what the files are.
+        module: Where `files(target)` is, below `sqlmetrics.jobs.exports`.
+        dialects: The databases that it is made for.
+        options: Option of the command line without its dashes -> what it says, for those that
+            this format takes besides.
+        next: What to type then; `{folder}` is where the files are.
+        executed: Whether the tests run the tool itself over the files; if not, the files say so.
+    """
+
+    name: str
+    title: str
+    about: str
+    module: str
+    dialects: tuple[str, ...] = ("duckdb", "postgres")
+    options: Mapping[str, str] = field(default_factory=dict)
+    next: str = ""
+    executed: bool = True
+
+    def files(self, target: Target) -> dict[str, bytes]:
+        """The files: path below the folder -> bytes; the same target gives the same bytes.
+
+        Raises:
+            SpecError: If the spec, the dialect or an option does not fit the tool.
+        """
+        if target.dialect.name not in self.dialects:
+            raise SpecError(unknown(f"dialect of {self.name}", target.dialect.name, self.dialects))
+        for option in target.options:
+            if option not in self.options:
+                takes = ", ".join(f"--{one}" for one in self.options) or "no option of its own"
+                raise SpecError(f"--{option} is not of export {self.name}, which takes {takes}")
+        made = import_module(f"sqlmetrics.jobs.exports.{self.module}").files(target)
+        return {path: one.encode() if isinstance(one, str) else one for path, one in made.items()}
+
+
+FORMATS: Mapping[str, Format] = {
+    one.name: one
+    for one in (
+        Format(
+            name="malloy",
+            title="Malloy",
+            about="A source with a measure per metric, summed as it may be.",
+            module="malloy",
+            next="open {folder}/ranking_metrics.malloy in Malloy",
+            executed=False,
+        ),
+    )
+}
+"""Name -> format."""
+
+
+def format_named(name: str) -> Format:
+    """The format of a name.
+
+    Raises:
+        SpecError: If there is none of that name.
+    """
+    if name not in FORMATS:
+        raise SpecError(unknown("export", name, FORMATS))
+    return FORMATS[name]

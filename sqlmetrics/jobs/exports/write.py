@@ -1,0 +1,82 @@
+"""The files of an export, written into a folder or into one zip."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from sqlmetrics.engines.files import replaced, writing, writing_to
+from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.exports.formats import format_named
+from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialects import dialect as dialect_named
+
+MARK = b"sqlmetrics export"
+"""Every file says it in a comment; one that does not is somebody's own, and is left alone."""
+
+
+def export(
+    spec: Spec,
+    name: str,
+    to: str | Path,
+    *,
+    dialect: str = "duckdb",
+    force: bool = False,
+    **options: str,
+) -> list[Path]:
+    """Write a spec as the files of another tool: the same spec gives the same bytes.
+
+    Files of an earlier export are replaced; files that somebody else wrote are not.
+
+    Args:
+        spec: What is asked, with its `output`.
+        name: A tool, one of `sqlmetrics export --help`.
+        to: A folder, made if it is not there; or a name that ends in `.zip`.
+        dialect: Of the database in which the tool finds the tables.
+        force: Whether files that no export wrote are replaced, too.
+        options: What the tool takes besides, such as `dbt_version="1.12"`.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        SpecError: If the tool, the dialect or an option is unknown, the spec does not fit, or a
+            file of somebody else is in the way.
+        EngineError: If a file cannot be written.
+    """
+    said = {key.replace("_", "-"): value for key, value in options.items()}
+    made = format_named(name).files(Target(spec, dialect_named(dialect), said))
+    place = Path(to)
+    if place.suffix == ".zip":
+        made, place = {place.name: zipped(made)}, place.parent
+    foreign = [path for path in made if not force and _is_foreign(place / path)]
+    if foreign:
+        files = ", ".join(repr(str(place / path)) for path in foreign[:3])
+        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+        raise SpecError(
+            f"{files}{more}: there already, and not written by an export; give another folder, or "
+            "--force to replace"
+        )
+    for path, content in made.items():
+        file = place / path
+        with writing_to(file.parent), writing(file), replaced(file) as beside:
+            beside.write_bytes(content)
+    return [place / path for path in made]
+
+
+def _is_foreign(file: Path) -> bool:
+    """Whether there is a file that no export wrote."""
+    return file.exists() and MARK not in file.read_bytes()
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """Files as a zip, whose bytes hang on nothing but theirs."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = MARK
+        for path, content in files.items():
+            archive.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), content)
+    return buffer.getvalue()
