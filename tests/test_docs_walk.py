@@ -340,7 +340,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "compile search.yml --db shop.duckdb --plan fastest",
     ),
     "export": (
-        "export malloy search.yml --to analytics --dialect postgres --force",
+        "export malloy search.yml --out analytics --dialect postgres --force",
         "export malloy search.yml --db shop.duckdb",
         "export malloy search.yml --target dev --profiles profiles.yml",
         "export malloy search.yml --connection dev --profiles profiles.yml",

@@ -13,7 +13,7 @@ from sqlmetrics.cli.location import Location, place_options
 @click.argument("tool", metavar="TOOL", shell_complete=completion.exports)
 @click.argument("spec", type=click.Path())
 @click.option(
-    "--to",
+    "--out",
     metavar="FOLDER",
     help="Where the files go; a name that ends in .zip packs them.  [default: TOOL]",
 )
@@ -29,7 +29,7 @@ def export(
     *,
     tool: str,
     spec: str,
-    to: str | None,
+    out: str | None,
     dialect: str | None,
     force: bool,
     location: Location,
@@ -40,7 +40,7 @@ def export(
     The same spec gives the same bytes, so that a change of the files is a change of the spec.
 
     \b
-    sqlmetrics export malloy search.yml --to analytics
+    sqlmetrics export malloy search.yml --out analytics
     sqlmetrics list exports
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.exports.formats import format_named
@@ -48,7 +48,7 @@ def export(
     from sqlmetrics.spec.spec import Spec
 
     named = format_named(tool)
-    folder = to or tool
+    folder = out or tool
     files = written(
         Spec.read(spec),
         tool,
