@@ -37,10 +37,17 @@ class OnlineMetric:
     count = False
 
     @property
+    def label(self) -> str:
+        """Its title for people, in a few words."""
+        return _LABELS.get(self.name) or self.name.replace("_", " ").capitalize()
+
+    @property
     def range(self) -> str:
         """Where its values lie."""
         return "0 to 1" if self.unit == "share" else "0 or more"
 
+
+_LABELS = {"ctr": "Click-through rate"}
 
 ONLINE: Mapping[str, OnlineMetric] = {
     one.name: one

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
+from sqlmetrics.catalog.dimension import limits
 from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.errors import SpecError
 
@@ -73,8 +74,8 @@ def checked(target: Target, metric: Metric) -> Target:
     Raises:
         SpecError: If it is out of the metric's range.
     """
-    limits = re.fullmatch(r"(\d+) (?:to (\d+)|or (1|more))", metric.range)
-    low, high = (0.0, math.inf) if limits is None else _limits(limits[1], limits[2] or limits[3])
+    least, most = limits(metric.range)
+    low, high = -math.inf if least is None else least, math.inf if most is None else most
     if low - target.unit / 2 <= target.number <= high + target.unit / 2:
         return target
     percent = "; a percentage is written like 35.06%" if low <= target.number / 100 <= high else ""
@@ -82,7 +83,3 @@ def checked(target: Target, metric: Metric) -> Target:
         f"{metric.name} is {metric.range}, so it cannot be {target.text}"
         + (percent if high == 1 and target.number > 1 else "")
     )
-
-
-def _limits(low: str, high: str) -> tuple[float, float]:
-    return float(low), math.inf if high == "more" else float(high)

@@ -1,0 +1,130 @@
+"""What a dashboard, a semantic layer or an analyst has to know of a metric, as one row each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlmetrics.catalog.measure import Measure, parse
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.catalog.online import Online, is_online, online
+
+RATIO, TOTAL, NEVER = "ratio", "total", "none"
+"""How days are put together: sum(numerator) / sum(denominator), sum(value), or not at all."""
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A metric as a spec asks for it, in the words of the fact table and in those of people.
+
+    Attributes:
+        metric: Its text without the cutoff, as in the fact table: `ndcg`, `recall(rel=2)`.
+        k: The cutoff; 0 for none.
+        name: Its canonical text: `ndcg@10`.
+        column: The name of its column in wide tables and views: `ndcg_at_10`.
+        label: Its title for people: `Normalized discounted cumulative gain at 10`.
+        meaning: Its formula in one line, where k is the cutoff and R the query's number of
+            relevant labels.
+        low: The least value it can have; None if there is none.
+        high: The largest one; None if there is none, or it depends on the query.
+        direction: `higher` or `lower` values are better; `none` if it says nothing of quality
+            by itself.
+        additive: Whether days, or values of a segment, can be put together by sums.
+        unit: `share`, `rank`, `count`, `bits`, `seconds`; empty for what has none.
+        roll_up: How they are: `ratio` (sum of numerators / sum of denominators), `total` (sum of
+            values), or `none` for what is to be computed anew, whose numerator is NULL.
+    """
+
+    metric: str
+    k: int
+    name: str
+    column: str
+    label: str
+    meaning: str
+    low: float | None
+    high: float | None
+    direction: str
+    additive: bool
+    unit: str
+    roll_up: str
+
+
+def metric_row(one: Measure | Online) -> MetricRow:
+    """The row of a metric.
+
+    >>> row = metric_row(parse("ndcg(gain=linear)@10"))
+    >>> row.name, row.column, row.low, row.high, row.direction, row.roll_up
+    ('ndcg(gain=linear)@10', 'ndcg_gain_linear_at_10', 0.0, 1.0, 'higher', 'ratio')
+    >>> row.label
+    'Normalized discounted cumulative gain (gain=linear) at 10'
+    """
+    low, high = limits(one.metric.range)
+    roll_up = _roll_up(one)
+    return MetricRow(
+        metric=one.name,
+        k=one.k or 0,
+        name=str(one),
+        column=one.column,
+        label=_label(one),
+        meaning=one.metric.title if isinstance(one, Online) else one.metric.formula,
+        low=low,
+        high=high,
+        direction=one.metric.better,
+        additive=roll_up != NEVER,
+        unit=one.metric.unit,
+        roll_up=roll_up,
+    )
+
+
+def metric_rows(measures: Iterable[Measure], of_log: Iterable[str] = ()) -> list[MetricRow]:
+    """The rows of all that a spec asks for, in its order.
+
+    Args:
+        measures: Its metrics of lists: `Spec.measures`.
+        of_log: The texts of its online metrics: `Spec.online`.
+
+    Raises:
+        SpecError: If there is no online metric of a text.
+    """
+    return [*map(metric_row, measures), *(metric_row(online(text)) for text in of_log)]
+
+
+def row_of(metric: str, k: int) -> MetricRow:
+    """The row of a metric that a fact table holds.
+
+    Args:
+        metric: Its text without the cutoff.
+        k: The cutoff, 0 for none.
+
+    Raises:
+        SpecError: If this version knows no such metric.
+    """
+    text = at_cutoff(metric, k)
+    return metric_row(online(text) if is_online(text) else parse(text))
+
+
+def limits(text: str) -> tuple[float | None, float | None]:
+    """The least and the largest value of a range in words; None where there is none.
+
+    >>> limits("0 to 1"), limits("-1 to 1"), limits("0 or 1")
+    ((0.0, 1.0), (-1.0, 1.0), (0.0, 1.0))
+    >>> limits("1 or more"), limits("0 to R")
+    ((1.0, None), (0.0, None))
+    """
+    low, _, high = re.split(r" (to|or) ", text)
+    return float(low), None if high in ("more", "R") else float(high)
+
+
+def _roll_up(one: Measure | Online) -> str:
+    if isinstance(one, Online):
+        return RATIO
+    if one.metric.pooled:
+        return NEVER
+    return TOTAL if one.metric.count else RATIO
+
+
+def _label(one: Measure | Online) -> str:
+    settings = one.name.removeprefix(one.metric.name)
+    title = one.metric.label if isinstance(one, Online) else one.metric.title
+    return f"{title}{settings and f' {settings}'}{f' at {one.k}' if one.k else ''}"
