@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
+    from sqlmetrics.evaluation.streaming.metric import StreamingMetric
     from sqlmetrics.jobs.exports.write import export
     from sqlmetrics.proof.explain.explain import explain
     from sqlmetrics.proof.reconcile.reconcile import reconcile
@@ -45,6 +46,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "SqlmetricsError",
+    "StreamingMetric",
     "TieAudit",
     "check",
     "clicks",
@@ -76,6 +78,7 @@ _HOMES = {
     "Spec": "spec.spec",
     "SpecError": "errors",
     "SqlmetricsError": "errors",
+    "StreamingMetric": "evaluation.streaming.metric",
     "TieAudit": "proof.ties",
     "compare": "comparison.compare",
     "diagnose": "comparison.diagnosis",

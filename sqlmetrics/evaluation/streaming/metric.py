@@ -1,0 +1,247 @@
+"""`StreamingMetric`: batches in, the metrics of all that came out, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from sqlmetrics.catalog.keywords import Conventions
+from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.streaming.table import evaluated, longest, refuse
+from sqlmetrics.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from sqlmetrics.evaluation.streaming.histogram import Histogram
+    from sqlmetrics.evaluation.streaming.lists import Lists
+    from sqlmetrics.evaluation.streaming.rows import RowStore
+
+TIES = ("average", "best", "worst", "input_order")
+"""Rules for tied scores that need no ids of items."""
+
+LARGEST = 8_000_000
+"""With more items in different lists than this, they are evaluated, and their sums kept."""
+
+Sums = dict[str, tuple[float, float]]
+"""Metric -> the sum of its weighted values, and of the weights."""
+
+
+class StreamingMetric:
+    """Ranking metrics of a training loop: the mean over all queries that `update` was given.
+
+    The numbers are those of `evaluate` on all data at once, whatever the batches, their order
+    and the workers. Only what can differ in a metric is kept: how often each arrangement of
+    labels came. A matrix of lists needs no memory of its batches; rows with `indexes` are kept,
+    4 million of them in memory and the others in a temporary file, as their query may come again.
+
+    Args:
+        metrics: Texts like `ndcg@10`, `hit@10`, `mrr`, `recall(rel=2)@50`: means over queries.
+            Counts, metrics of all lists together (`auc`, `coverage@k`) and those of items have
+            no such mean and are refused.
+        preset: A named set of conventions; default `house`.
+        ties: What tied scores mean: `average` over all their orders, so that a model that gives
+            every item one score is worth what chance is; `best`, `worst`; or `input_order`, the
+            first one first, as `argsort` does. Default: the preset's, if it is one of these,
+            else `average`.
+        conventions: Options as `evaluate` takes them.
+
+    Raises:
+        SpecError: If a metric or an option is unknown, or a metric is no mean over queries, or
+            its mean over ties is not known.
+
+    >>> import sqlmetrics as sm
+    >>> metric = sm.StreamingMetric(["ndcg@2", "hit@1"])
+    >>> metric.update([[0.1, 0.9, 0.3], [0.8, 0.2, 0.5]], [[0, 1, 0], [0, 0, 1]])
+    >>> metric.update([0.3, 0.7], [1, 0], indexes=[7, 7])
+    >>> {name: round(value, 4) for name, value in metric.compute().items()}
+    {'ndcg@2': 0.754, 'hit@1': 0.3333}
+    """
+
+    def __init__(
+        self,
+        metrics: str | Sequence[str],
+        *,
+        preset: str | None = None,
+        ties: str | None = None,
+        **conventions: Unpack[Conventions],
+    ) -> None:
+        try:
+            import numpy as np  # noqa: F401 (looked for before a batch comes)
+        except ImportError:  # pragma: no cover (whoever trains a model has it)
+            raise SpecError("StreamingMetric needs NumPy; give: pip install numpy") from None
+        if ties is None:
+            own = PRESETS[preset].options.get("ties") if preset in PRESETS else None
+            ties = str(own) if own in TIES else "average"
+        if ties not in TIES:
+            raise SpecError(unknown("ties, for items without ids,", ties, TIES))
+        self._in_order = ties == "input_order"
+        # In order no two scores of a list are tied any more.
+        said = dict(conventions) | {"ties": "id_asc" if self._in_order else ties}
+        self._spec = Spec(
+            rankings={"relation": "rankings"},
+            labels={"relation": "labels"},
+            queries={"relation": "queries", "columns": {"weight": "weight"}},
+            metrics=[metrics] if isinstance(metrics, str) else list(metrics),
+            preset=preset or "house",
+            conventions=said,
+        )
+        refuse(self._spec)
+        self._longest = longest(self._spec)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        from sqlmetrics.evaluation.streaming.histogram import Histogram
+        from sqlmetrics.evaluation.streaming.rows import RowStore
+
+        self._lists: Histogram = Histogram()
+        self._rows: RowStore = RowStore()
+        self._sums: Sums = {}
+        self._n_queries = 0
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The canonical texts of the metrics, the keys of what `compute` gives."""
+        return tuple(map(str, self._spec.measures))
+
+    def update(
+        self, preds: Any, target: Any, indexes: Any = None, *, mask: Any = None, weight: Any = None
+    ) -> None:
+        """Take a batch in; arrays of NumPy, PyTorch, Paddle, JAX, TensorFlow, or lists.
+
+        Args:
+            preds: Scores, higher is better: [batch, n], each row a query of its own; or [n], of
+                one query, or with `indexes` of several.
+            target: Labels of the same shape, any grades; NaN for an item without a label.
+            indexes: For [n]: the query of each score, whole numbers. A query may come again in
+                a later batch.
+            mask: For [batch, n]: False where a row has no item, as lists differ in length.
+            weight: For [batch, n]: [batch], what each query counts; default 1.
+
+        Raises:
+            InputError: If shapes differ, a score is NaN, or an index is no whole number.
+        """
+        from sqlmetrics.evaluation.streaming import lists
+
+        scores, grades = lists.array(preds, "preds"), lists.array(target, "target")
+        if scores.shape != grades.shape or scores.ndim not in (1, 2):
+            raise InputError(
+                f"preds and target have one shape, [batch, n] or [n]; given {[*scores.shape]} and "
+                f"{[*grades.shape]}"
+            )
+        if indexes is not None:
+            if mask is not None or weight is not None:
+                raise InputError("mask and weight are of a matrix; leave them out beside indexes")
+            self._add_rows(scores, grades, lists.array(indexes, "indexes"))
+            return
+        if scores.ndim == 1:
+            scores, grades = scores[None, :], grades[None, :]
+        self._add_lists(scores, grades, mask, weight)
+
+    def _add_lists(self, scores: Any, grades: Any, mask: Any, weight: Any) -> None:
+        """A matrix: a list a row."""
+        import numpy as np
+
+        from sqlmetrics.evaluation.streaming import lists
+
+        there = None if mask is None else lists.array(mask, "mask").astype(bool)
+        if there is not None and there.shape != scores.shape:
+            raise InputError(f"mask has the shape of preds, {[*scores.shape]}; given {there.shape}")
+        weights = np.ones(len(scores)) if weight is None else lists.array(weight, "weight")
+        if weights.shape != scores.shape[:1]:
+            raise InputError(f"weight has {len(scores)} numbers, one a row; given {weights.shape}")
+        _refuse_nan(scores if there is None else scores[there])
+        if there is not None and not (some := there.any(1)).all():  # a row without items is none
+            scores, grades, there = scores[some], grades[some], there[some]
+            weights = weights[some]
+        self._n_queries += len(scores)
+        told = lists.of_rows(scores, grades, there, weights, in_order=self._in_order)
+        self._count(self._lists, told)
+        if self._lists.size() > LARGEST:
+            self._sums = _added(self._sums, evaluated(self._spec, self._lists))
+            self._lists = type(self._lists)()
+
+    def _add_rows(self, scores: Any, grades: Any, query: Any) -> None:
+        """Rows of queries that may come again."""
+        if scores.ndim != 1 or query.shape != scores.shape:
+            raise InputError(
+                f"with indexes, all three are [n]; given preds {[*scores.shape]} and indexes "
+                f"{[*query.shape]}"
+            )
+        if query.dtype.kind not in "biu":
+            raise InputError(f"indexes are whole numbers; given {query.dtype}")
+        _refuse_nan(scores)
+        self._rows.add(query, scores, grades)
+
+    def _count(self, histogram: Histogram, told: Lists) -> None:
+        """Count lists, cut where no metric looks any further."""
+        if self._longest:
+            import numpy as np
+
+            reach = np.full(len(told.length), self._longest)
+            np.maximum.at(reach, told.of, told.above + told.tied)
+            told.length[:] = np.minimum(told.length, reach)
+        histogram.add(told)
+
+    def compute(self) -> dict[str, float]:
+        """The metrics of all batches since `reset`: their text -> their value.
+
+        Batches may follow, and it may be asked again. NaN where no query has a value.
+        """
+        from sqlmetrics.evaluation.streaming import lists
+        from sqlmetrics.evaluation.streaming.histogram import Histogram
+
+        sums = _added(self._sums, evaluated(self._spec, self._lists))
+        for rows in self._rows.batches():
+            own = Histogram()
+            self._count(own, lists.of_groups(*rows, in_order=self._in_order))
+            sums = _added(sums, evaluated(self._spec, own))
+        means = {name: above / below if below else float("nan") for name, (above, below) in sums.items()}
+        return {name: means.get(name, float("nan")) for name in self.metrics}
+
+    accumulate = compute
+
+    def merge(self, *others: StreamingMetric) -> StreamingMetric:
+        """Take in what others, of the same metrics, were given: of other workers or epochs.
+
+        They may come pickled from other processes. Rows of one index are one query.
+
+        Returns:
+            Itself.
+
+        Raises:
+            SpecError: If the metrics or the conventions differ.
+        """
+        for other in others:
+            if other._spec != self._spec or other._in_order != self._in_order:
+                raise SpecError(
+                    "only metrics of the same texts and conventions are merged; given "
+                    f"{', '.join(other.metrics)} for {', '.join(self.metrics)}"
+                )
+            self._lists.merge(other._lists)
+            self._rows.merge(other._rows)
+            self._sums = _added(self._sums, other._sums)
+            self._n_queries += other._n_queries
+        return self
+
+    def __repr__(self) -> str:
+        return f"StreamingMetric({', '.join(self.metrics)})"
+
+
+def _refuse_nan(scores: Any) -> None:
+    """Raise InputError for scores that are no numbers."""
+    import numpy as np
+
+    if scores.dtype.kind == "f" and (missing := int(np.isnan(scores).sum())):
+        raise InputError(
+            f"{missing:,} of {scores.size:,} preds are NaN and have no place in a list; leave them "
+            "out, or say so in mask"
+        )
+
+
+def _added(one: Mapping[str, tuple[float, float]], other: Mapping[str, tuple[float, float]]) -> Sums:
+    """Sums of two parts together."""
+    names = [*one, *(name for name in other if name not in one)]
+    none = (0.0, 0.0)
+    pairs = {name: (one.get(name, none), other.get(name, none)) for name in names}
+    return {name: (a[0] + b[0], a[1] + b[1]) for name, (a, b) in pairs.items()}
