@@ -11,12 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from sqlmetrics.evaluation.streaming.lists import Array, Lists
+from sqlmetrics.evaluation.streaming.table import WORDS
 
 PENDING = 100_000
 """As many lists wait before equal ones among them are counted together."""
-
-WORDS = 3
-"""Numbers of an entry: above, tied, grade."""
 
 
 class Histogram:
@@ -29,10 +27,9 @@ class Histogram:
     def add(self, lists: Lists) -> None:
         """Count lists."""
         entries = np.bincount(lists.of, minlength=len(lists.length))
-        # By place, then the best label first: one key for what differs in the order of ties.
-        order = np.lexsort((-lists.grade, lists.above, lists.of))
+        order = _by_place(lists)
         words = np.column_stack([lists.above[order], lists.tied[order], lists.grade[order]])
-        words[np.isnan(words)] = np.nan  # of the many NaNs one
+        words[np.isnan(words[:, 2]), 2] = np.nan  # of the many NaNs one
         start = np.cumsum(entries) - entries
         for size in np.unique(entries):
             own = np.nonzero(entries == size)[0]
@@ -65,6 +62,15 @@ class Histogram:
         """Count what another has counted, too."""
         for keys, weights in other.blocks():
             self.put(keys, weights)
+
+
+def _by_place(lists: Lists) -> Array:
+    """Entries by place; of tied ones the best label first, as their order says nothing."""
+    place = lists.of * (int(lists.above.max(initial=0)) + 1) + lists.above
+    order = np.argsort(place)
+    if (np.diff(place[order]) == 0).any():
+        order = np.lexsort((-lists.grade, place))
+    return order
 
 
 def _together(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:

@@ -50,12 +50,23 @@ def array(given: Any, name: str) -> Array:
             given = given.float() if hasattr(given, "float") else given.astype("float32")
         given = given.numpy()
     made = np.asarray(given)
-    if made.dtype.kind in "biuf":
+    if made.dtype.kind in "biu":
+        return made.astype(np.int64)  # what has no sign cannot be turned round
+    if made.dtype.kind == "f":
         return made
     try:  # bfloat16 of JAX and TensorFlow
         return made.astype(np.float32, casting="same_kind")
     except TypeError:
         raise InputError(f"{name} holds no numbers: its type is {made.dtype}") from None
+
+
+def rounded(scores: Array, precision: object) -> Array:
+    """Scores as precise as a convention has them: `double`, `float32` or `decimal6`."""
+    if precision == "float32":
+        return scores.astype(np.float32)
+    if precision == "decimal6":  # half up
+        return np.floor(scores.astype(np.float64) * 1e6 + 0.5) / 1e6
+    return scores
 
 
 def of_rows(
@@ -76,13 +87,12 @@ def of_rows(
     if there is not None:
         marked &= there
         length = there.sum(1)
-    of, at = np.nonzero(marked)
-    if len(of) <= FEW * n_lists:
+    places = np.flatnonzero(marked)
+    if len(places) <= FEW * n_lists:
+        of, at = np.divmod(places, n_items)
         above, tied = _compared(scores, there, of, at, in_order=in_order)
-    else:
-        above, tied = _sorted(scores, there, in_order=in_order)
-        above, tied = above[of, at], tied[of, at]
-    return Lists(length, weight, of, above, tied, grades[of, at].astype(np.float64))
+        return Lists(length, weight, of, above, tied, grades[of, at].astype(np.float64))
+    return _sorted(scores, grades, there, length, weight, in_order=in_order)
 
 
 def _compared(
@@ -95,36 +105,51 @@ def _compared(
         higher &= there[of]
         same &= there[of]
     if in_order:
-        before = np.arange(scores.shape[1]) < at[:, None]
-        return (higher | (same & before)).sum(1), np.ones(len(of), int)
+        same &= np.arange(scores.shape[1]) < at[:, None]
+        return (higher | same).sum(1), np.ones(len(of), int)
     return higher.sum(1), same.sum(1)
 
 
-def _sorted(scores: Array, there: Array | None, *, in_order: bool) -> tuple[Array, Array]:
-    """Where all items of all lists stand: each list is sorted."""
-    n_items = scores.shape[1]
-    if there is not None:  # what is not there stands last, below every score
-        last = np.lexsort((-scores, ~there), axis=1)
-        order, there = last, np.take_along_axis(there, last, 1)
-    else:
-        order = np.argsort(-scores, axis=1, kind="stable")
-    best = np.take_along_axis(scores, order, 1)
-    place = np.broadcast_to(np.arange(n_items), best.shape)
-    above, tied = np.empty(best.shape, int), np.ones(best.shape, int)
-    if in_order:
-        np.put_along_axis(above, order, place, 1)
-        return above, tied
-    begins = np.ones(best.shape, bool)
-    begins[:, 1:] = best[:, 1:] != best[:, :-1]
+def _sorted(
+    scores: Array,
+    grades: Array,
+    there: Array | None,
+    length: Array,
+    weight: Array,
+    *,
+    in_order: bool,
+) -> Lists:
+    """Lists whose items are sorted, all of them."""
+    if there is None:
+        order = np.argsort(-scores, axis=1, kind="stable" if in_order else None)
+    else:  # what is not there stands last
+        order = np.lexsort((-scores, ~there), axis=1)
+        grades = np.where(there, grades, 0)
+    best, own = (np.take_along_axis(one, order, 1) for one in (scores, grades))
+    of, above = np.divmod(np.flatnonzero(own), scores.shape[1])
+    tied = np.ones(len(of), int)
+    same = best[:, 1:] == best[:, :-1]
     if there is not None:
-        begins[:, 1:] |= there[:, 1:] != there[:, :-1]
+        same &= np.arange(1, scores.shape[1]) < length[:, None]
+    if not in_order and same.any():
+        first, last = _groups(same)
+        above, tied = first[of, above], (last - first + 1)[of, above]
+    return Lists(length, weight, of, above, tied, own[own != 0].astype(np.float64))
+
+
+def _groups(same: Array) -> tuple[Array, Array]:
+    """The first and the last place with the score of each place.
+
+    Args:
+        same: [lists, items - 1], whether an item's score is that of the one before it.
+    """
+    n_lists, n_items = same.shape[0], same.shape[1] + 1
+    place = np.broadcast_to(np.arange(n_items), (n_lists, n_items))
+    edge = np.ones((n_lists, 1), bool)
+    begins, ends = np.hstack([edge, ~same]), np.hstack([~same, edge])
     first = np.maximum.accumulate(np.where(begins, place, 0), axis=1)
-    ends = np.ones(best.shape, bool)
-    ends[:, :-1] = begins[:, 1:]
     last = np.minimum.accumulate(np.where(ends, place, n_items)[:, ::-1], axis=1)[:, ::-1]
-    np.put_along_axis(above, order, first, 1)
-    np.put_along_axis(tied, order, last - first + 1, 1)
-    return above, tied
+    return first, last
 
 
 def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> Lists:
@@ -156,3 +181,30 @@ def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> 
     at = np.nonzero(grades != 0)[0]
     entries = (of[at], above[at], tied[at], grades[at].astype(np.float64))
     return Lists(length, np.ones(len(start)), *entries)
+
+
+def cut(lists: Lists, k: int) -> Lists:
+    """Lists for metrics that look at k places, and at the others' labels in no order.
+
+    Items with label 0 behind place k are left out, and the others there stand best first, so that
+    more lists are alike. A list with an item without a label stays whole: whether a query has
+    any label may hang on its last item.
+
+    Args:
+        lists: Lists.
+        k: The largest cutoff.
+    """
+    n_lists = len(lists.length)
+    whole = np.zeros(n_lists, bool)
+    whole[lists.of[np.isnan(lists.grade)]] = True
+    behind = (lists.above >= k) & ~whole[lists.of]
+    reach = np.full(n_lists, k)  # a tie may begin before place k and end behind it
+    np.maximum.at(reach, lists.of[~behind], (lists.above + lists.tied)[~behind])
+    of, grade = lists.of[behind], lists.grade[behind]
+    order = np.lexsort((-grade, of))
+    count = np.bincount(of, minlength=n_lists)
+    within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    above, tied, grades = lists.above.copy(), lists.tied.copy(), lists.grade.copy()
+    above[behind], tied[behind], grades[behind] = reach[of] + within, 1, grade[order]
+    length = np.where(whole, lists.length, np.minimum(lists.length, reach + count))
+    return Lists(length, lists.weight, lists.of, above, tied, grades)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.streaming.table import evaluated, longest, refuse
+from sqlmetrics.evaluation.streaming.frameworks import framework
+from sqlmetrics.evaluation.streaming.table import Sums, added, deepest, evaluated, refuse
 from sqlmetrics.spec.spec import Spec
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.streaming.histogram import Histogram
-    from sqlmetrics.evaluation.streaming.lists import Lists
     from sqlmetrics.evaluation.streaming.rows import RowStore
 
 TIES = ("average", "best", "worst", "input_order")
@@ -21,9 +21,6 @@ TIES = ("average", "best", "worst", "input_order")
 
 LARGEST = 8_000_000
 """With more items in different lists than this, they are evaluated, and their sums kept."""
-
-Sums = dict[str, tuple[float, float]]
-"""Metric -> the sum of its weighted values, and of the weights."""
 
 
 class StreamingMetric:
@@ -39,11 +36,10 @@ class StreamingMetric:
             Counts, metrics of all lists together (`auc`, `coverage@k`) and those of items have
             no such mean and are refused.
         preset: A named set of conventions; default `house`.
-        ties: What tied scores mean: `average` over all their orders, so that a model that gives
-            every item one score is worth what chance is; `best`, `worst`; or `input_order`, the
-            first one first, as `argsort` does. Default: the preset's, if it is one of these,
-            else `average`.
-        conventions: Options as `evaluate` takes them.
+        conventions: Options as `evaluate` takes them. What tied scores mean is `ties`: `average`
+            over all their orders, so that a model that gives every item one score is worth what
+            chance is; `best`; `worst`; or `input_order`, the first one first, as `argsort` does.
+            Default: the preset's, if it is one of these, else `average`.
 
     Raises:
         SpecError: If a metric or an option is unknown, or a metric is no mean over queries, or
@@ -62,31 +58,31 @@ class StreamingMetric:
         metrics: str | Sequence[str],
         *,
         preset: str | None = None,
-        ties: str | None = None,
         **conventions: Unpack[Conventions],
     ) -> None:
         try:
             import numpy as np  # noqa: F401 (looked for before a batch comes)
         except ImportError:  # pragma: no cover (whoever trains a model has it)
             raise SpecError("StreamingMetric needs NumPy; give: pip install numpy") from None
-        if ties is None:
-            own = PRESETS[preset].options.get("ties") if preset in PRESETS else None
-            ties = str(own) if own in TIES else "average"
+        own = PRESETS[preset].options.get("ties") if preset and preset in PRESETS else None
+        ties = conventions.get("ties") or (own if own in TIES else "average")
         if ties not in TIES:
             raise SpecError(unknown("ties, for items without ids,", ties, TIES))
         self._in_order = ties == "input_order"
         # In order no two scores of a list are tied any more.
         said = dict(conventions) | {"ties": "id_asc" if self._in_order else ties}
+        texts = [metrics] if isinstance(metrics, str) else list(metrics)
+        refuse(texts)
         self._spec = Spec(
             rankings={"relation": "rankings"},
             labels={"relation": "labels"},
             queries={"relation": "queries", "columns": {"weight": "weight"}},
-            metrics=[metrics] if isinstance(metrics, str) else list(metrics),
+            metrics=texts,
             preset=preset or "house",
             conventions=said,
         )
-        refuse(self._spec)
-        self._longest = longest(self._spec)
+        self._precision = self._spec.options["score_precision"]
+        self._deepest = deepest(self._spec)
         self.reset()
 
     def reset(self) -> None:
@@ -123,7 +119,8 @@ class StreamingMetric:
         """
         from sqlmetrics.evaluation.streaming import lists
 
-        scores, grades = lists.array(preds, "preds"), lists.array(target, "target")
+        scores = lists.rounded(lists.array(preds, "preds"), self._precision)
+        grades = lists.array(target, "target")
         if scores.shape != grades.shape or scores.ndim not in (1, 2):
             raise InputError(
                 f"preds and target have one shape, [batch, n] or [n]; given {[*scores.shape]} and "
@@ -155,10 +152,10 @@ class StreamingMetric:
             scores, grades, there = scores[some], grades[some], there[some]
             weights = weights[some]
         self._n_queries += len(scores)
-        told = lists.of_rows(scores, grades, there, weights, in_order=self._in_order)
-        self._count(self._lists, told)
+        made = lists.of_rows(scores, grades, there, weights, in_order=self._in_order)
+        self._lists.add(lists.cut(made, self._deepest) if self._deepest else made)
         if self._lists.size() > LARGEST:
-            self._sums = _added(self._sums, evaluated(self._spec, self._lists))
+            self._sums = added(self._sums, evaluated(self._spec, self._lists))
             self._lists = type(self._lists)()
 
     def _add_rows(self, scores: Any, grades: Any, query: Any) -> None:
@@ -173,16 +170,6 @@ class StreamingMetric:
         _refuse_nan(scores)
         self._rows.add(query, scores, grades)
 
-    def _count(self, histogram: Histogram, told: Lists) -> None:
-        """Count lists, cut where no metric looks any further."""
-        if self._longest:
-            import numpy as np
-
-            reach = np.full(len(told.length), self._longest)
-            np.maximum.at(reach, told.of, told.above + told.tied)
-            told.length[:] = np.minimum(told.length, reach)
-        histogram.add(told)
-
     def compute(self) -> dict[str, float]:
         """The metrics of all batches since `reset`: their text -> their value.
 
@@ -191,12 +178,15 @@ class StreamingMetric:
         from sqlmetrics.evaluation.streaming import lists
         from sqlmetrics.evaluation.streaming.histogram import Histogram
 
-        sums = _added(self._sums, evaluated(self._spec, self._lists))
+        sums = added(self._sums, evaluated(self._spec, self._lists))
         for rows in self._rows.batches():
             own = Histogram()
-            self._count(own, lists.of_groups(*rows, in_order=self._in_order))
-            sums = _added(sums, evaluated(self._spec, own))
-        means = {name: above / below if below else float("nan") for name, (above, below) in sums.items()}
+            made = lists.of_groups(*rows, in_order=self._in_order)
+            own.add(lists.cut(made, self._deepest) if self._deepest else made)
+            sums = added(sums, evaluated(self._spec, own))
+        means = {
+            name: above / below if below else float("nan") for name, (above, below) in sums.items()
+        }
         return {name: means.get(name, float("nan")) for name in self.metrics}
 
     accumulate = compute
@@ -220,9 +210,41 @@ class StreamingMetric:
                 )
             self._lists.merge(other._lists)
             self._rows.merge(other._rows)
-            self._sums = _added(self._sums, other._sums)
+            self._sums = added(self._sums, other._sums)
             self._n_queries += other._n_queries
         return self
+
+    def to_torchmetrics(self) -> Any:
+        """The same as a `torchmetrics.Metric`: `update(preds, target, indexes=None)`, `compute()`.
+
+        Of one metric `compute` gives a tensor, of several a dict of them; workers of
+        `torch.distributed` are merged.
+
+        Raises:
+            SpecError: If torchmetrics is not installed.
+        """
+        return framework("torchmetrics", self)
+
+    def to_paddle(self) -> Any:
+        """The same as a `paddle.metric.Metric`: `update(preds, target)`, `accumulate()`, `name()`.
+
+        Of one metric `accumulate` gives a number, of several a list in their order.
+
+        Raises:
+            SpecError: If Paddle is not installed.
+        """
+        return framework("paddle", self)
+
+    def to_keras(self) -> Any:
+        """The same as a `keras.metrics.Metric`: `update_state(y_true, y_pred, sample_weight)`.
+
+        `result` gives a number of one metric, and a dict of several. What runs compiled has no
+        arrays: `compile(..., run_eagerly=True)`, or update it after each batch yourself.
+
+        Raises:
+            SpecError: If Keras is not installed.
+        """
+        return framework("keras", self)
 
     def __repr__(self) -> str:
         return f"StreamingMetric({', '.join(self.metrics)})"
@@ -237,11 +259,3 @@ def _refuse_nan(scores: Any) -> None:
             f"{missing:,} of {scores.size:,} preds are NaN and have no place in a list; leave them "
             "out, or say so in mask"
         )
-
-
-def _added(one: Mapping[str, tuple[float, float]], other: Mapping[str, tuple[float, float]]) -> Sums:
-    """Sums of two parts together."""
-    names = [*one, *(name for name in other if name not in one)]
-    none = (0.0, 0.0)
-    pairs = {name: (one.get(name, none), other.get(name, none)) for name in names}
-    return {name: (a[0] + b[0], a[1] + b[1]) for name, (a, b) in pairs.items()}

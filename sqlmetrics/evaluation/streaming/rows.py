@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,6 @@ class RowStore:
     def __init__(self) -> None:
         self._parts: list[Rows] = []
         self._waiting = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._file: duckdb.DuckDBPyConnection | None = None
 
     def add(self, query: Array, scores: Array, grades: Array) -> None:
@@ -76,14 +77,23 @@ class RowStore:
         if not self._parts:
             return
         if self._file is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="sqlmetrics_")
-            self._file = duckdb.connect(str(Path(self._folder.name) / "rows.duckdb"))
+            folder = tempfile.mkdtemp(prefix="sqlmetrics_")
+            self._file = duckdb.connect(str(Path(folder) / "rows.duckdb"))
+            weakref.finalize(self, _removed, self._file, folder)
             self._file.execute("create table rows (query bigint, score double, grade double)")
-        waiting = pa.table(dict(zip(("query", "score", "grade"), _joined(self._parts), strict=True)))
+        waiting = pa.table(
+            dict(zip(("query", "score", "grade"), _joined(self._parts), strict=True))
+        )
         self._file.register("waiting", waiting)
         self._file.execute("insert into rows from waiting")
         self._file.unregister("waiting")
         self._parts, self._waiting = [], 0
+
+
+def _removed(file: duckdb.DuckDBPyConnection, folder: str) -> None:
+    """Close the file of rows that nobody asks for any more, and delete it."""
+    file.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _joined(parts: list[Rows]) -> Rows:

@@ -2,62 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sqlmetrics.catalog.measure import parse
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.spec import Spec
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.streaming.histogram import Histogram
 
-WHOLE_LIST = ("described", "compared", "pairs")
-"""What metrics are over that look at every item, or that need more than scores and labels."""
+Sums = dict[str, tuple[float, float]]
+"""Metric -> the sum of its weighted values, and of the weights."""
+
+WORDS = 3
+"""Numbers of an entry in the key of a list: above, tied, grade."""
 
 
-def refuse(spec: Spec) -> None:
+def refuse(metrics: Sequence[str]) -> None:
     """Raise SpecError for metrics that are no means over queries."""
-    for measure in spec.measures:
-        metric = measure.metric
-        if metric.pooled or metric.count or metric.needs:
-            why = (
-                "is a number of all lists together"
-                if metric.pooled
-                else "is a count"
-                if metric.count
-                else f"needs {', '.join(metric.needs)}"
-            )
-            raise SpecError(
-                f"{measure} {why}; StreamingMetric takes means over queries, like ndcg@10, "
-                "recall@50, mrr"
-            )
+    for text in metrics:
+        metric = parse(text).metric
+        why = {
+            "is a number of all lists together": metric.pooled,
+            "is a count": metric.count,
+            "needs more than scores and labels": metric.needs or metric.over == "item_features",
+        }
+        for reason, holds in why.items():
+            if holds:
+                raise SpecError(
+                    f"{text} {reason}; StreamingMetric takes means over queries, like ndcg@10, "
+                    "recall@50, mrr"
+                )
 
 
-def longest(spec: Spec) -> int:
-    """The place behind which items with label 0 count nowhere; 0 if every item may count."""
+def deepest(spec: Spec) -> int:
+    """The largest cutoff, if behind it only what labels there are counts; else 0."""
     for measure in spec.measures:
-        settings = spec.settings(measure)
-        rel = measure.setting("rel")
-        zero_counts = isinstance(settings.get("gain"), Mapping) or (
-            rel is not None and float(str(rel)) <= 0
-        )
-        if measure.k is None or measure.metric.every_item or zero_counts:
+        settings, metric = spec.settings(measure), measure.metric
+        if not measure.k or metric.every_item:
             return 0
-        if measure.metric.over in WHOLE_LIST:
+        if settings.parameter("rel") <= 0:
+            return 0
+        if settings["depth"] != "none" or settings["unjudged"] == "condensed":
             return 0
     return max(int(measure.k or 0) for measure in spec.measures)
 
 
 def evaluated(spec: Spec, histogram: Histogram) -> dict[str, tuple[float, float]]:
     """Metric -> the sum of its weighted values, and of the weights; nothing if there is no list."""
+    sums: dict[str, tuple[float, float]] = {}
+    blocks: dict[bool, list[tuple[Any, Any]]] = {False: [], True: []}
+    for keys, weights in histogram.blocks():
+        tied = (keys[:, 2::WORDS] > 1).any(1)
+        for has_ties, own in ((False, ~tied), (True, tied)):
+            if own.any():
+                blocks[has_ties].append((keys[own], weights[own]))
+    for has_ties, parts in blocks.items():
+        if parts:  # without ties no rule for them, which may cost four times as much
+            rule = {} if has_ties else {"ties": "id_asc"}
+            sums = added(sums, _summed(spec, parts, rule))
+    return sums
+
+
+def added(one: Sums, other: Sums) -> Sums:
+    """Sums of two parts together."""
+    none = (0.0, 0.0)
+    pairs = {name: (one.get(name, none), other.get(name, none)) for name in {**one, **other}}
+    return {name: (a[0] + b[0], a[1] + b[1]) for name, (a, b) in pairs.items()}
+
+
+def _summed(spec: Spec, parts: list[tuple[Any, Any]], rule: dict[str, Any]) -> Sums:
     from sqlmetrics.evaluation.evaluate import evaluate
 
-    tables = _tables(histogram)
-    if tables is None:
-        return {}
-    rankings, labels, queries = tables
+    rankings, labels, queries = _tables(parts)
     result = evaluate(
         rankings,
         labels,
@@ -67,26 +87,21 @@ def evaluated(spec: Spec, histogram: Histogram) -> dict[str, tuple[float, float]
         weight="weight",
         check=False,
         per_query=False,
-        **spec.conventions,  # type: ignore[arg-type]
+        **{**spec.conventions, **rule},
     )
     rows = result.summary().to_pylist()
     sums = [(row["numerator"] or 0.0, row["denominator"] or 0.0) for row in rows]
-    return {str(one): pair for one, pair in zip(spec.measures, sums, strict=True)}
+    # No rows at all: no query has a label, and queries without one do not count.
+    return {str(one): pair for one, pair in zip(spec.measures, sums, strict=bool(sums))}
 
 
-def _tables(histogram: Histogram) -> tuple[pa.Table, pa.Table, pa.Table] | None:
+def _tables(blocks: list[tuple[Any, Any]]) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Rankings, labels and queries: each different list is a query, with its count as weight."""
     import numpy as np
 
-    weights: list[Any] = []
-    parts: list[tuple[Any, ...]] = []
-    known = 0
-    for keys, counts in histogram.blocks():
-        weights.append(counts)
-        parts.append((known, *_items(keys)))
-        known += len(keys)
-    if not known:
-        return None
+    known = np.cumsum([0, *(len(keys) for keys, _ in blocks)])
+    parts = [(first, *_items(keys)) for first, (keys, _) in zip(known[:-1], blocks, strict=True)]
+    weight = np.concatenate([weights for _, weights in blocks])
     query = np.concatenate([first + of for first, of, *_ in parts])
     item, score, grade = (
         np.concatenate(columns) for columns in zip(*(part[2:] for part in parts), strict=True)
@@ -94,7 +109,7 @@ def _tables(histogram: Histogram) -> tuple[pa.Table, pa.Table, pa.Table] | None:
     rankings = pa.table({"query_id": query, "item_id": item, "score": score})
     has = ~np.isnan(grade)
     labels = pa.table({"query_id": query[has], "item_id": item[has], "grade": grade[has]})
-    queries = pa.table({"query_id": np.arange(known), "weight": np.concatenate(weights)})
+    queries = pa.table({"query_id": np.arange(len(weight)), "weight": weight})
     return rankings, labels, queries
 
 
@@ -107,8 +122,8 @@ def _items(keys: Any) -> tuple[Any, Any, Any, Any]:
     of = np.repeat(np.arange(len(keys)), length)
     place = np.arange(length.sum()) - start[of]
     score, grade = -place.astype(np.float64), np.zeros(len(place))
-    n_entries = (keys.shape[1] - 1) // 3
-    entries = keys[:, 1:].reshape(len(keys), n_entries, 3)
+    n_entries = (keys.shape[1] - 1) // WORDS
+    entries = keys[:, 1:].reshape(len(keys), n_entries, WORDS)
     within = np.zeros(len(keys), np.int64)
     for number in range(n_entries):
         above, tied = (entries[:, number, column].astype(np.int64) for column in (0, 1))

@@ -1,0 +1,231 @@
+"""Streaming metrics: any batches, in any order, by any workers, give what one evaluation gives."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from marked import by_turns
+from worlds import EXAMPLES
+
+import sqlmetrics as sm
+from sqlmetrics.evaluation.streaming import histogram, metric, rows
+
+CUT = ["ndcg@3", "recall(rel=2)@2", "hit@1", "precision@4", "ap@3", "mrr@2"]
+WHOLE = [*CUT, "ndcg", "mrr", "ap", "rprec", "bpref", "first_rank"]
+WORLDS: dict[str, dict[str, Any]] = {
+    "average": {"metrics": [*CUT, "mrr", "ap", "rbp"]},
+    "best": {"metrics": WHOLE, "ties": "best"},
+    "input_order": {"metrics": [*WHOLE, "judged@2"], "ties": "input_order"},
+    "condensed": {"metrics": CUT, "ties": "best", "unjudged": "condensed"},
+    "deep": {"metrics": ["ndcg@3", "recall@3"], "ties": "best", "depth": 4},
+    "gains": {"metrics": ["ndcg@3"], "gain": {1: 2, 2: 5}},
+    "ranx": {"metrics": ["ndcg@3", "hit@1"], "preset": "ranx"},
+    "torchmetrics": {"metrics": ["ndcg@3", "precision@2"], "preset": "torchmetrics"},
+    "zero": {"metrics": CUT, "no_relevant": "zero"},
+}
+SCORES = [0.5, -0.0, 0.0, 0.25, 1e30, -math.inf, 0.1]
+GRADES = [0.0, 0.0, 0.0, 1.0, 2.0, math.nan]
+
+
+def world(seed: int) -> list[tuple[list[float], list[float]]]:
+    """Lists with ties, -0.0, items without labels, and lists without any."""
+    chance = random.Random(seed)
+    lists = []
+    for _ in range(chance.randint(1, 25)):
+        n = chance.randint(1, 7)
+        scores = [chance.choice([chance.choice(SCORES), chance.random()]) for _ in range(n)]
+        lists.append((scores, [chance.choice(GRADES) for _ in range(n)]))
+    return lists
+
+
+def at_once(
+    lists: list[tuple[list[float], list[float]]], asked: dict[str, Any]
+) -> dict[str, float]:
+    """What `evaluate` says of all lists."""
+    kept = {name: value for name, value in asked.items() if name != "ties"}
+    ties = asked.get("ties", "input_order" if "preset" in asked else "average")
+    items = [
+        (q, i, s, g)
+        for q, (a, b) in enumerate(lists)
+        for i, (s, g) in enumerate(zip(a, b, strict=True))
+    ]
+    if ties == "input_order":  # ids that sort as the items stand
+        ties = "id_asc"
+    query, item, score, grade = zip(*items, strict=True)
+    there = [not math.isnan(g) for g in grade]
+    names = [f"{i:03}" for i in item]
+    runs = pa.table({"query_id": query, "item_id": names, "score": score})
+    labels = pa.table({"query_id": query, "item_id": names, "grade": grade}).filter(there)
+    if not any(there):
+        return {str(one): math.nan for one in kept["metrics"]}
+    told = sm.evaluate(runs, labels, **(kept | {"ties": ties}), check=False, per_query=False)
+    return {
+        str(sm.parse(one)): math.nan if told[one] is None else told[one] for one in kept["metrics"]
+    }
+
+
+def padded(lists: list[tuple[list[float], list[float]]]) -> tuple[Any, Any, Any]:
+    """Lists as a matrix, and where it has items."""
+    shape = (len(lists), max(len(scores) for scores, _ in lists))
+    scores, grades, mask = np.full(shape, 9e9), np.full(shape, 7.0), np.zeros(shape, bool)
+    for row, (own, labels) in enumerate(lists):
+        scores[row, : len(own)], grades[row, : len(own)] = own, labels
+        mask[row, : len(own)] = True
+    return scores, grades, mask
+
+
+def streamed(
+    lists: list[tuple[list[float], list[float]]], asked: dict[str, Any], seed: int
+) -> dict[str, float]:
+    """The same by batches: matrices, single lists and rows in pieces, by two workers."""
+    chance = random.Random(seed)
+    workers = [sm.StreamingMetric(**asked) for _ in range(2)]
+    order = list(range(len(lists)))
+    chance.shuffle(order)
+    while order:
+        size = chance.randint(1, len(order))
+        batch, order = order[:size], order[size:]
+        own = chance.choice(workers)
+        how = chance.choice(["matrix", "lists", "rows"])
+        if how == "matrix":
+            scores, grades, mask = padded([lists[q] for q in batch])
+            own.update(scores, grades, mask=mask)
+        elif how == "lists":
+            for q in batch:
+                own.update(*lists[q])
+        else:
+            flat = [(q, s, g) for q in batch for s, g in zip(*lists[q], strict=True)]
+            at = chance.randint(0, len(flat))
+            for worker, piece in zip(workers, (flat[:at], flat[at:]), strict=True):
+                if piece:
+                    query, scores, grades = zip(*piece, strict=True)
+                    worker.update(scores, grades, indexes=query)
+    first, second = workers
+    if chance.random() < 0.3:
+        first.compute()  # which changes nothing
+    return first.merge(pickle.loads(pickle.dumps(second))).compute()
+
+
+@by_turns(5)
+@pytest.mark.parametrize("name", WORLDS)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=max(1, EXAMPLES // 10), deadline=None)
+def test_batches_give_what_one_evaluation_gives(name: str, seed: int) -> None:
+    lists = world(seed)
+    found, expected = streamed(lists, WORLDS[name], seed), at_once(lists, WORLDS[name])
+    assert list(found) == list(expected)
+    for key, value in expected.items():
+        assert found[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
+
+
+def test_a_tied_list_is_worth_the_mean_of_its_orders() -> None:
+    """By hand, over all orders: a model that says one score for all is worth chance."""
+    labels = [3, 0, 1, 0]
+
+    def ndcg(grades: Any) -> float:
+        def dcg(one: Any) -> float:
+            return math.fsum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(one[:2]))
+
+        return dcg(grades) / dcg(sorted(grades, reverse=True))
+
+    orders = list(itertools.permutations(labels))
+    own = sm.StreamingMetric(["ndcg@2", "hit@1"])
+    own.update([[0.5] * 4], [labels])
+    assert own.compute()["ndcg@2"] == pytest.approx(sum(map(ndcg, orders)) / 24, rel=1e-12)
+    assert own.compute()["hit@1"] == 0.5
+    first = sm.StreamingMetric("ndcg@2", ties="input_order")
+    first.update([[0.5] * 4], [labels])
+    assert first.compute()["ndcg@2"] == pytest.approx(ndcg(labels), rel=1e-12)
+
+
+@pytest.mark.parametrize("relevant", [1, 12])
+def test_what_is_kept_is_small_and_what_overflows_is_exact(
+    relevant: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums and a file in the place of lists and rows change no number; equal codes are seen."""
+    chance = np.random.default_rng(relevant)
+    whole, small = (sm.StreamingMetric(["ndcg@5", "mrr"]) for _ in range(2))
+    batches = []
+    for _ in range(6):
+        grades = np.zeros((50, 20))
+        at = chance.integers(0, 20, (50, relevant))
+        np.put_along_axis(grades, at, chance.integers(1, 4, at.shape).astype(float), 1)
+        batches.append((chance.random((50, 20)).round(2), grades))
+    for scores, grades in batches:
+        whole.update(scores, grades)
+    monkeypatch.setattr(metric, "LARGEST", 2000)
+    monkeypatch.setattr(histogram, "PENDING", 60)
+    monkeypatch.setattr(rows, "IN_MEMORY", 300)
+    monkeypatch.setattr(histogram, "_odd", lambda count: np.zeros(count, np.uint64))
+    query = np.arange(1000).reshape(50, 20) // 20
+    for number, (scores, grades) in enumerate(batches):
+        if number % 2:
+            small.update(scores, grades)
+        else:
+            small.update(scores.ravel(), grades.ravel(), query.ravel() + 100 * number)
+    for name, value in whole.compute().items():
+        assert small.compute()[name] == pytest.approx(value, rel=1e-12)
+
+
+def test_weights_count_and_empty_rows_do_not() -> None:
+    own = sm.StreamingMetric("hit@1")
+    assert math.isnan(own.compute()["hit@1"])
+    own.update(
+        [[2, 1], [2, 1], [0, 0]],
+        [[1, 0], [0, 1], [1, 1]],
+        weight=[3, 1, 50],
+        mask=[[1, 1], [1, 1], [0, 0]],
+    )
+    assert own.compute() == {"hit@1": 0.75}
+    own.reset()
+    own.update(np.array([[200, 100]], np.uint8), [[True, False]])
+    assert own.accumulate() == {"hit@1": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"preds": [[1.0]], "target": [1]}, r"one shape, \[batch, n\] or \[n\]; given \[1, 1\]"),
+        ({"preds": [math.nan, 1], "target": [0, 1]}, "1 of 2 preds are NaN"),
+        ({"preds": [1, 2], "target": [0, 1], "indexes": [1]}, "with indexes, all three"),
+        ({"preds": [1], "target": [0], "indexes": [0.5]}, "indexes are whole numbers; given float"),
+        ({"preds": ["a"], "target": [0]}, "preds holds no numbers"),
+        ({"preds": [[1]], "target": [[0]], "weight": [1, 2]}, "weight has 1 numbers, one a row"),
+        ({"preds": [[1]], "target": [[0]], "mask": [1]}, "mask has the shape of preds"),
+        ({"preds": [1], "target": [0], "indexes": [1], "mask": [1]}, "leave them out beside"),
+    ],
+)
+def test_a_batch_that_is_none_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(sm.InputError, match=message):
+        sm.StreamingMetric("hit@1").update(**given)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"metrics": "auc"}, "auc is a number of all lists together; StreamingMetric takes means"),
+        ({"metrics": "num_ret"}, "num_ret is a count"),
+        ({"metrics": "ils@3"}, "ils@3 needs more than scores and labels"),
+        ({"metrics": "nfcg@3"}, "did you mean"),
+        ({"metrics": "err@3"}, "mean over all orders of ties is not known"),
+        ({"metrics": "ndcg@3", "ties": "id_asc"}, "unknown ties, for items without ids, 'id_asc'"),
+        ({"metrics": "ndcg@3", "gane": "exp"}, "gain"),
+    ],
+)
+def test_a_metric_that_no_batches_add_up_to_is_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(sm.SpecError, match=message):
+        sm.StreamingMetric(**asked)
+
+
+def test_others_of_other_metrics_are_not_merged() -> None:
+    with pytest.raises(sm.SpecError, match="same texts and conventions"):
+        sm.StreamingMetric("hit@1").merge(sm.StreamingMetric("hit@2"))
