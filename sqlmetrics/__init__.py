@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.diagnosis import Diagnosis, diagnose
     from sqlmetrics.comparison.funnel import funnel
     from sqlmetrics.comparison.funnel_table import Funnel
-    from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
+    from sqlmetrics.errors import EngineError, InputError, NoDataError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
     from sqlmetrics.evaluation.streaming.metric import StreamingMetric
@@ -42,6 +42,7 @@ __all__ = [
     "EngineError",
     "Funnel",
     "InputError",
+    "NoDataError",
     "Result",
     "Spec",
     "SpecError",
@@ -74,6 +75,7 @@ _HOMES = {
     "EngineError": "errors",
     "Funnel": "comparison.funnel_table",
     "InputError": "errors",
+    "NoDataError": "errors",
     "Result": "evaluation.report.result",
     "Spec": "spec.spec",
     "SpecError": "errors",

@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
-from sqlmetrics.jobs.days import days_between
+from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
 from sqlmetrics.jobs.missing_days import parts
 from sqlmetrics.jobs.run import RunReport, write
 from sqlmetrics.plan import script
@@ -120,7 +120,8 @@ def run(
     Args:
         spec: What is asked, with its `output`.
         connection: Where the data are, and the tables to be written; see `connect`.
-        start: The first day; default: the first of the data.
+        start: The first day, also `today`, `yesterday` or an offset like `-3 days`, in the zone of
+            the spec's days; default: the first of the data.
         end: The day after the last one; default: that after the last of the data.
         backfill: Whether only days are computed that the data has, and of which the table
             has not all metrics.
@@ -134,31 +135,44 @@ def run(
     Raises:
         SpecError: If the spec has no output, the days do not go together, or the table holds
             other days by another definition of a metric.
-        InputError: If the data would give wrong numbers; nothing is written then.
+        NoDataError: If the data has no row of these days yet; nothing is written then.
+        InputError: If the data would give wrong numbers; likewise.
         EngineError: If the database fails; the tables are as they were.
     """
-    days = days_between(start, end)
+    days = days_between(start, end, zone_of_days(spec))
     engine = database(connection)
     todo = parts(spec, engine, days, backfill=backfill, lookback=lookback)
     return [write(spec, engine, one, full_refresh=full_refresh, check=check) for one in todo]
 
 
-def check(spec: Spec, connection: Any, *, day: date | None = None) -> Sequence[Verdict]:
+def check(
+    spec: Spec,
+    connection: Any,
+    *,
+    day: str | date | None = None,
+    start: str | date | None = None,
+    end: str | date | None = None,
+) -> Sequence[Verdict]:
     """Compare the output table of a spec with its checks.
 
     Args:
         spec: What is asked, with its `output` and `checks`.
         connection: Where the table is; see `connect`.
         day: Which day is looked at; default: the last one that the table has of the spec.
+        start: Instead of it, the first of several days, each of which is looked at; default:
+            the first of the table.
+        end: The day after the last one; default: that after the last of the table.
 
     Returns:
-        A verdict for each check, system and segment; `holds` says whether it is met.
+        A verdict for each day, check, system and segment; `holds` says whether it is met. Days
+        in a row that are not in the table have one, which does not hold.
 
     Raises:
         SpecError: If the spec has no checks, or one of a metric that it has not.
-        EngineError: If there is no such table, or the database fails.
+        NoDataError: If there is no such table, or it has no rows of the spec.
+        EngineError: If the database fails.
     """
-    return verdicts(spec, database(connection), day)
+    return verdicts(spec, database(connection), days_looked_at(spec, day, start, end))
 
 
 def validate(spec: Spec, connection: Any = None) -> None:

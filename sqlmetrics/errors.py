@@ -3,6 +3,7 @@
 SqlmetricsError             exit code 3
 ├── SpecError               exit code 2: what was asked for is wrong
 ├── InputError              exit code 2: the data cannot be evaluated as it is
+│   └── NoDataError         exit code 4: there is no row yet; the same may work later
 └── EngineError             exit code 3: the database refused or failed
 """
 
@@ -46,6 +47,15 @@ class InputError(SqlmetricsError):
         self.details = tuple(problems) if isinstance(problems, list | tuple) else (problems,)
         self.problems = tuple(map(str, self.details))
         super().__init__(numbered("the input has", self.problems))
+
+
+class NoDataError(InputError):
+    """Raised if nothing is wrong but that there is no row yet: of the days, or in a table.
+
+    The same question may have an answer later, so a scheduler can wait and ask again.
+    """
+
+    exit_code = 4
 
 
 class EngineError(SqlmetricsError):

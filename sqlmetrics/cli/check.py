@@ -6,7 +6,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,12 @@ import click
 from sqlmetrics.cli.common import error_options, is_quiet, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.engines.files import writing
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import NoDataError
 from sqlmetrics.evaluation.report.table import many
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.checks.verdict import Verdict
+    from sqlmetrics.spec.spec import Spec
 
 
 @click.command()
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 @click.option(
     "--date", "day", metavar="DATE", help="The day to check. Default: the last one in the table."
 )
+@click.option("--start", metavar="DATE", help="The first of several days; check each of them.")
+@click.option("--end", metavar="DATE", help="The day after the last of them.")
 @place_options
 @click.option("--junit", metavar="FILE", help="Write JUnit XML too.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub's log too.")
@@ -36,6 +38,8 @@ def check(
     *,
     spec: str,
     day: str | None,
+    start: str | None,
+    end: str | None,
     location: Location,
     junit: str | None,
     github: bool,
@@ -44,46 +48,65 @@ def check(
     """Compare the fact table of SPEC with its checks; exit with 1 if one fails.
 
     A check with severity: warn is told where it does not hold, and does not fail. With --quiet
-    only what does not hold is told.
+    only what does not hold is told. Exit with 4 if the table has none of the days yet.
 
     \b
     sqlmetrics check search.yml --db shop.duckdb --junit checks.xml
+    sqlmetrics check search.yml --target prod --start "-7 days"
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.evaluation.report.table import has_colors
-    from sqlmetrics.jobs.checks import report
     from sqlmetrics.jobs.checks.verdict import verdicts
+    from sqlmetrics.jobs.days import days_looked_at
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    found = verdicts(the_spec, location.reading(needed=True), _day(day))
-    told = [vars(one) | {"day": str(one.day)} for one in found]
+    days = days_looked_at(the_spec, day, start, end, option="--")
+    found = verdicts(the_spec, location.reading(needed=True), days)
+    tell(found, the_spec, junit=junit, annotated=spec if github else None, output=output)
+
+
+def tell(
+    found: Sequence[Verdict],
+    spec: Spec,
+    *,
+    junit: str | None = None,
+    annotated: str | None = None,
+    output: str = "table",
+) -> None:
+    """Print verdicts, and leave with the exit code that they mean.
+
+    Args:
+        found: What was found.
+        spec: Whose they are.
+        junit: The file of JUnit XML.
+        annotated: The spec's file, for GitHub's annotations; None for none.
+        output: `table` or `json`.
+    """
+    from sqlmetrics.evaluation.report.table import has_colors
+    from sqlmetrics.jobs.checks import report
+
     shown = [one for one in found if not (is_quiet() and one.holds)]  # cron mails what is printed
     if output == "json":
+        told = [vars(one) | {"day": str(one.day)} for one in found]
         click.echo(json.dumps(told, indent=2))
     elif shown:
         click.echo(report.table(shown, styled=has_colors()))
-    if github:
-        click.echo(report.github(found, spec), nl=False)
+    if annotated is not None:
+        click.echo(report.github(found, annotated), nl=False)
     if junit is not None:
-        text = report.junit(found, the_spec.title)
+        text = report.junit(found, spec.title)
         with writing(junit):
             Path(junit).write_text(text, encoding="utf-8")
-    _tell(found)
+    _leave(found)
 
 
-def _tell(found: Sequence[Verdict]) -> None:
-    """The last line: how many checks hold; an exit code of 1 if one fails."""
+def _leave(found: Sequence[Verdict]) -> None:
+    """The last line: how many checks hold; then the exit code: 1 if one fails, 4 without a day."""
     counts = Counter(one.status for one in found)
-    days = {str(one.day) for one in found if one.day}
-    on = f" on {max(days)}" if days else ""
+    days = sorted({str(one.day) for one in found if one.day})
+    on = f" on {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
     warned = f"; {many(counts['warn'], 'warning')}" if counts["warn"] else ""
     say(f"{counts['ok']:,} of {len(found):,} checks hold{on}{warned}")
+    if found and all(one.is_of_gap for one in found):
+        sys.exit(NoDataError.exit_code)
     if counts["FAILED"]:
         sys.exit(1)
-
-
-def _day(text: str | None) -> date | None:
-    try:
-        return None if text is None else date.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"--date is a date like 2026-01-31, given {text!r}") from None

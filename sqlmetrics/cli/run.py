@@ -71,7 +71,7 @@ def run(
     sqlmetrics run search.yml --db shop.duckdb --start 2026-01-01 --end 2026-02-01
     sqlmetrics run search.yml --target prod --backfill --lookback 3
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.days import days_between
+    from sqlmetrics.jobs.days import days_between, zone_of_days
     from sqlmetrics.jobs.destination import check_destination
     from sqlmetrics.jobs.missing_days import parts
     from sqlmetrics.jobs.publish import publish as published
@@ -81,7 +81,7 @@ def run(
 
     the_spec = Spec.read(spec)
     targets(the_spec)
-    days = days_between(start, end, option="--")
+    days = days_between(start, end, zone_of_days(the_spec), option="--")
     if full_refresh and (days or backfill or lookback):
         raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
     to = _destination(publish, storage_version)

@@ -72,12 +72,12 @@ def show_spec(
     out: str | None = None,
 ) -> None:
     """Print the numbers of a spec."""
-    from sqlmetrics.jobs.days import days_between
+    from sqlmetrics.jobs.days import days_between, zone_of_days
     from sqlmetrics.jobs.run import evaluated
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    days = days_between(start, end, option="--")
+    days = days_between(start, end, zone_of_days(the_spec), option="--")
     form = format_of(output, out, FORMATS)
     with progress_bar("steps of the log" if the_spec.clicks else "evaluating") as told:
         result: Any = evaluated(

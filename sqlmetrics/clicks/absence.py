@@ -18,7 +18,9 @@ Counts = Mapping[tuple[str, str | None], int]
 def of_lists(tables: ClickTables, _: Database, counts: Counts) -> Problem:
     """Why there is no list."""
     what = f"no impression is left{_when(tables)}, and so there is no list"
-    return Problem("impressions", _with(what, counts, (IMPRESSIONS,)), 0)
+    is_logged = any(n for (kind, _), n in counts.items() if kind == IMPRESSIONS)
+    told = _with(what, counts, (IMPRESSIONS,))
+    return Problem("impressions", told, 0, may_come=not is_logged)
 
 
 def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
@@ -31,7 +33,8 @@ def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     logged = any(action in graded for action, _ in counts)
     if not logged and tables.clicks.log is None:
         what += f"; {told(found(tables, engine))}"
-    return Problem("labels", _with(what, counts, graded), 0)
+    is_late = not any(n for (action, _), n in counts.items() if action != IMPRESSIONS)
+    return Problem("labels", _with(what, counts, graded), 0, may_come=is_late)
 
 
 def of_judgments(tables: ClickTables, engine: Database) -> Problem:

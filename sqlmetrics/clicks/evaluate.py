@@ -24,6 +24,7 @@ from sqlmetrics.clicks.wide_log import wide_log
 from sqlmetrics.engines.database import Database, database
 from sqlmetrics.engines.temporary import TABLE, Step, check_keeps, keeping
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.checks.problem import refusal
 from sqlmetrics.evaluation.execution import Progress
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.intervals import check_confidence
@@ -200,7 +201,8 @@ class CleanLog:
         """With rankings and labels as an evaluation reads them.
 
         Raises:
-            InputError: If an evaluation fails for lack of them, with what became of the log.
+            NoDataError: If an evaluation fails since the log has no row of these days yet.
+            InputError: If it fails for lack of lists or labels, with what became of the log.
         """
         with keeping(self.engine, lists(self.tables)):
             try:
@@ -210,10 +212,10 @@ class CleanLog:
                 raise
 
     def _tell_absence(self, error: InputError) -> None:
-        """Raise InputError for an evaluation that failed since there is no list, or no label."""
+        """Raise an error for an evaluation that failed since there is no list, or no label."""
         for name, why in ((RANKINGS, absence.of_lists), (LABELS, absence.of_labels)):
             if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
-                raise InputError(why(self.tables, self.engine, self.counts())) from error
+                raise refusal([why(self.tables, self.engine, self.counts())]) from error
 
     def rankings(self) -> str:
         """What was shown: rows (query_id, item_id, score ...)."""

@@ -29,12 +29,12 @@ from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
 from sqlmetrics.evaluation.run import executing
-from sqlmetrics.jobs.days import days_between, days_of, on_days
+from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.days import is_day
+from sqlmetrics.spec.days import names_day
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown, source_text
 
@@ -95,7 +95,7 @@ def compare(
             not, each side has the queries that it has, as in an A/B test: Welch's t. Default:
             yes, but for `dates` and with a covariate.
         dates: Two or more days, or periods like `2026-11-01..2026-11-07`, of one system that are
-            compared, the first one as the baseline.
+            compared, the first one as the baseline; also `today`, `yesterday` and `-7 days`.
         covariate: What is known of a query from before, which takes variance away (CUPED): days
             before the comparison, whose values are used, like `2026-10-01..2026-10-31`; or a
             column of numbers of the rankings or of `queries`. Not paired, by the test `t`.
@@ -135,6 +135,7 @@ def compare(
         raise SpecError(unknown("test", test, findings.TESTS))
     if test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
+    zone = zone_of_days(rankings, asked.get("time_zone"))
     asks = Options(
         systems=tuple(systems),
         baseline=baseline,
@@ -148,9 +149,9 @@ def compare(
         contributions=contributions,
         movers=movers,
         metrics=_several(metrics),
-        days=days_between(start, end),
+        days=days_between(start, end, zone),
         paired=paired,
-        **_days_asked(dates, covariate, start or end),
+        **_days_asked(dates, covariate, start or end, zone),
     )
     asks.check_design(stored=baseline_values is not None)
     if contributions:
@@ -247,15 +248,15 @@ def _check_systems(plan: Plan) -> None:
 
 
 def _days_asked(
-    dates: str | Sequence[str | date], covariate: str | None, days: object
+    dates: str | Sequence[str | date], covariate: str | None, days: object, zone: str | None
 ) -> dict[str, Any]:
     """What is asked of days beside those that are looked at."""
     given = dates.split(",") if isinstance(dates, str) else tuple(dates)
     if given and days:
         raise SpecError("dates say which days are compared: leave out start and end")
-    if not (covariate and is_day(covariate.partition("..")[0])):
-        return {"dates": periods(given) if given else (), "covariate": covariate}
-    return {"dates": periods(given) if given else (), "before": period(covariate)}
+    if not (covariate and names_day(covariate.partition("..")[0])):
+        return {"dates": periods(given, zone) if given else (), "covariate": covariate}
+    return {"dates": periods(given, zone) if given else (), "before": period(covariate, zone)}
 
 
 def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -> Comparison:

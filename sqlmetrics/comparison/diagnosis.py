@@ -21,7 +21,7 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
-from sqlmetrics.jobs.days import days_between
+from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 
@@ -137,9 +137,10 @@ def diagnose(
     """
     check_level(level, margin)
     fitting, unfit = _fitting(rankings, asked)
+    zone = zone_of_days(rankings, asked.get("time_zone"))
     asks = Options(
         metrics=fitting,
-        days=days_between(start, end),
+        days=days_between(start, end, zone),
         systems=tuple(systems),
         baseline=baseline,
         level=level,

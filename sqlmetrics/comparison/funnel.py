@@ -22,7 +22,7 @@ from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.evaluation.run import executing
-from sqlmetrics.jobs.days import days_between
+from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.summary import ALL
@@ -107,9 +107,10 @@ def funnel(
         given = given or rankings.by
         if rankings.clicks is not None:
             raise SpecError("a click log has the lists that were shown, and no stages before them")
+    zone = zone_of_days(rankings, asked.get("time_zone"))
     asks = Options(
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
-        days=days_between(start, end),
+        days=days_between(start, end, zone),
         by=(given,) if isinstance(given, str) else tuple(given),
     )
     if not asks.metrics and not (isinstance(rankings, Spec) and rankings.metrics):

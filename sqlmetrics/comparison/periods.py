@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.spec.days import Days, Ends
+from sqlmetrics.spec.days import Days, Ends, is_day, said_day, today
 from sqlmetrics.sql.template import literal
 
 DAY = "metric_date"
@@ -55,8 +55,12 @@ class OneOf(Ends):
         return ["(\n        " + "\n        or ".join(each) + "\n    )"]
 
 
-def period(given: str | date) -> Period:
+def period(given: str | date, zone: str | None = None) -> Period:
     """A day like 2026-11-01, or days like 2026-11-01..2026-11-07, both ends among them.
+
+    Args:
+        given: The days, also as `yesterday` or `-7 days..-1 day`.
+        zone: In which it is today; by default UTC.
 
     Raises:
         SpecError: If it is neither.
@@ -67,24 +71,26 @@ def period(given: str | date) -> Period:
     text = str(given).strip()
     first, _, last = text.partition("..")
     try:
-        start, end = (date.fromisoformat(one.strip()) for one in (first, last or first))
+        start, end = (said_day(one, lambda: today(zone)) for one in (first, last or first))
         if end < start:
             raise ValueError
-        return Period(text, Days(start=start, end=end + timedelta(1)))
-    except ValueError:
+        days = Days(start=start, end=end + timedelta(1))
+    except (ValueError, OverflowError):
         raise SpecError(
             f"{text!r} is no day like 2026-11-01, nor days like 2026-11-01..2026-11-07, the first "
             "and the last one"
         ) from None
+    words = not is_day(first)
+    return Period(f"{start}..{end}" if words and last else str(start) if words else text, days)
 
 
-def periods(given: Sequence[str | date]) -> tuple[Period, ...]:
-    """The periods that are compared.
+def periods(given: Sequence[str | date], zone: str | None = None) -> tuple[Period, ...]:
+    """The periods that are compared; the arguments are as of `period`.
 
     Raises:
         SpecError: If there are less than two, or two have a day in common.
     """
-    found = tuple(map(period, given))
+    found = tuple(period(one, zone) for one in given)
     if len(found) == 1:
         raise SpecError(
             f"dates {found[0].name}: compare needs two or more, like 2026-11-01,2026-11-08"

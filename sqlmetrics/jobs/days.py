@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.spec.days import Days, Ends
+from sqlmetrics.spec.days import A_DAY, Days, Ends, day_of, said_day, today
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.translation import Translation
 
@@ -120,26 +120,91 @@ def _click_log(given: Mapping[str, object]) -> Clicks:
         raise SpecError(f"clicks, on the days of this run: {told}") from None
 
 
+def zone_of_days(rankings: object, said: str | None = None) -> str | None:
+    """The zone whose days are meant; None for UTC, of which the days of a click log are.
+
+    Args:
+        rankings: What is asked: a spec, which says it, or tables.
+        said: For tables: the zone that was given beside them.
+    """
+    if isinstance(rankings, Spec):
+        return None if rankings.clicks else rankings.rankings.time_zone
+    return said
+
+
+def day_named(text: str | date, zone: str | None = None, *, option: str = "day") -> date:
+    """The day that a person names.
+
+    Args:
+        text: A date, also as a text, `today`, `yesterday`, or an offset like `-3 days`.
+        zone: In which it is today; by default UTC.
+        option: Where it was given, like `--date`.
+
+    Raises:
+        SpecError: If it is none of these.
+    """
+    if isinstance(text, date):
+        return day_of(text)
+    try:
+        return said_day(text, lambda: today(zone))
+    except (ValueError, OverflowError):
+        raise SpecError(f"{option} is {A_DAY}, given {text!r}") from None
+
+
 def days_between(
-    start: str | date | None, end: str | date | None, *, option: str = ""
+    start: str | date | None,
+    end: str | date | None,
+    zone: str | None = None,
+    *,
+    option: str = "",
 ) -> Days | None:
     """The days from a start to before an end; None if neither is given.
 
     Args:
-        start: The first day, also as a text.
+        start: The first day, as `day_named` takes it.
         end: The day after the last one, likewise.
+        zone: In which it is today; by default UTC.
         option: What stands before the two names where they were given, like `--`.
 
     Raises:
-        SpecError: If one is no date, or the end does not come after the start.
+        SpecError: If one is no day, or the end does not come after the start.
     """
     if not (start or end):
         return None
+    first = day_named(start, zone, option=f"{option}start") if start else None
+    last = day_named(end, zone, option=f"{option}end") if end else None
     try:
-        return Days.model_validate({"start": start, "end": end})
+        return Days(start=first, end=last)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        if wrong["loc"]:
-            what = f"{option}{wrong['loc'][0]} is a date like 2026-01-31"
-            raise SpecError(f"{what}, given {wrong['input']!r}") from None
-        raise SpecError(wrong["msg"].removeprefix("Value error, ")) from None
+        raise SpecError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+def days_looked_at(
+    spec: Spec,
+    day: str | date | None,
+    start: str | date | None,
+    end: str | date | None,
+    *,
+    option: str = "",
+) -> tuple[Days, ...]:
+    """One day, or those of a range; none if nothing is given.
+
+    Args:
+        spec: Whose days.
+        day: The day, as `day_named` takes it.
+        start: The first of several.
+        end: The day after the last one.
+        option: What stands before the names where they were given, like `--`.
+
+    Raises:
+        SpecError: If one is no day, or a day and a range are given.
+    """
+    zone = zone_of_days(spec)
+    found = days_between(start, end, zone, option=option)
+    if day is None:
+        return (found,) if found else ()
+    if found:
+        one, two = ("--date", "--start, --end") if option else ("day", "start, end")
+        raise SpecError(f"give one day ({one}) or a range of them ({two})")
+    only = day_named(day, zone, option="--date" if option else "day")
+    return (Days(start=only, end=only + timedelta(1)),)

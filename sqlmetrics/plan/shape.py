@@ -97,8 +97,8 @@ class Shape:
         """What the rows of a table meet that are looked at: of some days, of a bucket."""
         is_column = self.joined and table == "labels"
         label = f"{identifier(self.columns['labels']['grade'])} is not null"
-        own = [*[label] * is_column, *self._days_of(table)]
-        given = [self._given(table), self.bucket.conditions.get(table, "")]
+        own = [*[label] * is_column, *self.days_of(table)]
+        given = [self.given(table), self.bucket.conditions.get(table, "")]
         both = [one for one in given if one]
         said = both if len(own + both) == 1 else [f"({one})" for one in both]
         return [*said[: bool(given[0])], *own, *said[bool(given[0]) :], *self._of_stages(table)]
@@ -111,7 +111,7 @@ class Shape:
         named = ", ".join(map(literal, funnel.names))
         return [f"cast({identifier(funnel.column)} as varchar) in ({named})"]
 
-    def _given(self, table: str) -> str:
+    def given(self, table: str) -> str:
         """What was said of the rows of a table, of all days and queries; empty if nothing."""
         source = self.spec.truth if table == "labels" else getattr(self.spec, table)
         return self.at.translation.condition(source.where or "") if source else ""
@@ -125,7 +125,7 @@ class Shape:
         times = self.at.translation.dialect.times
         return self.at.translation.expression(times.in_zone(zone), column)
 
-    def _days_of(self, table: str) -> list[str]:
+    def days_of(self, table: str) -> list[str]:
         """What the rows of a table meet that are of the days that are looked at."""
         if self.at.ends is None or "date" not in self.columns.get(table, {}):
             return []
@@ -272,7 +272,7 @@ class Shape:
             "distinct": False,
             "columns": list(self._select_groups(has)),
             "relation": self.tables["rankings"],
-            "where": [one] if (one := self._given("rankings")) else [],
+            "where": [one] if (one := self.given("rankings")) else [],
         }
         return Stage(APPEARANCES, "table", view)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from pydantic import model_validator
 
@@ -121,3 +123,57 @@ def is_day(text: str) -> bool:
         return found is not None and bool(date(*map(int, found.groups())))
     except ValueError:
         return False
+
+
+_BACK = re.compile(r"-\s*(\d{1,5})\s*days?")
+
+
+def clock() -> datetime:
+    """The present moment, in UTC."""
+    return datetime.now(UTC)
+
+
+def today(zone: str | None = None) -> date:
+    """The day that it is now in a zone.
+
+    Args:
+        zone: Like `Europe/Berlin`; by default UTC.
+    """
+    return clock().astimezone(UTC if zone in (None, "UTC") else ZoneInfo(zone)).date()
+
+
+def said_day(text: str, now: Callable[[], date] = today) -> date:
+    """The day that a text says: a date, `today`, `yesterday`, or an offset like `-3 days`.
+
+    Args:
+        text: What was typed.
+        now: What says which day it is.
+
+    Raises:
+        ValueError: If it says none.
+
+    >>> now = lambda: date(2026, 3, 1)
+    >>> [str(said_day(one, now)) for one in ("2026-01-31", "yesterday", "-3 days")]
+    ['2026-01-31', '2026-02-28', '2026-02-26']
+    """
+    word = text.strip().casefold()
+    if found := _BACK.fullmatch(word):
+        return now() - timedelta(int(found[1]))
+    if word in _WORDS:
+        return now() - timedelta(_WORDS[word])
+    return date.fromisoformat(text.strip())
+
+
+def names_day(text: str) -> bool:
+    """Whether a text begins with a day, or is one in words.
+
+    >>> names_day("2026-01-31 10:00"), names_day("-1 day"), names_day("popularity")
+    (True, True, False)
+    """
+    word = text.strip().casefold()
+    return is_day(text) or word in _WORDS or _BACK.fullmatch(word) is not None
+
+
+_WORDS = {"today": 0, "yesterday": 1}
+A_DAY = "a date like 2026-01-31, today, yesterday or an offset like '-3 days'"
+"""What `said_day` takes."""

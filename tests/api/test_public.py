@@ -178,7 +178,7 @@ def test_a_spec_is_validated_verified_run_and_checked(tmp_path: Path) -> None:
         (verdict,) = sm.check(spec, shop, day=date(2026, 1, 1))
         assert (verdict.holds, verdict.value) == (False, 0.5)
         with pytest.raises(sm.SpecError, match="start is a date like"):
-            sm.run(spec, shop, start="yesterday")
+            sm.run(spec, shop, start="last week")
 
 
 SCORES = [("a", 2.0), ("b", 1.0)]

@@ -367,7 +367,7 @@ def test_check_names_the_last_day_and_counts_are_whole(tmp_path: Path) -> None:
     done = sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=tmp_path)
     assert "numbers: 1 row of s" in done.stderr
     line = ["check", "s.yml", "--db", "w.duckdb", "--date", "2026-01-09"]
-    told = sqlmetrics(*line, folder=tmp_path, expect=1).stdout
+    told = sqlmetrics(*line, folder=tmp_path, expect=4).stdout
     assert "no row of s on this day; the last day is 2026-01-02" in told
     assert "0.0000" not in told
 

@@ -86,10 +86,10 @@ def test_drops_against_the_day_before(shop: Any) -> None:
             checks += [{"max_drop_pct": 99 * drop / before}, {"max_drop_pct": 101 * drop / before}]
             wanted = [False, True, False, True]
         asked = [{"metric": "mrr", "system": "new", **one} for one in checks]
-        found = looked(shop, *asked, day=FIRST + timedelta(day))
+        found = looked(shop, *asked, days=[days(day, day + 1)])
         assert [one.holds for one in found] == wanted
         assert [one.compared for one in found] == [pytest.approx(before)] * len(found)
-    (first,) = looked(shop, {"metric": "mrr", "max_drop": 0, "system": "new"}, day=FIRST)
+    (first,) = looked(shop, {"metric": "mrr", "max_drop": 0, "system": "new"}, days=[days(0, 1)])
     assert (first.holds, first.note) == (True, "no day before it")
 
 
@@ -112,7 +112,7 @@ def test_a_confidence_interval_must_say_so_too(shop: Any) -> None:
     assert half > 0
     asked = {"metric": "mrr", "system": "new", "confidence": 0.95}
     near, far = ({**asked, "min": mean + half * share} for share in (0.99, 1.01))
-    inside, outside = looked(shop, near, far, day=FIRST + timedelta(4))
+    inside, outside = looked(shop, near, far, days=[days(4, 5)])
     assert (inside.holds, outside.holds) == (True, False)
     assert outside.note == f"± {half:.4f}"
 
@@ -303,9 +303,9 @@ def test_what_is_wrong_is_told(shop: Any) -> None:
         job(checks=[{"max_drop": 0.1}])
     with pytest.raises(sm.SpecError, match="unknown key 'max_drops'"):
         job(checks=[{"metric": "mrr", "max_drops": 0.1}])
-    with pytest.raises(sm.InputError, match="has no rows of other"):
+    with pytest.raises(sm.NoDataError, match="has no rows of other"):
         verdicts(job("other", checks=[{"max_age": 1}]), shop)
-    with pytest.raises(sm.InputError, match="there is no table nowhere"):
+    with pytest.raises(sm.NoDataError, match="there is no table nowhere"):
         verdicts(job(output={"relation": "nowhere"}, checks=[{"max_age": 1}]), shop)
 
 

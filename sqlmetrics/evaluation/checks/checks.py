@@ -17,7 +17,7 @@ from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks import ids
 from sqlmetrics.evaluation.checks.absence import why_absent
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
-from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
+from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal, remedy_for
 from sqlmetrics.evaluation.checks.rules import GroupCheck, RowCheck, group_checks, row_checks
 from sqlmetrics.evaluation.checks.scores import problems as of_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
@@ -27,6 +27,7 @@ from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script, query
+from sqlmetrics.spec.days import day_of
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.sql.template import identifier
@@ -44,6 +45,7 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
         presumed: Tables whose rows and lists are looked at later, by `confirm`.
 
     Raises:
+        NoDataError: If all that is wrong is that tables have no row yet, or none of the days.
         InputError: With every problem found: first missing columns, then bad rows, then
             bad groups of rows, since each kind can only be looked for without the former.
     """
@@ -63,7 +65,7 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
     if problems and presumed:
         check(plan, engine)  # together with what is wrong in those tables
     if problems:
-        raise InputError(problems)
+        raise refusal(problems)
 
 
 def check_columns(plan: Plan, engine: Database, *, apart: Sequence[str] = ()) -> None:
@@ -239,16 +241,31 @@ class _Look:
             with self._reading(table):
                 total, *counts = self.engine.rows(select)[0]
             if not total:
-                yield Problem(table, f"there is no row in it{self._range(table)}", 0)
+                yield self._no_row(table)
                 continue
             for rule, count in zip(rules, counts, strict=True):
                 if count:
                     yield self._bad_row(table, rule, count)
 
+    def _no_row(self, table: str) -> Problem:
+        """That no row is there, with the last day of those of other days."""
+        shape = self.plan.shape
+        relation, days = shape.tables[table], " and ".join(shape.days_of(table))
+        may_come = True
+        if shape.given(table):
+            rows = self.engine.rows(f"select count(*) from {source_text(relation, days)}")
+            may_come = not rows[0][0]  # else the condition leaves all of them out
+        return Problem(table, f"there is no row in it{self._range(table)}", 0, may_come=may_come)
+
     def _range(self, table: str) -> str:
-        """The days of which alone rows are looked at, as words behind others."""
-        ends = self.plan.shape.at.ends
-        return f" {ends.words}" if ends and "date" in self.plan.shape.columns[table] else ""
+        """The days of which alone rows are looked at, and the last one that there is."""
+        shape = self.plan.shape
+        if not (shape.at.ends and "date" in shape.columns[table]):
+            return ""
+        source = source_text(shape.tables[table], shape.given(table))
+        ((last,),) = self.engine.rows(f"select max({shape.day(table)}) as day from {source}")
+        there = f"; the last day is {day_of(last)}" if last else ""
+        return f" {shape.at.ends.words}{there}"
 
     def empty_lists(self) -> Iterator[Problem]:
         """Lists without an item, where it matters that they leave no row behind."""

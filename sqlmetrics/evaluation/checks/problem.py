@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
+from sqlmetrics.errors import InputError, NoDataError
 from sqlmetrics.evaluation.report.table import aligned, printable
 
 EXAMPLES = 3
@@ -33,6 +34,12 @@ def remedy_for(kind: str, texts: Iterable[object], *, of_file: bool) -> str:
     return f"{remedy} like 2026-01-31" if kind == "date" else remedy
 
 
+def refusal(problems: Sequence[Problem]) -> InputError:
+    """The error that tells problems: that there is no data yet, if that is all that is wrong."""
+    kind = NoDataError if all(one.may_come for one in problems) else InputError
+    return kind(problems)
+
+
 @dataclass(frozen=True)
 class Problem:
     """One problem, for people (`str`) and for programs (`to_dict`).
@@ -44,6 +51,7 @@ class Problem:
         columns: The columns of the examples.
         examples: Some of them.
         remedy: What to do.
+        may_come: Whether nothing is wrong but that there are no rows yet.
     """
 
     table: str
@@ -52,6 +60,7 @@ class Problem:
     columns: Sequence[str] = ()
     examples: Sequence[Sequence[Any]] = ()
     remedy: str = ""
+    may_come: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.table}: {self.what}"]

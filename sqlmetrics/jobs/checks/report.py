@@ -19,12 +19,14 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False) -> str:
     Where that is wider than the terminal, each rule stands once, above its verdicts.
 
     Args:
-        verdicts: What was found, all of it on the same day.
+        verdicts: What was found. Where that is of several days, each line has its own.
         styled: Whether what does not hold has a colour, by marks of terminals.
     """
     found = sorted(verdicts, key=lambda one: ORDER.index(one.status))
+    several = len({one.day for one in found}) > 1
     columns = {
         "": [one.status for one in found],
+        "day": [str(one.day) if several else "" for one in found],
         "what": [one.what for one in found],
         "rule": [one.rule for one in found],
         "system": [printable(one.system) if one.system else "" for one in found],
@@ -79,8 +81,10 @@ def junit(verdicts: Sequence[Verdict], suite: str) -> str:
     whole = {"name": suite, "tests": str(len(verdicts)), "failures": str(failed), "errors": "0"}
     root = ET.Element("testsuites")
     cases = ET.SubElement(root, "testsuite", whole)
+    several = len({one.day for one in verdicts}) > 1
     for one in verdicts:
-        case = ET.SubElement(cases, "testcase", {"classname": suite, "name": _xml(one.name)})
+        name = _xml(f"{one.name} on {one.day}" if several else one.name)
+        case = ET.SubElement(cases, "testcase", {"classname": suite, "name": name})
         if one.status == "warn":
             ET.SubElement(case, "system-out").text = f"warning: {_xml(_message(one))}"
         if one.status == "FAILED":

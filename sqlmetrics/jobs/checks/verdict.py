@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
@@ -11,12 +11,15 @@ from sqlmetrics.catalog.direction import direction
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import NoDataError, SpecError, unknown
+from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, of_change, of_row
+from sqlmetrics.jobs.days import zone_of_days
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.spec.days import as_sql, day_of
+from sqlmetrics.spec.days import Days, as_sql, day_of
+from sqlmetrics.spec.days import today as today_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import ALWAYS, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
@@ -62,6 +65,11 @@ class Verdict:
         return "warn" if self.severity == "warn" else "FAILED"
 
     @property
+    def is_of_gap(self) -> bool:
+        """Whether it tells of a day that has no row."""
+        return self.what == "rows" and not self.value
+
+    @property
     def name(self) -> str:
         """What it is about, on one line."""
         parts = (self.what, self.rule, self.system, self.segment)
@@ -69,34 +77,76 @@ class Verdict:
 
 
 def verdicts(
-    spec: Spec, engine: Database, day: date | None = None, today: date | None = None
+    spec: Spec,
+    engine: Database,
+    days: Sequence[Days] = (),
+    today: date | None = None,
+    *,
+    gaps: bool = True,
 ) -> list[Verdict]:
     """Look at the fact table of a spec.
 
     Args:
         spec: What is asked, with its `output` and `checks`.
         engine: Where the fact table is.
-        day: Which day is looked at; by default the last one that the table has of the spec.
-        today: From which day the age is counted; by default the current one.
+        days: Ranges of which each day is looked at; by default the last one that the table has
+            of the spec.
+        today: From which day the age of the last one is counted; by default the current one, in
+            the zone of the spec's days.
+        gaps: Whether days of these without a row do not hold; else they are passed over.
+
+    Returns:
+        Day by day what holds and what does not; first the days that are not there.
 
     Raises:
         SpecError: If the spec has no checks, or one of a metric that it has not.
-        InputError: If the fact table is not there, or has no rows of the spec.
+        NoDataError: If the fact table is not there, or has no rows of the spec.
     """
     if not spec.checks:
         raise SpecError("the spec has no checks; add: checks: [{metric: ndcg@10, min: 0.4}]")
     for one in spec.checks:
         _check_metric(one, spec)
     facts = targets(spec)["facts"]
+    now = today or today_in(zone_of_days(spec))
     with engine:
         if engine.find(facts) is None:
-            raise InputError(f"there is no table {facts}; sqlmetrics run makes it")
-        look = _Look(spec, engine, facts, day)
-        return [
-            replace(told, severity=one.severity)
-            for one in spec.checks
-            for told in look.at(one, today or date.today())
-        ]
+            raise NoDataError(f"there is no table {facts}; sqlmetrics run makes it")
+        source = f"from {relation(facts)}\nwhere spec = {literal(spec.title)}"
+        asked = calendar(engine, source, days)
+        if asked is None:
+            raise NoDataError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
+        found = list(_of_gaps(spec, asked)) if gaps else []
+        for day in asked.days:
+            look = _Look(spec, engine, source, day)
+            last = asked.last if day == asked.days[-1] else None
+            found += [
+                replace(told, severity=one.severity)
+                for one in spec.checks
+                for told in (*_of_age(one, last, now), *look.at(one))
+            ]
+        return found
+
+
+def _of_age(one: Threshold, last: date | None, today: date) -> Iterator[Verdict]:
+    """How old the table is: told once, whatever days are looked at."""
+    if one.max_age is not None and last is not None:
+        age = (today - last).days
+        yield _of_table("age in days", f"max {one.max_age}", last, age, age <= one.max_age)
+
+
+def _of_gaps(spec: Spec, asked: Calendar) -> Iterator[Verdict]:
+    """Days that were asked for and have no row: a warning only if no check can fail."""
+    severity = "fail" if any(one.severity == "fail" for one in spec.checks) else "warn"
+    for gap in asked.gaps:
+        day = gap.start or asked.last
+        when = "on this day" if gap.end == day + timedelta(1) else str(gap)
+        note = f"no row of {spec.title} {when}; the last day is {asked.last}"
+        told = _of_table("rows", "min 1", day, 0, holds=False)
+        yield replace(told, note=note, severity=severity)
+
+
+def _of_table(what: str, rule: str, day: date, value: float, holds: bool) -> Verdict:
+    return Verdict(what, rule, "", "", day, value, None, holds)
 
 
 def _check_metric(one: Threshold, spec: Spec) -> None:
@@ -129,12 +179,8 @@ Place = tuple[str, str, str]
 class _Look:
     """The rows of a day, and of the last day before it that a system and segment has."""
 
-    def __init__(self, spec: Spec, engine: Database, facts: str, day: date | None) -> None:
-        self.spec, self.engine = spec, engine
-        self.source = f"from {relation(facts)}\nwhere spec = {literal(spec.title)}"
-        self.day = day or self._last("")
-        if self.day is None:
-            raise InputError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
+    def __init__(self, spec: Spec, engine: Database, source: str, day: date) -> None:
+        self.spec, self.engine, self.source, self.day = spec, engine, source, day
         self.rows = self._rows(self.day)
         self.days_before = self._days_before(self.day)
         there = {self.days_before.get(_place(row)) for row in self.rows}
@@ -142,10 +188,6 @@ class _Look:
         columns = self.rows[0].keys() if self.rows else ()
         self._days = DaysSoFar(engine, self.source, self.day, columns, spec.baseline)
         self._so_far: dict[date | None, dict[tuple[Any, ...], Row]] = {}
-
-    def _last(self, condition: str) -> date | None:
-        ((found,),) = self.engine.rows(f"select max(metric_date) as day {self.source}{condition}")
-        return None if found is None else day_of(found)
 
     def _days_before(self, day: date) -> dict[Place, date]:
         """The last day before, of each system and segment: as the view of daily changes has it."""
@@ -161,19 +203,14 @@ class _Look:
         rows: list[Row] = self.engine.table(f"select * {self.source}{condition}").to_pylist()
         return rows
 
-    def at(self, one: Threshold, today: date) -> Iterator[Verdict]:
+    def at(self, one: Threshold) -> Iterator[Verdict]:
         """What there is to say of one threshold."""
-        if one.max_age is not None and self.day:
-            age = (today - self.day).days
-            yield self._of_table("age in days", f"max {one.max_age}", age, age <= one.max_age)
         if one.min_rows is not None:
             rows = len(self.rows)
-            yield self._of_table("rows", f"min {one.min_rows}", rows, rows >= one.min_rows)
+            rule = f"min {one.min_rows}"
+            yield _of_table("rows", rule, self.day, rows, rows >= one.min_rows)
         if one.metric is not None:
             yield from self._of_metric(one)
-
-    def _of_table(self, what: str, rule: str, value: float, holds: bool) -> Verdict:
-        return Verdict(what, rule, "", "", self.day, value, None, holds)
 
     def _of_metric(self, one: Threshold) -> Iterator[Verdict]:
         found = [row for row in self.rows if self._is_meant(row, one)]
@@ -181,9 +218,6 @@ class _Look:
         if one.against != PREVIOUS:
             found = [row for row in found if row["system"] != one.against]
         if not found:
-            note = "no such row on this day"
-            if not self.rows and (last := self._last("")):
-                note = f"no row of {self.spec.title} on this day; the last day is {last}"
             where = one.system or ""
             yield Verdict(
                 str(one.metric),
@@ -194,7 +228,7 @@ class _Look:
                 None,
                 None,
                 False,
-                note,
+                "no such row on this day",
             )
         for row in found:
             yield from self._of_row(row, one)

@@ -1,0 +1,56 @@
+"""Which days a check looks at, and which of them the fact table has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.jobs.missing_days import ranges
+from sqlmetrics.spec.days import Days, day_of
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """The days of a check.
+
+    Attributes:
+        last: The last day that the table has of the spec.
+        days: Those that are looked at: asked for, and there.
+        gaps: Those that were asked for and are not there, as ranges.
+    """
+
+    last: date
+    days: tuple[date, ...]
+    gaps: tuple[Days, ...] = ()
+
+
+def calendar(engine: Database, source: str, asked: Sequence[Days]) -> Calendar | None:
+    """The days of a check; None if the table has no day of the spec.
+
+    Args:
+        engine: Where the table is.
+        source: What stands behind a select of the spec's rows, from FROM on.
+        asked: Ranges of days; the last day alone if there are none. A side that is open ends
+            where the table does.
+    """
+    if not asked:
+        ((last,),) = engine.rows(f"select max(metric_date) as day {source}")
+        return None if last is None else Calendar(day_of(last), (day_of(last),))
+    rows = engine.rows(f"select metric_date {source} group by metric_date")
+    there = {day_of(day) for (day,) in rows}
+    if not there:
+        return None
+    wanted = {day for one in asked for day in _each(one, there)}
+    beyond = [one for one in asked if not any(_each(one, there))]
+    gaps = (*ranges(wanted - there), *beyond)
+    return Calendar(max(there), tuple(sorted(wanted & there)), gaps)
+
+
+def _each(days: Days, there: set[date]) -> Iterator[date]:
+    day = days.start or min(there)
+    end = days.end or max(there) + timedelta(1)
+    while day < end:
+        yield day
+        day += timedelta(1)

@@ -1,0 +1,117 @@
+"""What a run did as plain values, for whatever started it: a scheduler, a catalogue of lineage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.errors import NoDataError, SqlmetricsError
+from sqlmetrics.jobs.checks.verdict import Verdict
+from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.run import RunReport
+from sqlmetrics.jobs.tables import targets
+from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.spec import Spec
+
+NO_DATA, FAILED, REPLACED, NOTHING = "no data", "failed", "replaced", "nothing to do"
+"""How a run ends: the data is not there yet, it failed, days were replaced, or none was missing."""
+
+
+@dataclass
+class Summary:
+    """What a run has done so far.
+
+    Attributes:
+        spec: What is asked.
+        asked: Which days were asked for; None for all, or those that are missing.
+        database: The product and its version; empty until it is open.
+        reports: What was written, a range of days each.
+        published: Where to the tables were copied.
+        verdicts: What was checked, if it was.
+        error: Why it failed.
+        exit_code: That of the command.
+    """
+
+    spec: Spec
+    asked: Days | None = None
+    database: str = ""
+    reports: list[RunReport] = field(default_factory=list)
+    published: list[str] = field(default_factory=list)
+    verdicts: Sequence[Verdict] | None = None
+    error: SqlmetricsError | None = None
+    exit_code: int = 0
+    _begun: float = field(default_factory=time.monotonic, repr=False)
+
+    @property
+    def outcome(self) -> str:
+        """One of the four words above."""
+        if self.error is not None:
+            return NO_DATA if isinstance(self.error, NoDataError) else FAILED
+        return REPLACED if self.reports else NOTHING
+
+    @property
+    def days(self) -> tuple[date | None, date | None]:
+        """The first day and the day after the last one; None where that is open or unknown."""
+        each = [one.days for one in self.reports if one.days] or [self.asked]
+        known = [one for one in each if one]
+        starts, ends = [one.start for one in known], [one.end for one in known]
+        start = min((one for one in starts if one), default=None) if all(starts) else None
+        return start, max((one for one in ends if one), default=None) if all(ends) else None
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Table by its name -> the rows that the run put into it."""
+        named = targets(self.spec)
+        counts: dict[str, int] = {}
+        for report in self.reports:
+            for table, n in report.rows.items():
+                counts[named[table]] = counts.get(named[table], 0) + n
+        return counts
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """Metric like `ndcg@10` -> its definition_hash."""
+        return {at_cutoff(metric, k): told for metric, k, told in hashes(self.spec)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as values that JSON has."""
+        from sqlmetrics import __version__
+
+        start, end = self.days
+        told = {
+            "spec": self.spec.title,
+            "outcome": self.outcome,
+            "exit_code": self.exit_code,
+            "message": None if self.error is None else str(self.error),
+            "start": start and str(start),
+            "end": end and str(end),
+            "rows": self.rows,
+            "definitions": self.definitions,
+            "published": self.published,
+            "runs": [_run(one, targets(self.spec)) for one in self.reports],
+            "seconds": round(time.monotonic() - self._begun, 3),
+            "database": self.database or None,
+            "sqlmetrics": __version__,
+        }
+        if self.verdicts is not None:
+            told["checks"] = [one.to_dict() for one in self.verdicts]
+        return told
+
+
+def _run(report: RunReport, named: dict[str, str]) -> dict[str, Any]:
+    """A range of days, as the run log has it under the same `run_id`."""
+    days = report.days or Days.model_construct()
+    return {
+        "run_id": report.run_id,
+        "start": days.start and str(days.start),
+        "end": days.end and str(days.end),
+        "rows": {named[table]: n for table, n in report.rows.items()},
+        "last_day": report.last_day and str(report.last_day),
+        "values": dict(report.headline),
+        "notes": list(report.notes),
+        "seconds": round(report.seconds, 3),
+    }
