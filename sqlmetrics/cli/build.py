@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from sqlmetrics.cli.check import check
+from sqlmetrics.cli.check import check, tell
 from sqlmetrics.cli.common import error_options
-from sqlmetrics.cli.location import PLACES
-from sqlmetrics.cli.run import run
+from sqlmetrics.cli.location import PLACES, Location
+from sqlmetrics.cli.recipients import RECIPIENTS, Recipients
+from sqlmetrics.cli.run import Choice, carry_out, run
 
 _OF_RUN = ("start", "end", "full_refresh", "backfill", "lookback", "skip_input_checks", "publish")
 
 
 @click.command()
 @click.argument("spec", type=click.Path())
-@click.pass_context
 @error_options
-def build(context: click.Context, **_: object) -> None:
+def build(**given: Any) -> None:
     """Run SPEC and check what it wrote; exit with 1 if a check fails, not if one warns.
 
-    Options are those of run, and --junit and --github of check.
+    Options are those of run, and --junit and --github of check. Each day that was chosen by an
+    option is checked, else the last one.
 
     \b
     sqlmetrics build search.yml --db shop.duckdb --backfill --junit checks.xml
+    sqlmetrics build search.yml --target prod --start yesterday --end today
     """  # noqa: D301 (click wants the backspace itself)
-    given = context.params
-    shared = {name: given[name] for name in ("spec", *PLACES)}
-    context.invoke(run, **shared, **{name: given[name] for name in _OF_RUN})
-    context.invoke(check, **shared, junit=given["junit"], github=given["github"])
+    from sqlmetrics.jobs.checks.verdict import verdicts
+    from sqlmetrics.jobs.days import days_between, zone_of_days
+    from sqlmetrics.jobs.summary import Summary
+    from sqlmetrics.spec.spec import Spec
+
+    spec = Spec.read(given["spec"])
+    location = Location(**{name: given[name] for name in (*PLACES, "spec")})
+    days = days_between(given["start"], given["end"], zone_of_days(spec), option="--")
+    how = (given["full_refresh"], given["backfill"], given["lookback"] or 0)
+    choice = Choice(days, *how, given["skip_input_checks"])
+    recipients = Recipients(*(given[name] for name in RECIPIENTS))
+    told = Summary(spec, days)
+    to = choice.destination(spec, given["publish"])
+    with recipients.hear_of(told, location):
+        carry_out(choice, to, location, told)
+        written = [one.days for one in told.reports if one.days] if choice.is_of_some else []
+        told.verdicts = verdicts(spec, location.reading(needed=True), written, gaps=False)
+        told.exit_code = int(any(one.status == "FAILED" for one in told.verdicts))
+    as_json = recipients.output == "json"
+    annotated = given["spec"] if given["github"] else None
+    tell(told.verdicts, spec, junit=given["junit"], annotated=annotated, is_told=as_json)
 
 
 def _option(command: click.Command, name: str) -> click.Parameter:
@@ -35,6 +56,6 @@ def _option(command: click.Command, name: str) -> click.Parameter:
 
 
 build.params[1:1] = [
-    *(_option(run, name) for name in (*_OF_RUN, *PLACES)),
+    *(_option(run, name) for name in (*_OF_RUN, *PLACES, *RECIPIENTS)),
     *(_option(check, name) for name in ("junit", "github")),
 ]

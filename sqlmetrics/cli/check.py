@@ -61,7 +61,10 @@ def check(
     the_spec = Spec.read(spec)
     days = days_looked_at(the_spec, day, start, end, option="--")
     found = verdicts(the_spec, location.reading(needed=True), days)
-    tell(found, the_spec, junit=junit, annotated=spec if github else None, output=output)
+    as_json = output == "json"
+    if as_json:
+        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
+    tell(found, the_spec, junit=junit, annotated=spec if github else None, is_told=as_json)
 
 
 def tell(
@@ -70,7 +73,7 @@ def tell(
     *,
     junit: str | None = None,
     annotated: str | None = None,
-    output: str = "table",
+    is_told: bool = False,
 ) -> None:
     """Print verdicts, and leave with the exit code that they mean.
 
@@ -79,16 +82,13 @@ def tell(
         spec: Whose they are.
         junit: The file of JUnit XML.
         annotated: The spec's file, for GitHub's annotations; None for none.
-        output: `table` or `json`.
+        is_told: Whether they stand on stdout already, as JSON.
     """
     from sqlmetrics.evaluation.report.table import has_colors
     from sqlmetrics.jobs.checks import report
 
     shown = [one for one in found if not (is_quiet() and one.holds)]  # cron mails what is printed
-    if output == "json":
-        told = [vars(one) | {"day": str(one.day)} for one in found]
-        click.echo(json.dumps(told, indent=2))
-    elif shown:
+    if shown and not is_told:
         click.echo(report.table(shown, styled=has_colors()))
     if annotated is not None:
         click.echo(report.github(found, annotated), nl=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -153,6 +153,23 @@ class Location:
 
         return Profiles.find(self.profiles, self.spec)
 
+    @cached_property
+    def _default(self) -> ConnectionURL:
+        """The target of the profiles' file that it names itself; said once."""
+        profiles = cast("Profiles", self._profiles_file)
+        output = profiles.output()
+        say(f"target {output.name} of {profiles.file}")
+        return output.place
+
+    @property
+    def place(self) -> ConnectionURL:
+        """The place, where one is needed.
+
+        Raises:
+            SpecError: If nothing says where.
+        """
+        return cast("ConnectionURL", self._place(needed=True))
+
     def _place(self, needed: bool) -> ConnectionURL | None:
         """The place; None if nothing says where and none is needed."""
         from sqlmetrics.engines.profiles import FILE, LOOKED
@@ -172,9 +189,7 @@ class Location:
             return None
         if profiles is None:
             raise SpecError(SAY_WHERE)
-        output = profiles.output()
-        say(f"target {output.name} of {profiles.file}")
-        return output.place
+        return self._default
 
 
 def place_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.recipients import Recipients, recipient_options
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.destination import Destination
     from sqlmetrics.jobs.run import RunReport
+    from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.days import Days
     from sqlmetrics.spec.spec import Spec
 
@@ -47,6 +50,7 @@ SYSTEMS = 4
 )
 @click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
 @click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@recipient_options
 @error_options
 def run(
     *,
@@ -61,52 +65,121 @@ def run(
     storage_version: str | None,
     dry_run: bool,
     skip_input_checks: bool,
+    output: str,
+    out: str | None,
+    openlineage: str | None,
 ) -> None:
     """Evaluate SPEC, and replace its days in its output tables: all of them, or nothing.
 
-    Days are those from --start until before --end, by default all that the data has. Other
-    days and other specs are not touched, so a run can be repeated at any time.
+    Days are those from --start until before --end, by default all that the data has; also
+    today, yesterday and offsets like "-3 days". Other days and other specs are not touched, so
+    a run can be repeated at any time. Exit with 4 if the data has none of the days yet.
 
     \b
     sqlmetrics run search.yml --db shop.duckdb --start 2026-01-01 --end 2026-02-01
+    sqlmetrics run search.yml --target prod --start yesterday --end today
     sqlmetrics run search.yml --target prod --backfill --lookback 3
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.days import days_between, zone_of_days
-    from sqlmetrics.jobs.destination import check_destination
-    from sqlmetrics.jobs.missing_days import parts
-    from sqlmetrics.jobs.publish import publish as published
-    from sqlmetrics.jobs.run import write
-    from sqlmetrics.jobs.tables import targets
+    from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    targets(the_spec)
     days = days_between(start, end, zone_of_days(the_spec), option="--")
-    if full_refresh and (days or backfill or lookback):
-        raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
-    to = _destination(publish, storage_version)
+    choice = Choice(days, full_refresh, backfill, lookback or 0, skip_input_checks)
+    recipients = Recipients(output, out, openlineage)
+    told = Summary(the_spec, days)
+    to = choice.destination(the_spec, publish, storage_version)
     if dry_run:
+        if recipients.is_asked:
+            raise SpecError("--dry-run prints SQL: leave out -o, --out and --openlineage")
         _print(the_spec, days, location.dialect(default=True) or "duckdb")
         return
-    with location.writing(the_spec, passing=publish is not None) as engine:
+    with recipients.hear_of(told, location):
+        carry_out(choice, to, location, told)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which days a run replaces, and how.
+
+    Attributes:
+        days: Which days; None for all.
+        full_refresh: Whether all days are computed anew.
+        backfill: Whether those that the table lacks are wanted.
+        lookback: How many of the last days are computed again.
+        unchecked: Whether bad input is not looked for.
+    """
+
+    days: Days | None
+    full_refresh: bool
+    backfill: bool
+    lookback: int
+    unchecked: bool
+
+    @property
+    def is_of_some(self) -> bool:
+        """Whether not simply all days are meant."""
+        return bool(self.days or self.backfill or self.lookback)
+
+    def destination(
+        self, spec: Spec, place: str | None, version: str | None = None
+    ) -> Destination | None:
+        """Where the tables are copied to, after a look whether the options go together.
+
+        Raises:
+            SpecError: If they do not, or the spec has no output.
+        """
+        from sqlmetrics.jobs.destination import destination
+        from sqlmetrics.jobs.tables import targets
+
+        targets(spec)
+        if self.full_refresh and self.is_of_some:
+            raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
+        if place is not None:
+            return destination(place, version)
+        if version is not None:
+            raise SpecError("--storage-version is of a published file; add --publish FILE.duckdb")
+        return None
+
+
+def carry_out(choice: Choice, to: Destination | None, location: Location, told: Summary) -> None:
+    """Run a spec, publish its tables, and put down what was done.
+
+    Args:
+        choice: Which days, and how.
+        to: Where the tables are copied to, if at all.
+        location: Where they are.
+        told: What is put down, with the spec.
+
+    Raises:
+        SqlmetricsError: As `write` and `publish` do.
+    """
+    from sqlmetrics.jobs.destination import check_destination
+    from sqlmetrics.jobs.missing_days import parts
+    from sqlmetrics.jobs.publish import publish
+    from sqlmetrics.jobs.run import write
+
+    spec, days, full = told.spec, choice.days, choice.full_refresh
+    with location.writing(spec, passing=to is not None) as engine:
+        told.database = f"{engine.name} {engine.version}"
         if to is not None:
-            check_destination(the_spec, engine, to, days)
-        todo = parts(the_spec, engine, days, backfill=backfill, lookback=lookback or 0)
+            check_destination(spec, engine, to, days)
+        todo = parts(spec, engine, days, backfill=choice.backfill, lookback=choice.lookback)
         if not todo:
-            say(f"no day of {the_spec.title} is missing")
+            say(f"no day of {spec.title} is missing")
         for part in todo:
-            with progress_bar(f"run {the_spec.title}"):
-                written = write(
-                    the_spec, engine, part, full_refresh=full_refresh, check=not skip_input_checks
-                )
-            _report(the_spec, written)
+            with progress_bar(f"run {spec.title}"):
+                report = write(spec, engine, part, full_refresh=full, check=not choice.unchecked)
+            told.reports.append(report)
+            _report(spec, report)
         if to is not None:
             version = to.version or None
             with progress_bar("publishing"):
-                copied = published(
-                    the_spec, engine, to.place, storage_version=version, full_refresh=full_refresh
+                told.published += publish(
+                    spec, engine, to.place, storage_version=version, full_refresh=full
                 )
-            for place in copied:
+            for place in told.published:
                 say(f"published {place}")
 
 
@@ -126,16 +199,6 @@ def _report(spec: Spec, written: RunReport) -> None:
         more = len(written.headline) - SYSTEMS
         systems = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
         say(f"{spec.measures[0]}{day}: {systems}; {written.seconds:.1f} s")
-
-
-def _destination(place: str | None, version: str | None) -> Destination | None:
-    from sqlmetrics.jobs.destination import destination
-
-    if place is not None:
-        return destination(place, version)
-    if version is not None:
-        raise SpecError("--storage-version is of a published file; add --publish FILE.duckdb")
-    return None
 
 
 def _print(spec: Spec, days: Days | None, dialect: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -56,8 +56,9 @@ class Summary:
     @property
     def days(self) -> tuple[date | None, date | None]:
         """The first day and the day after the last one; None where that is open or unknown."""
-        each = [one.days for one in self.reports if one.days] or [self.asked]
-        known = [one for one in each if one]
+        known = [one.days for one in self.reports if one.days]
+        if not known and self.asked:
+            known = [self.asked]
         starts, ends = [one.start for one in known], [one.end for one in known]
         start = min((one for one in starts if one), default=None) if all(starts) else None
         return start, max((one for one in ends if one), default=None) if all(ends) else None
@@ -102,13 +103,13 @@ class Summary:
         return told
 
 
-def _run(report: RunReport, named: dict[str, str]) -> dict[str, Any]:
+def _run(report: RunReport, named: Mapping[str, str]) -> dict[str, Any]:
     """A range of days, as the run log has it under the same `run_id`."""
-    days = report.days or Days.model_construct()
+    start, end = (report.days.start, report.days.end) if report.days else (None, None)
     return {
         "run_id": report.run_id,
-        "start": days.start and str(days.start),
-        "end": days.end and str(days.end),
+        "start": start and str(start),
+        "end": end and str(end),
         "rows": {named[table]: n for table, n in report.rows.items()},
         "last_day": report.last_day and str(report.last_day),
         "values": dict(report.headline),

@@ -77,16 +77,31 @@ def tables_read(spec: Spec) -> Iterator[str]:
 
 def _names_tables(text: str | None) -> bool:
     """Whether a query reads anything but files."""
-    import duckdb
-
     if text is None:
         return False
+    names = names_in(text)
+    return names is None or not all(map(is_file_name, names))
+
+
+def names_in(text: str) -> list[str] | None:
+    """What a query reads by name, tables and files; None if it is of another dialect, or wrong.
+
+    >>> names_in("with a as (from shop.b) select * from a, 'c.parquet'")
+    ['"c.parquet"', 'shop.b']
+    """
+    import duckdb
+
     with duckdb.connect() as connection:
         try:
-            names = connection.get_table_names(text)
-        except duckdb.Error:  # of another dialect, or wrong
-            return True
-    return not all("/" in name or name.casefold().endswith(_SUFFIXES) for name in names)
+            return sorted(connection.get_table_names(text, qualified=True))
+        except duckdb.Error:
+            return None
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name in a query is that of a file."""
+    plain_name = name.strip('"').casefold()
+    return "/" in plain_name or plain_name.endswith(_SUFFIXES)
 
 
 def _file(source: Source, path: str, role: str) -> Relation:

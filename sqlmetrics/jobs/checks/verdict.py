@@ -69,6 +69,10 @@ class Verdict:
         """Whether it tells of a day that has no row."""
         return self.what == "rows" and not self.value
 
+    def to_dict(self) -> dict[str, Any]:
+        """It as values that JSON has."""
+        return vars(self) | {"day": str(self.day)}
+
     @property
     def name(self) -> str:
         """What it is about, on one line."""

@@ -1,0 +1,145 @@
+"""`-o json`, `--out` and `--openlineage`: what a run did, for the program that started it."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sqlmetrics.cli.common import say
+from sqlmetrics.engines.files import writing
+from sqlmetrics.errors import SpecError, SqlmetricsError
+
+if TYPE_CHECKING:
+    from sqlmetrics.cli.location import Location
+    from sqlmetrics.jobs.lineage import Lineage
+    from sqlmetrics.jobs.summary import Summary
+
+API_KEY = "OPENLINEAGE_API_KEY"
+
+
+@dataclass(frozen=True)
+class Recipients:
+    """To whom a run is told.
+
+    Attributes:
+        output: `text`, or `json` for a summary on stdout.
+        out: The file that the summary is written to instead.
+        openlineage: The file to which events are added, or the URL that they are sent to.
+    """
+
+    output: str = "text"
+    out: str | None = None
+    openlineage: str | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether anything is to be told."""
+        return self.output == "json" or bool(self.out or self.openlineage)
+
+    @contextmanager
+    def hear_of(self, told: Summary, location: Location) -> Iterator[None]:
+        """Tell of a run when it begins, and when it has ended, in whichever way.
+
+        Raises:
+            EngineError: If a file cannot be written.
+        """
+        lineage = self._lineage(told, location)
+        self._send(lineage, "START", told)
+        try:
+            yield
+        except SqlmetricsError as error:
+            told.error, told.exit_code = error, error.exit_code
+            self._send(lineage, "FAIL", told)
+            raise
+        else:
+            self._send(lineage, "COMPLETE", told)
+        finally:
+            self._print(told)
+
+    def _lineage(self, told: Summary, location: Location) -> Lineage | None:
+        if self.openlineage is None:
+            return None
+        from sqlmetrics.jobs.lineage import Lineage
+
+        if not self.openlineage.strip():
+            raise SpecError("--openlineage is given without a value")
+        if "://" in self.openlineage:
+            _transport(self.openlineage)
+        return Lineage(told.spec, location.place, str(uuid.uuid4()))
+
+    def _send(self, lineage: Lineage | None, kind: str, told: Summary) -> None:
+        """An event to where events go; a server that does not answer fails no run."""
+        if lineage is None or self.openlineage is None:
+            return
+        event = lineage.event(kind, told)
+        if "://" not in self.openlineage:
+            with writing(self.openlineage), Path(self.openlineage).open("a", encoding="utf-8") as f:
+                f.write(json.dumps(event, ensure_ascii=False) + "\n")
+            return
+        try:
+            _transport(self.openlineage).emit(event)
+        except Exception as error:  # the client raises what its libraries do
+            say(f"note: {self.openlineage} did not take the event {kind}: {error}")
+
+    def _print(self, told: Summary) -> None:
+        if self.output != "json" and self.out is None:
+            return
+        text = json.dumps(told.to_dict(), ensure_ascii=False, indent=2)
+        if self.out is None:
+            click.echo(text)
+            return
+        with writing(self.out):
+            Path(self.out).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _transport(url: str) -> Any:
+    """What posts events.
+
+    Raises:
+        SpecError: If its package is not installed.
+    """
+    try:
+        from openlineage.client.transport.http import HttpConfig, HttpTransport
+    except ImportError:
+        raise SpecError(
+            "--openlineage URL needs openlineage-python: pip install 'sqlmetrics[openlineage]'; "
+            "a file needs nothing"
+        ) from None
+    key = os.environ.get(API_KEY)
+    auth = {"auth": {"type": "api_key", "apiKey": key}} if key else {}
+    return HttpTransport(HttpConfig.from_dict({"url": url, **auth}))
+
+
+def recipient_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say to whom a run is told: `output`, `out` and `openlineage`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+RECIPIENTS = ("output", "out", "openlineage")
+"""The names of these options."""
+
+_OPTIONS = (
+    click.option(
+        "-o",
+        "--output",
+        type=click.Choice(("text", "json")),
+        default="text",
+        help="json: a summary on stdout, also of a run that fails.",
+    ),
+    click.option("--out", metavar="FILE", help="Write that summary, as JSON, to a file."),
+    click.option(
+        "--openlineage",
+        metavar="FILE|URL",
+        help="Tell a catalogue of lineage: add the events to a file, or send them there.",
+    ),
+)

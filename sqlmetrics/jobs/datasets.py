@@ -1,0 +1,100 @@
+"""Tables and files by the names under which catalogues of lineage know them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL
+from sqlmetrics.evaluation.inputs.sources import is_file_name, names_in
+from sqlmetrics.jobs.tables import columns as columns_of
+from sqlmetrics.jobs.tables import targets
+from sqlmetrics.spec.source import Source
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import parts
+
+_URI = re.compile(r"([a-z][a-z0-9+.-]+://[^/]*)/(.*)", re.IGNORECASE | re.DOTALL)
+_PORTS = {"postgres": 5432, "mysql": 3306, "clickhouse": 8123}
+"""Scheme -> the port of a server that says none."""
+
+_SCHEMES = {"postgresql": "postgres", "mariadb": "mysql"}
+"""Scheme of a URL -> the one that OpenLineage's names have."""
+
+_SCHEMAS = {"postgres": "public", "duckdb": "main"}
+"""Scheme -> the schema of a table that says none."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A table or a file.
+
+    Attributes:
+        namespace: Where it is, like `postgres://db:5432`.
+        name: Its name there, like `shop.public.rankings`.
+        relation: As the spec names it.
+        columns: Its columns and their types, where they are known without a look at it.
+    """
+
+    namespace: str
+    name: str
+    relation: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def inputs(spec: Spec, place: ConnectionURL) -> list[Dataset]:
+    """What a spec reads, each once: tables, files, and the tables that its queries name.
+
+    Args:
+        spec: What is asked.
+        place: Where its tables are.
+    """
+    if spec.clicks is None:
+        sources: list[Source | None] = [spec.rankings, spec.labels, spec.queries, spec.items]
+    else:
+        sources = [*spec.clicks.sources.values(), spec.clicks.ranked, spec.queries, spec.items]
+    found = (one for source in sources if source is not None for one in _read(source, place))
+    return list({(one.namespace, one.name): one for one in found}.values())
+
+
+def outputs(spec: Spec, place: ConnectionURL) -> list[Dataset]:
+    """The tables that a run of a spec writes."""
+    kinds = {
+        table: {name: kind.removesuffix(" not null") for name, kind in columns.items()}
+        for table, columns in columns_of(spec).items()
+    }
+    return [_table(name, place, kinds[table]) for table, name in targets(spec).items()]
+
+
+def _read(source: Source, place: ConnectionURL) -> Iterator[Dataset]:
+    if source.file is not None:
+        yield _file(source.file)
+    elif source.relation is not None:
+        yield _table(source.relation, place)
+    elif source.sql is not None:
+        for name in names_in(source.sql) or ():
+            yield _file(name.strip('"')) if is_file_name(name) else _table(name, place)
+
+
+def _file(path: str) -> Dataset:
+    if found := _URI.fullmatch(path):
+        return Dataset(found[1], found[2], path)
+    return Dataset("file", str(Path(path).absolute()), path)
+
+
+def _table(relation: str, place: ConnectionURL, own: Mapping[str, str] | None = None) -> Dataset:
+    """A table by all parts of its name; those that a connection says stand before its own."""
+    scheme = _SCHEMES.get(place.scheme, place.scheme)
+    database, schema = place.parts
+    if scheme in FILES:
+        path = place.path if place.in_memory else str(Path(place.path).absolute())
+        namespace, database, schema = f"{scheme}://{path}", Path(place.path).stem, ""
+    else:
+        port = place.port or _PORTS.get(scheme)
+        namespace = f"{scheme}://{place.host}" + (f":{port}" if port else "")
+    schema = str(place.options.get(SCHEMA) or schema or _SCHEMAS.get(scheme, ""))
+    before = {"sqlite": [], "chdb": []}.get(scheme, [database, *[schema] * bool(schema)])
+    given = parts(relation)
+    name = [*before[: max(0, len(before) + 1 - len(given))], *given]
+    return Dataset(namespace, ".".join(filter(None, name)), relation, own or {})

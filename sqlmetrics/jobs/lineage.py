@@ -1,0 +1,157 @@
+"""OpenLineage's events of a run: what it reads, what it writes, and how it ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from datetime import time as midnight
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.jobs.datasets import Dataset, inputs, outputs
+from sqlmetrics.jobs.days import zone_of_days
+from sqlmetrics.jobs.summary import Summary
+from sqlmetrics.spec.spec import Spec
+
+SPEC = "https://openlineage.io/spec"
+CORE = f"{SPEC}/2-0-2/OpenLineage.json#/$defs"
+VERSIONS = {
+    "ErrorMessageRunFacet": "1-0-1",
+    "JobTypeJobFacet": "2-0-4",
+    "NominalTimeRunFacet": "1-0-1",
+    "OutputStatisticsOutputDatasetFacet": "1-0-2",
+    "ParentRunFacet": "1-2-0",
+    "ProcessingEngineRunFacet": "1-1-1",
+    "SchemaDatasetFacet": "1-2-0",
+}
+"""Facet -> the version of its published schema that is kept to."""
+
+PARENT = "OPENLINEAGE_PARENT_ID"
+"""The variable in which a scheduler says whose part the run is: `namespace/job/run`."""
+NAMESPACE = "OPENLINEAGE_NAMESPACE"
+
+START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What all events of a run have in common.
+
+    Attributes:
+        spec: What is asked.
+        place: Where its tables are.
+        run_id: The run, a UUID.
+    """
+
+    spec: Spec
+    place: ConnectionURL
+    run_id: str
+
+    def event(self, kind: str, told: Summary) -> dict[str, Any]:
+        """An event as JSON has it, by the schema that OpenLineage publishes.
+
+        Args:
+            kind: START, COMPLETE or FAIL.
+            told: What the run has done so far.
+        """
+        done = kind == COMPLETE
+        return {
+            "eventType": kind,
+            "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "producer": producer(),
+            "schemaURL": f"{CORE}/RunEvent",
+            "run": {"runId": self.run_id, "facets": dict(self._of_run(told))},
+            "job": {
+                "namespace": os.environ.get(NAMESPACE, "default"),
+                "name": f"sqlmetrics.{self.spec.title}",
+                "facets": {
+                    "jobType": facet(
+                        "JobTypeJobFacet",
+                        processingType="BATCH",
+                        integration="SQLMETRICS",
+                        jobType="JOB",
+                    )
+                },
+            },
+            "inputs": [_dataset(one) for one in inputs(self.spec, self.place)],
+            "outputs": [
+                _dataset(one) | ({"outputFacets": _written(one, told.rows)} if done else {})
+                for one in outputs(self.spec, self.place)
+            ],
+        }
+
+    def _of_run(self, told: Summary) -> Iterator[tuple[str, dict[str, Any]]]:
+        start, end = told.days
+        if start is not None:
+            ends = {"nominalEndTime": self._moment(end)} if end else {}
+            yield (
+                "nominalTime",
+                facet("NominalTimeRunFacet", nominalStartTime=self._moment(start), **ends),
+            )
+        if parent := _parent(os.environ.get(PARENT, "")):
+            yield "parent", facet("ParentRunFacet", **parent)
+        name, _, version = told.database.rpartition(" ")
+        if name:
+            yield "processing_engine", facet("ProcessingEngineRunFacet", name=name, version=version)
+        if told.error is not None:
+            message = {"message": str(told.error), "programmingLanguage": "python"}
+            yield "errorMessage", facet("ErrorMessageRunFacet", **message)
+        yield (
+            "sqlmetrics",
+            {"_producer": producer(), "_schemaURL": f"{CORE}/RunFacet", **_own(told)},
+        )
+
+    def _moment(self, day: date) -> str:
+        """When a day begins, in the zone of the spec's days."""
+        zone = zone_of_days(self.spec)
+        at = UTC if zone in (None, "UTC") else ZoneInfo(zone)
+        return datetime.combine(day, midnight(), at).isoformat()
+
+
+def producer() -> str:
+    """Who says it, as a URI: a package of PyPI and its version."""
+    from sqlmetrics import __version__
+
+    return f"pkg:pypi/sqlmetrics@{__version__}"
+
+
+def facet(name: str, /, **given: Any) -> dict[str, Any]:
+    """A facet of the standard, with the version of its schema."""
+    schema = f"{SPEC}/facets/{VERSIONS[name]}/{name}.json#/$defs/{name}"
+    return {"_producer": producer(), "_schemaURL": schema, **given}
+
+
+def _own(told: Summary) -> dict[str, Any]:
+    """What no facet of the standard has: definitions, and the ids of the run log."""
+    return {
+        "rows": told.rows,
+        "definitions": told.definitions,
+        "runs": [one.run_id for one in told.reports],
+    }
+
+
+def _parent(text: str) -> dict[str, Any] | None:
+    """The run that this one is a part of; None if the variable says none."""
+    namespace, _, rest = text.partition("/")
+    name, _, run = rest.rpartition("/")
+    if not (namespace and name and run):
+        return None
+    return {"run": {"runId": run}, "job": {"namespace": namespace, "name": name}}
+
+
+def _dataset(one: Dataset) -> dict[str, Any]:
+    told: dict[str, Any] = {"namespace": one.namespace, "name": one.name}
+    if one.columns:
+        fields = [{"name": name, "type": kind} for name, kind in one.columns.items()]
+        told["facets"] = {"schema": facet("SchemaDatasetFacet", fields=fields)}
+    return told
+
+
+def _written(one: Dataset, rows: Mapping[str, int]) -> dict[str, Any]:
+    if one.relation not in rows:
+        return {}
+    statistics = facet("OutputStatisticsOutputDatasetFacet", rowCount=rows[one.relation])
+    return {"outputStatistics": statistics}
