@@ -56,7 +56,7 @@ class Recipients:
         try:
             yield
         except SqlmetricsError as error:
-            told.error, told.exit_code = error, error.exit_code
+            told.fail(error)
             self._send(lineage, "FAIL", told)
             raise
         else:
@@ -115,7 +115,7 @@ def _transport(url: str) -> Any:
         ) from None
     key = os.environ.get(API_KEY)
     auth = {"auth": {"type": "api_key", "apiKey": key}} if key else {}
-    return HttpTransport(HttpConfig.from_dict({"url": url, **auth}))
+    return HttpTransport(HttpConfig.from_dict({"url": url, "retry": {"total": 2}, **auth}))
 
 
 def recipient_options(command: Callable[..., None]) -> Callable[..., None]:

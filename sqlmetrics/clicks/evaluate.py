@@ -211,6 +211,10 @@ class CleanLog:
                 self._tell_absence(error)
                 raise
 
+    def absence(self) -> InputError:
+        """The error that says why there is nothing to evaluate."""
+        return refusal([absence.of_lists(self.tables, self.engine, self.counts())])
+
     def _tell_absence(self, error: InputError) -> None:
         """Raise an error for an evaluation that failed since there is no list, or no label."""
         for name, why in ((RANKINGS, absence.of_lists), (LABELS, absence.of_labels)):

@@ -96,11 +96,11 @@ class Lineage:
         name, _, version = told.database.rpartition(" ")
         if name:
             yield "processing_engine", facet("ProcessingEngineRunFacet", name=name, version=version)
-        if told.error is not None:
-            message = {"message": str(told.error), "programmingLanguage": "python"}
+        if told.message:
+            message = {"message": told.message, "programmingLanguage": "python"}
             yield "errorMessage", facet("ErrorMessageRunFacet", **message)
         yield (
-            "sqlmetrics",
+            "sqlmetrics_run",
             {"_producer": producer(), "_schemaURL": f"{CORE}/RunFacet", **_own(told)},
         )
 

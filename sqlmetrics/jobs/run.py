@@ -208,6 +208,8 @@ def _evaluated(
         keeping(engine, online_step(log.tables, spec, NEW_ONLINE, moments=True)),
     ):
         if not spec.metrics:
+            if check and not engine.rows(f"select 1 as is_there from {NEW_ONLINE} limit 1"):
+                raise log.absence()
             yield "", []
             return
         with log.views(), _lists(asked, engine, check=check, how=how) as lists:

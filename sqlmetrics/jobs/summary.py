@@ -32,7 +32,7 @@ class Summary:
         reports: What was written, a range of days each.
         published: Where to the tables were copied.
         verdicts: What was checked, if it was.
-        error: Why it failed.
+        message: Why it failed; empty if it did not.
         exit_code: That of the command.
     """
 
@@ -42,15 +42,19 @@ class Summary:
     reports: list[RunReport] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
     verdicts: Sequence[Verdict] | None = None
-    error: SqlmetricsError | None = None
+    message: str = ""
     exit_code: int = 0
     _begun: float = field(default_factory=time.monotonic, repr=False)
+
+    def fail(self, error: SqlmetricsError) -> None:
+        """Put down why it failed: not the error itself, which keeps the connection alive."""
+        self.message, self.exit_code = str(error), error.exit_code
 
     @property
     def outcome(self) -> str:
         """One of the four words above."""
-        if self.error is not None:
-            return NO_DATA if isinstance(self.error, NoDataError) else FAILED
+        if self.message:
+            return NO_DATA if self.exit_code == NoDataError.exit_code else FAILED
         return REPLACED if self.reports else NOTHING
 
     @property
@@ -87,7 +91,7 @@ class Summary:
             "spec": self.spec.title,
             "outcome": self.outcome,
             "exit_code": self.exit_code,
-            "message": None if self.error is None else str(self.error),
+            "message": self.message or None,
             "start": start and str(start),
             "end": end and str(end),
             "rows": self.rows,

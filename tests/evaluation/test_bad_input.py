@@ -99,8 +99,8 @@ TABLES = {
         options={"query": "qid", "by": "country", "system": "model", "weight": "traffic"}
     ),
     "missing_label_columns": Bad(options={"label_columns": {"query": "qid", "grade": "rel"}}),
-    "header_only": Bad("header_only.csv"),
-    "header_only_both": Bad("header_only.csv", "header_only_labels.csv"),
+    "header_only": Bad("header_only.csv", error=sm.NoDataError),
+    "header_only_both": Bad("header_only.csv", "header_only_labels.csv", error=sm.NoDataError),
     "zero_bytes": Bad("zero_bytes.csv"),
     "no_such_file": Bad("rankigns.csv"),
     "no_such_labels": Bad(labels="nope/*.parquet"),
@@ -163,7 +163,8 @@ def test_bad_input_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(FOLDER)
     with pytest.raises(sm.SqlmetricsError) as caught:
         evaluate(case.rankings, case.labels, case.metrics, **case.options)
-    assert (type(caught.value), caught.value.exit_code) == (case.error, 2)
+    code = 4 if case.error is sm.NoDataError else 2
+    assert (type(caught.value), caught.value.exit_code) == (case.error, code)
     assert str(caught.value) == golden(name, str(caught.value))
 
 
