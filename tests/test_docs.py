@@ -84,6 +84,23 @@ def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "queries" in capsys.readouterr().out
 
 
+def test_pages_of_schedulers_show_the_examples_that_are_run() -> None:
+    """tests/schedulers runs the files; the pages have them whole, and no other blocks."""
+    files = {
+        path.read_text(encoding="utf-8"): path.name
+        for path in (ROOT / "examples" / "schedulers").iterdir()
+        if path.is_file()
+    }
+    pages = {
+        page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs/how-to").glob("*")
+    }
+    own = [
+        block for name in ("airflow", "dagster", "prefect") for block in blocks(pages[name], r"\w+")
+    ]
+    night = [block for block in blocks(pages["every-night"], r"\w+") if block in files]
+    assert sorted(files[block] for block in own + night) == sorted(files.values())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):

@@ -56,8 +56,15 @@ HEAD = """\
 
 <!-- UPDATE_GOLDEN=1 pytest tests/test_docs_pages.py writes this page anew -->
 `--help` behind a command prints the same. Results go to stdout; messages and progress go to
-stderr. Exit codes: 0 all is well, 1 a check failed or a number differs, 2 the spec, the usage or
-the data is wrong, 3 the database failed.
+stderr.
+
+| exit code | meaning |
+|---|---|
+| 0 | all is well |
+| 1 | a check failed, or a number differs |
+| 2 | the spec, the usage or the data is wrong: to try again changes nothing |
+| 3 | the database failed |
+| 4 | there is no data yet: no row in a table, or none of the days; the same may work later |
 
 Every command has `--debug`, `-q`, `--quiet`, `--errors text|json` and `-h`, `--help`. Those that
 open a database say which by `--db FILE`, `--connection URL`, `--target NAME` and `--profiles FILE`:
