@@ -264,7 +264,13 @@ class Walk:
         told = self._call("check", "-o", "json", expect=fails).stdout
         failed = {one["rule"].split()[0] for one in json.loads(told) if not one["holds"]}
         assert failed == ({"min", "max_drop"} if drop > 0 else {"min"})
-        done = self._call("check", "--date", str(last + timedelta(1)), expect=fails)
+        first = min(key[0] for key in self.expected)
+        each = self._call("check", "--start", str(first), "-o", "json", expect=fails).stdout
+        by_day = [one for one in json.loads(each) if one["day"] == str(last)]
+        assert by_day == json.loads(told), "a range says of its last day what that day says"
+        later = last + timedelta(1)
+        self._call("run", *_range(later, later + timedelta(1)), expect=4)
+        done = self._call("check", "--date", str(later), expect=4)
         assert ("FAILED" if fails else "warn  ") in done.stdout
         assert ("warning" in done.stderr) == (not fails)
         assert f"the last day is {last}" in done.stdout

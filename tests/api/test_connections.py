@@ -117,8 +117,8 @@ def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> 
     assert "dev of profiles.yml\nnew database out.duckdb\n" in done.stderr
     assert rows(folder / "out.duckdb") == 2
     assert "1 of 1 checks hold" in sqlmetrics("check", "files.yml", folder=folder).stderr
-    told = sqlmetrics("check", "tables.yml", "--errors", "json", folder=folder, expect=2).stderr
-    assert json.loads(told)["exit_code"] == 2
+    told = sqlmetrics("check", "tables.yml", "--errors", "json", folder=folder, expect=4).stderr
+    assert json.loads(told)["exit_code"] == 4
     sqlmetrics("run", "files.yml", "--target", "lite", folder=folder)
     sqlmetrics("check", "files.yml", "--target", "lite", folder=folder)
     with sqlite3.connect(folder / "out.db") as connection:
