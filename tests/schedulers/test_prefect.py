@@ -1,9 +1,8 @@
 """The flow of the examples, in Prefect itself.
 
-In an environment of its own; the last line is the reason beside the pin in `.ci/run`:
+In an environment of its own; why FastAPI is kept back says `.ci/run`:
 
-    pip install -e . pytest prefect
-    pip install 'fastapi==0.119.*'
+    pip install -e . pytest prefect 'fastapi<0.153'
     pytest -o addopts= -o filterwarnings= --noconftest tests/schedulers/test_prefect.py
 """
 
