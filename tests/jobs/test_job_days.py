@@ -264,7 +264,7 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     reload(engine, without(0, 1, 2))
     assert write(job(), engine).days == days(3, 6), "days without a row are not replaced"
     check(engine, [0, 3, 4, 5])
-    with pytest.raises(sm.InputError, match="rankings: there is no row in it"):
+    with pytest.raises(sm.NoDataError, match="no row in it from .*; the last day is 2026-01-06"):
         write(job(), engine, days(0, 2))
     check(engine, [0, 3, 4, 5])
     write(job(), engine, days(0, 2), check=False)
@@ -350,7 +350,7 @@ def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) ->
             "refresh": {*range(9)},
         }.get(what, {*range(min(there), max(there) + 1)})
         if not there & replaced:
-            with pytest.raises(sm.InputError, match="there is no row in it"):
+            with pytest.raises(sm.NoDataError, match="there is no row in it"):
                 write(job(), engine, asked)
             write(job(), engine, asked, check=False)
         else:

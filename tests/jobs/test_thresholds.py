@@ -285,6 +285,14 @@ def test_on_every_database(engine: Any) -> None:
         (one.name, one.day, one.holds) for one in wanted
     ]
     assert len(found) == 6
+    each = verdicts(asked, engine, [days(2, 6)], today=LAST)
+    assert [(one.day, one.is_of_gap) for one in each][:2] == [
+        (FIRST + timedelta(2), True),
+        (FIRST + timedelta(3), False),
+    ]
+    assert each[-6:] == found
+    with pytest.raises(sm.NoDataError, match="has no rows of other"):
+        verdicts(job("other", checks=[{"min_rows": 1}]), engine)
 
 
 def test_what_is_wrong_is_told(shop: Any) -> None:

@@ -263,8 +263,9 @@ class _Look:
         if not (shape.at.ends and "date" in shape.columns[table]):
             return ""
         source = source_text(shape.tables[table], shape.given(table))
-        ((last,),) = self.engine.rows(f"select max({shape.day(table)}) as day from {source}")
-        there = f"; the last day is {day_of(last)}" if last else ""
+        select = f"select max({shape.day(table)}) as day, count(*) as n from {source}"
+        ((last, n),) = self.engine.rows(select)
+        there = f"; the last day is {day_of(last)}" if n and last else ""
         return f" {shape.at.ends.words}{there}"
 
     def empty_lists(self) -> Iterator[Problem]:

@@ -36,8 +36,9 @@ def calendar(engine: Database, source: str, asked: Sequence[Days]) -> Calendar |
             where the table does.
     """
     if not asked:
-        ((last,),) = engine.rows(f"select max(metric_date) as day {source}")
-        return None if last is None else Calendar(day_of(last), (day_of(last),))
+        # counted, since ClickHouse has a greatest day of no rows: 1970-01-01
+        ((last, n),) = engine.rows(f"select max(metric_date) as day, count(*) as n {source}")
+        return Calendar(day_of(last), (day_of(last),)) if n else None
     rows = engine.rows(f"select metric_date {source} group by metric_date")
     there = {day_of(day) for (day,) in rows}
     if not there:
