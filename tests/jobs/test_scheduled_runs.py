@@ -178,6 +178,7 @@ def test_a_click_log_waits_for_its_day_and_keeps_the_others(
 # -- a range --------------------------------------------------------------------------
 
 
+@by_turns(1)
 def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
     called("run", shop)
     spec = sm.Spec.read(shop / "shop.yml")
@@ -213,6 +214,7 @@ def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
     assert len({*names}) == len(names)
 
 
+@by_turns(0.6)
 def test_warnings_alone_do_not_fail_for_a_gap(shop: Path) -> None:
     called("run", shop, "--end", "2026-01-03")
     written(shop, checks=[{"metric": "mrr", "min": 0, "severity": "warn"}])
