@@ -8,8 +8,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 import yaml
-from marked import by_turns
 from night_shop import EXAMPLES, days, done, make
 
 TODAY = datetime.now(UTC).date()
@@ -30,7 +30,7 @@ def shell(script: str, folder: Path, expect: int = 0, **variables: str) -> str:
     return told.stdout + told.stderr
 
 
-@by_turns(4)
+@pytest.mark.long
 def test_the_line_of_cron_fills_what_is_missing(tmp_path: Path) -> None:
     make(tmp_path)
     (line,) = [
@@ -44,7 +44,7 @@ def test_the_line_of_cron_fills_what_is_missing(tmp_path: Path) -> None:
     assert shell(command, tmp_path) == ""
 
 
-@by_turns(4)
+@pytest.mark.long
 def test_the_steps_of_github_take_three_days(tmp_path: Path) -> None:
     make(tmp_path, TODAY - timedelta(5), 6)
     workflow = yaml.safe_load((EXAMPLES / "github_actions.yml").read_text())
