@@ -23,6 +23,16 @@ from sqlmetrics.cli.location import Location, place_options
     help="The database that the tool reads.  [default: that of --target, else duckdb]",
 )
 @click.option("--force", is_flag=True, help="Replace files that no export wrote, too.")
+@click.option(
+    "--dbt-version",
+    type=click.Choice(["1.11", "1.12"]),
+    help="For dbt: the form of the semantic model, of 1.6 to 1.11 or since 1.12.  [default: 1.11]",
+)
+@click.option(
+    "--refs",
+    metavar="TABLES",
+    help="For dbt: tables that are models of the project, behind commas; others are sources.",
+)
 @place_options
 @error_options
 def export(

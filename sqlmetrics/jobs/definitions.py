@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.catalog.online import Online, online
+from sqlmetrics.catalog.online import Online, is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.tables import targets
@@ -20,6 +20,19 @@ def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:
     asked: list[Measure | Online] = [*spec.measures, *map(online, spec.online)]
     for one in asked:
         yield one.name, one.k or 0, spec.definition_hash(one)
+
+
+def named(text: str, spec: Spec) -> tuple[str, int]:
+    """A metric that a spec asks for, as the fact table has it: its name and cutoff, 0 for none.
+
+    Raises:
+        SpecError: If the text is no metric.
+    """
+    if is_online(text):
+        asked = online(text)
+        return asked.metric.name, asked.k or 0
+    measure = spec.measure(text)
+    return measure.name, measure.k or 0
 
 
 def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:

@@ -62,11 +62,11 @@ def job_text(spec: Spec, at: Translation, days: Days | None, run_id: str, now: s
     ends = days.ends if days else _computed(asked.spec)
     new = NewRows(spec, at, run_id, now, asked.day)
     if at.dialect.keep or spec.clicks:
-        kept = list(_evaluation(asked, at))
-        rows = sql.script([_plan(asked, at)]).per_query if spec.metrics else ""
+        kept = list(kept_steps(asked, at))
+        rows = sql.script([plan_of(asked, at)]).per_query if spec.metrics else ""
     else:
-        kept, new = [], replace(new, plan=_plan(asked, at))
-        rows = sql.per_query_text(_plan(asked, at))
+        kept, new = [], replace(new, plan=plan_of(asked, at))
+        rows = sql.per_query_text(plan_of(asked, at))
     exchange = new.exchange(rows, ends)
     counts = {table: exchange.count(table) for table in exchange.rows}
     return JobText(
@@ -95,16 +95,16 @@ def _computed(spec: Spec) -> Ends:
     return Ends(first, None, last)
 
 
-def _evaluation(asked: Question, at: Translation) -> Iterator[Step]:
+def kept_steps(asked: Question, at: Translation) -> Iterator[Step]:
     """What is computed before the old rows are touched."""
     spec = asked.spec
     if spec.clicks is not None:
         yield from steps(spec, log_tables(spec, at, only_days=True), NEW_ONLINE)
     if spec.metrics:
-        script = sql.script([_plan(asked, at)])
+        script = sql.script([plan_of(asked, at)])
         yield from (Step(script.table, script.kept), Step(NEW_FACTS, script.summary))
 
 
-def _plan(asked: Question, at: Translation) -> Plan:
+def plan_of(asked: Question, at: Translation) -> Plan:
     """The evaluation of lists."""
     return plan(asked.spec, tables_of(asked.spec, at).on(asked.ends), moments=True)

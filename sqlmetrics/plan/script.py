@@ -67,8 +67,8 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
     """The whole evaluation as one query: its summary, or its per-query table."""
     stages = plan.inputs + plan.per_query
     if per_query:
-        return _header(plan) + with_stages(stages, per_query_text(plan)) + "\n"
-    return _header(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
+        return about(plan) + with_stages(stages, per_query_text(plan)) + "\n"
+    return about(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
 
 
 def script(
@@ -105,8 +105,8 @@ def script(
     return Script(
         copies=tuple(_copied(body, file) for body, file in copies) if files else (),
         table=table,
-        kept=_header(plan) + first,
-        keep=_header(plan) + f"{dialect.keep} {table} as\n{first}",
+        kept=about(plan) + first,
+        keep=about(plan) + f"{dialect.keep} {table} as\n{first}",
         summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
         per_query=per_query_text(plan, table) if per_query else "",
         drop=f"{dialect.drop} {table}",
@@ -136,7 +136,7 @@ def per_query_text(plan: Plan, table: str = "per_query") -> str:
     return finished(f"select\n    {lines(plan.output)}\nfrom {table}{where}")
 
 
-def _header(plan: Plan) -> str:
+def about(plan: Plan) -> str:
     """Comment lines that say what the query computes and by which conventions."""
     spec = plan.spec
     metrics = wrapped("metrics: ", [str(measure) for measure in plan.measures])

@@ -9,13 +9,12 @@ from typing import Any
 
 from sqlmetrics.catalog.direction import direction
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import NoDataError, SpecError, unknown
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, of_change, of_row
 from sqlmetrics.jobs.days import zone_of_days
-from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.definitions import hashes, named
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, as_sql, day_of
@@ -157,7 +156,7 @@ def _check_metric(one: Threshold, spec: Spec) -> None:
     if one.metric is None:
         return
     known = {at_cutoff(metric, k) for metric, k, _ in hashes(spec)}
-    metric, k = _named(one.metric, spec)
+    metric, k = named(one.metric, spec)
     if at_cutoff(metric, k) not in known:
         raise SpecError(f"checks: {unknown('metric of the spec', one.metric, known)}")
     if one.confidence == ALWAYS and one.against not in (PREVIOUS, spec.baseline):
@@ -165,15 +164,6 @@ def _check_metric(one: Threshold, spec: Spec) -> None:
             f"checks: confidence: {ALWAYS} against {one.against} takes the sums of pairs that a "
             f"run stores beside a baseline; add to the spec: baseline: {one.against}"
         )
-
-
-def _named(text: str, spec: Spec) -> tuple[str, int]:
-    """A metric as the fact table has it."""
-    if is_online(text):
-        asked = online(text)
-        return asked.metric.name, asked.k or 0
-    measure = spec.measure(text)
-    return measure.name, measure.k or 0
 
 
 Place = tuple[str, str, str]
@@ -238,7 +228,7 @@ class _Look:
             yield from self._of_row(row, one)
 
     def _is_meant(self, row: Row, one: Threshold) -> bool:
-        metric, k = _named(str(one.metric), self.spec)
+        metric, k = named(str(one.metric), self.spec)
         if (row["metric"], row["k"]) != (metric, k):
             return False
         ((name, value),) = one.segment.items() or ((ALL, ALL),)

@@ -55,6 +55,18 @@ FORMATS: Mapping[str, Format] = {
     one.name: one
     for one in (
         Format(
+            name="dbt",
+            title="dbt",
+            about="Incremental models with a contract, tests of inputs and checks, a semantic model.",
+            module="dbt.project",
+            dialects=("duckdb", "postgres", "snowflake", "bigquery"),
+            options={
+                "dbt-version": "1.11 (also of 1.6 to 1.10) or 1.12.",
+                "refs": "Tables that are models of the project, behind commas: read by ref().",
+            },
+            next="dbt build --select +ranking_metrics (in the project {folder})",
+        ),
+        Format(
             name="malloy",
             title="Malloy",
             about="A source with a measure per metric, summed as it may be.",

@@ -1,0 +1,185 @@
+"""The YAML of a dbt project: contract, keys and meanings; sources; unit test; exposure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlmetrics.catalog.dimension import metric_rows
+from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, escaped, word
+from sqlmetrics.jobs.exports.dbt.semantics import dimensions, new_metrics, rolled_up
+from sqlmetrics.jobs.exports.example_rows import example_rows
+from sqlmetrics.jobs.exports.inputs import Input
+from sqlmetrics.jobs.exports.questions import KEYS, left_to_check
+from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
+from sqlmetrics.jobs.meanings import TABLES, meanings
+from sqlmetrics.plan.summary import ALL
+
+_TYPES = {"double precision": "double precision", "integer": "int"}
+"""How a contract has types that a dialect writes otherwise."""
+
+
+def sources(project: Project) -> Iterator[tuple[str, str]]:
+    """Path -> text of the file of sources, if there are any."""
+    groups: dict[str, list[Input]] = {}
+    for one in project.job.inputs:
+        if not project.is_ref(one):
+            groups.setdefault(project.source_of(one), []).append(one)
+    if not groups:
+        return
+    told = [_source(project, name, inputs) for name, inputs in groups.items()]
+    text = yaml_text({"version": 2, "sources": told}, MADE)
+    yield f"models/{project.model}/_{project.model}_sources.yml", text
+
+
+def _source(project: Project, name: str, inputs: list[Input]) -> dict[str, Any]:
+    *database, schema = inputs[0].name[:-1] or ("{{ target.schema }}",)
+    return {
+        "name": name,
+        "description": escaped(f"What the spec {project.job.spec.title} reads."),
+        **({"database": database[-1]} if database else {}),
+        "schema": schema,
+        "tables": [
+            _table(project, one) for one in {one.name[-1]: one for one in inputs}.values()
+        ],
+    }
+
+
+_INPUTS = {
+    "rankings": "One row per ranked item.",
+    "labels": "One row per labelled item.",
+    "queries": "What is known of queries.",
+    "items": "What is known of items.",
+    "impressions": "One row per item that was shown.",
+    "events": "One row per thing done with an item.",
+    "log": "What was shown, and what was done with it.",
+    "requests": "One row per search.",
+}
+
+
+def _table(project: Project, one: Input) -> dict[str, Any]:
+    own = one.name[-1]
+    told: dict[str, Any] = {"name": word(own), "description": _INPUTS[one.role]}
+    if word(own) != own:
+        told["identifier"] = own
+    columns = one.source.columns.model_dump()
+    column = columns.get("date") or columns.get("time")
+    if one.role in ("rankings", "impressions", "log") and isinstance(column, str):
+        told["config"] = {
+            "loaded_at_field": f"cast({project.job.at.column(column)} as timestamp)",
+            "freshness": {"warn_after": {"count": 2, "period": "day"}},
+        }
+    return told
+
+
+def properties(project: Project, version: str) -> Iterator[tuple[str, str]]:
+    """Path -> text of the file of models, unit tests and the exposure."""
+    job = project.job
+    models = [_model(project, table, version) for table in job.tables]
+    for one in job.inputs:
+        if not one.name:
+            about = f"What the spec reads as {one.role}."
+            models.append({"name": project.made_model(one), "description": about})
+    told: dict[str, Any] = {"version": 2, "models": models}
+    if unit_test := _unit_test(project):
+        told["unit_tests"] = [unit_test]
+    told["exposures"] = [_exposure(project)]
+    left = [f"left to `sqlmetrics check`: {one}" for one in left_to_check(job)]
+    yield f"models/{project.model}/_{project.model}.yml", yaml_text(told, MADE, *left)
+
+
+def _model(project: Project, table: str, version: str) -> dict[str, Any]:
+    job = project.job
+    config: dict[str, Any] = {
+        "contract": {"enforced": True},
+        "persist_docs": {"relation": True, "columns": True},
+        "tags": ["sqlmetrics"],
+        "meta": {"spec": escaped(job.spec.title)},
+    }
+    if table == "facts":
+        config["event_time"] = "metric_date"
+    told: dict[str, Any] = {
+        "name": project.model_of(table),
+        "description": TABLES[table],
+        "config": config,
+        "constraints": [{"type": "primary_key", "columns": list(KEYS[table])}],
+        "columns": _columns(project, table, version),
+    }
+    if table == "facts" and version != "1.11" and (metrics := list(rolled_up(project))):
+        told["semantic_model"] = {"enabled": True, "name": project.model}
+        told["agg_time_dimension"] = "metric_date"
+        told["primary_entity"] = "ranking_metric"
+        told["metrics"] = list(new_metrics(metrics))
+    return told
+
+
+def _columns(project: Project, table: str, version: str) -> list[dict[str, Any]]:
+    job = project.job
+    known = meanings(job.spec, table)
+    values = {
+        "segment_name": [ALL, *job.spec.by],
+        "metric": list(dict.fromkeys(metric for metric, _, _ in hashes(job.spec))),
+    }
+    told = []
+    for name, kind in job.types(table).items():
+        plain = kind.removesuffix(" not null")
+        column: dict[str, Any] = {
+            "name": name,
+            "description": escaped(known.get(name, "")),
+            "data_type": _TYPES.get(plain, plain),
+        }
+        if kind.endswith(" not null"):
+            column["constraints"] = [Flow(type="not_null")]
+        if table == "facts" and name in values:
+            accepted = [escaped(one) for one in values[name]]
+            column["data_tests"] = [{"accepted_values": {"arguments": {"values": accepted}}}]
+        if table == "facts" and version != "1.11":
+            if name == "metric_date":
+                column |= {"granularity": "day", "dimension": {"type": "time"}}
+            elif name in dimensions():
+                column["dimension"] = dimensions()[name]
+        told.append(column)
+    return told
+
+
+def _exposure(project: Project) -> dict[str, Any]:
+    spec = project.job.spec
+    named = ", ".join(row.name for row in metric_rows(spec.measures, spec.online))
+    return {
+        "name": f"{project.model}_dashboard",
+        "label": escaped(f"Ranking quality: {spec.title}"),
+        "type": "dashboard",
+        "description": escaped(f"{named} by day and system. {TABLES['facts']}"),
+        "depends_on": [f"ref('{project.model}')"],
+        "owner": {"name": "Search and recommendations"},
+    }
+
+
+def _unit_test(project: Project) -> dict[str, Any] | None:
+    """Two small lists whose values are exact in every database; None where none are known."""
+    found = example_rows(project.job.spec)
+    if found is None:
+        return None
+    inputs = {one.role: one for one in project.job.inputs}
+    given = [
+        {
+            "input": project.relation(inputs[role])[3:-3],
+            "rows": [Flow(row) for row in rows],
+        }
+        for role, rows in found.given.items()
+    ]
+    return {
+        "name": f"{project.model}_of_two_lists",
+        "description": found.about,
+        "model": project.model,
+        "overrides": {
+            "vars": {
+                f"{project.model}_start": found.day,
+                f"{project.model}_end": found.next_day,
+            },
+            "macros": {"is_incremental": False},
+        },
+        "given": given,
+        "expect": {"rows": [Flow(row) for row in found.expected]},
+    }

@@ -1,0 +1,176 @@
+"""A semantic model: each metric as a sum over a sum, in the words of a version of dbt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.catalog.dimension import NEVER, TOTAL, MetricRow, metric_rows
+from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, commented, word
+from sqlmetrics.jobs.exports.yaml_text import yaml_text
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.sql.template import literal
+
+VERSIONS = ("1.11", "1.12")
+"""1.11 stands for 1.6 to 1.11; 1.12 has another form, which those before it do not read."""
+
+_SPINE = {
+    "duckdb": """\
+select cast(range as date) as date_day
+from range(date '2020-01-01', date '2040-01-01', interval 1 day)
+""",
+    "postgres": """\
+select cast(day as date) as date_day
+from generate_series(date '2020-01-01', date '2039-12-31', interval '1 day') as days(day)
+""",
+    "snowflake": """\
+select dateadd('day', row_number() over (order by seq4()) - 1, to_date('2020-01-01')) as date_day
+from table(generator(rowcount => 7305))
+""",
+    "bigquery": """\
+select date_day
+from unnest(generate_date_array('2020-01-01', '2039-12-31')) as date_day
+""",
+}
+"""Dialect -> one row per day."""
+
+
+@dataclass(frozen=True)
+class RolledUp:
+    """A metric of a segment, as sums of the fact table's rows.
+
+    Attributes:
+        name: Its name in the project.
+        label: For people.
+        sums: What is summed: name -> expression; a ratio has two, the numerator first.
+        about: What it is.
+    """
+
+    name: str
+    label: str
+    sums: Mapping[str, str]
+    about: str
+
+
+def rolled_up(project: Project) -> Iterator[RolledUp]:
+    """Every metric that can be rolled up, of all queries and by each segment."""
+    spec = project.job.spec
+    for row in metric_rows(spec.measures, spec.online):
+        if row.roll_up == NEVER:
+            continue
+        for segment in (ALL, *spec.by):
+            yield _of_segment(project, row, segment)
+
+
+def _of_segment(project: Project, row: MetricRow, segment: str) -> RolledUp:
+    own = "" if segment == ALL else f"_by_{word(segment)}"
+    name = re.sub("__+", "_", f"{project.source}_{word(row.column)}{own}").strip("_")
+    where = (
+        f"spec = {literal(project.job.spec.title)} and segment_name = {literal(segment)} "
+        f"and metric = {literal(row.metric)} and k = {row.k}"
+    )
+    parts = ("value",) if row.roll_up == TOTAL else ("numerator", "denominator")
+    sums = {f"{name}_{part}": f"case when {where} then {part} end" for part in parts}
+    told = "sum(value)" if row.roll_up == TOTAL else "sum(numerator) / sum(denominator)"
+    of = "" if segment == ALL else f" by {segment}: group by segment_value"
+    about = f"{row.label}{of}. {row.meaning}. Rolled up as {told}."
+    return RolledUp(name, f"{row.name}{of and f' by {segment}'}", sums, about)
+
+
+def semantics(project: Project, version: str) -> Iterator[tuple[str, str]]:
+    """Path -> text: the days that a semantic layer needs, and until 1.11 the metrics."""
+    days, dialect = f"{project.model}_days", project.job.at.dialect.name
+    about = "One row per day, for MetricFlow; a project with a time spine turns it off by the var"
+    head = commented(MADE, about, f"{days}: false")
+    config = f"{{{{ config(materialized='table', enabled=var('{days}', true)) }}}}\n\n"
+    yield f"models/{project.model}/{days}.sql", head + config + _SPINE[dialect]
+    spine = {
+        "name": days,
+        "description": "One row per day.",
+        "time_spine": {"standard_granularity_column": "date_day"},
+        "columns": [{"name": "date_day", "description": "The day.", "granularity": "day"}],
+    }
+    told: dict[str, Any] = {"version": 2, "models": [spine]}
+    metrics = list(rolled_up(project))
+    if version == "1.11" and metrics:
+        told["semantic_models"] = [_semantic_model(project, metrics)]
+        told["metrics"] = [one for metric in metrics for one in _old_metrics(metric)]
+    yield f"models/{project.model}/_{project.model}_semantics.yml", yaml_text(told, MADE)
+
+
+def dimensions() -> dict[str, dict[str, Any]]:
+    """Column -> what it is to a semantic layer; a name has two letters at least."""
+    plain: dict[str, Any] = {"type": "categorical"}
+    return {
+        "spec": plain,
+        "system": plain,
+        "segment_name": plain,
+        "segment_value": plain,
+        "metric": plain,
+        "k": {"type": "categorical", "name": "cutoff"},
+    }
+
+
+def _semantic_model(project: Project, metrics: list[RolledUp]) -> dict[str, Any]:
+    text = project.job.at.dialect.types.get("varchar") or project.job.at.type("varchar")
+    keys = ("spec", "metric_date", "system", "segment_name", "segment_value", "metric", "k")
+    shown = [f"cast({key} as {text})" if key in ("metric_date", "k") else key for key in keys]
+    time = {"name": "metric_date", "type": "time", "type_params": {"time_granularity": "day"}}
+    return {
+        "name": project.model,
+        "description": "Ranking metrics; each measure is of one metric and segment.",
+        "model": f"ref('{project.model}')",
+        "defaults": {"agg_time_dimension": "metric_date"},
+        "entities": [
+            {"name": "ranking_metric", "type": "primary", "expr": " || '|' || ".join(shown)}
+        ],
+        "dimensions": [time, *(_old_dimension(*one) for one in dimensions().items())],
+        "measures": [
+            {"name": name, "agg": "sum", "expr": expression}
+            for metric in metrics
+            for name, expression in metric.sums.items()
+        ],
+    }
+
+
+def _old_dimension(column: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    name = told.get("name", column)
+    expression = {"expr": column} if name != column else {}
+    return {"name": name, "type": told["type"], **expression}
+
+
+def _old_metrics(metric: RolledUp) -> Iterator[dict[str, Any]]:
+    """A metric until 1.11: the sums are measures of the semantic model."""
+    told = {"name": metric.name, "label": metric.label, "description": metric.about}
+    if len(metric.sums) == 1:
+        (measure,) = metric.sums
+        yield {**told, "type": "simple", "type_params": {"measure": measure}}
+        return
+    for name in metric.sums:
+        label = f"{metric.label} {name.rsplit('_', 1)[1]}"
+        part = {"name": name, "label": label, "description": f"A part of {metric.name}."}
+        yield {**part, "type": "simple", "type_params": {"measure": name}}
+    numerator, denominator = metric.sums
+    yield {
+        **told,
+        "type": "ratio",
+        "type_params": {"numerator": numerator, "denominator": denominator},
+    }
+
+
+def new_metrics(metrics: list[RolledUp]) -> Iterator[dict[str, Any]]:
+    """Metrics since 1.12, which stand in the model itself."""
+    for metric in metrics:
+        told = {"name": metric.name, "label": metric.label, "description": metric.about}
+        if len(metric.sums) == 1:
+            ((_, expression),) = metric.sums.items()
+            yield {**told, "type": "simple", "agg": "sum", "expr": expression}
+            continue
+        for name, expression in metric.sums.items():
+            label = f"{metric.label} {name.rsplit('_', 1)[1]}"
+            part = {"name": name, "label": label, "description": f"A part of {metric.name}."}
+            yield {**part, "type": "simple", "agg": "sum", "expr": expression}
+        numerator, denominator = metric.sums
+        yield {**told, "type": "ratio", "numerator": numerator, "denominator": denominator}

@@ -1,0 +1,115 @@
+"""The tables that a spec reads, under marks: another tool has names of its own for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.source import Source
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.template import finished, parts
+
+MARK = "sqlmetrics_table_"
+"""The name of a table in the text begins so until the tool's own stands there."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table that a spec reads.
+
+    Attributes:
+        role: What it is to the spec: `rankings`, `labels`, `impressions`.
+        source: Where it is, as the spec says it.
+    """
+
+    role: str
+    source: Source
+
+    @property
+    def mark(self) -> str:
+        """What stands for it in the text."""
+        return f"{MARK}{self.role}"
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """The parts of its name, its schema first; empty for a query or a file."""
+        return tuple(parts(self.source.relation)) if self.source.relation else ()
+
+    def select(self, dialect: str) -> str:
+        """The query of a table that is none in the database: the user's own, or of a file.
+
+        Raises:
+            SpecError: If a database would have to read a file.
+        """
+        if self.source.sql is not None:
+            return self.source.sql.strip().rstrip(";").rstrip()
+        if dialect != "duckdb":
+            raise SpecError(
+                f"{self.role}: DuckDB alone reads files; load {self.source.file!r} into a table, "
+                f"and give it as {self.role}: {{relation: ...}}"
+            )
+        return finished(f"select *\nfrom {source_text(relation_of(self.source, self.role))}")
+
+
+def marked(spec: Spec) -> tuple[Spec, list[Input]]:
+    """The spec over marks, and the tables that they stand for.
+
+    Raises:
+        SpecError: If a table is data in memory.
+    """
+    found = list(_inputs(spec))
+    for one in found:
+        if one.source.data is not None:
+            raise SpecError(f"{one.role}: data in memory cannot be exported; give a relation")
+    moved = {one.role: _moved(one) for one in found}
+    if spec.clicks is None:
+        return spec.having(name=spec.title, **moved), found
+    own = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
+    of_log = {role: moved.pop(role) for role in spec.clicks.sources}
+    clicks = Clicks(**own | of_log)
+    return spec.having(name=spec.title, clicks=clicks, rankings=None, labels=None, **moved), found
+
+
+def _inputs(spec: Spec) -> Iterator[Input]:
+    own = ("rankings", "labels") if spec.clicks is None else ()
+    for role in own:
+        if (source := getattr(spec, role)) is not None:
+            yield Input(role, source)
+    for role, source in (spec.clicks.sources if spec.clicks else {}).items():
+        yield Input(role, source)
+    if spec.queries is not None:
+        yield Input("queries", spec.queries)
+    if spec.items is not None and spec.needs_items:
+        yield Input("items", spec.items)
+
+
+def _moved(one: Input) -> Source:
+    place = {"relation": one.mark, "sql": None, "file": None, "separator": None, "decimal": None}
+    own = {name: getattr(one.source, name) for name in type(one.source).model_fields}
+    return type(one.source)(**own | place)
+
+
+def put(text: str, pieces: Mapping[str, str], escaped: Callable[[str], str]) -> str:
+    """The text with pieces of another language in the place of marks, all else escaped.
+
+    Args:
+        text: SQL with marks; a mark may stand in quotes of names.
+        pieces: Mark -> what stands there.
+        escaped: How other text is written that the language would take for its own.
+    """
+    marks = "|".join(sorted(map(re.escape, pieces), key=len, reverse=True))
+    found = re.split(rf"""(["`]?\b(?:{marks})\b["`]?)""", text, flags=re.IGNORECASE)
+    return "".join(
+        pieces[one.strip('"`').casefold()] if number % 2 else escaped(one)
+        for number, one in enumerate(found)
+    )
+
+
+def names(inputs: Sequence[Input]) -> str:
+    """The roles of tables for a sentence."""
+    return ", ".join(one.role for one in inputs)

@@ -1,0 +1,156 @@
+"""The rows that a run would write, as a query for a tool that writes them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from textwrap import indent
+
+from sqlmetrics.clicks.compile import header
+from sqlmetrics.engines.temporary import TABLE, Step
+from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.days import Question, client_days, on_days
+from sqlmetrics.jobs.exports.inputs import Input, marked
+from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.job import kept_steps, plan_of
+from sqlmetrics.jobs.new_rows import NewRows
+from sqlmetrics.jobs.tables import columns, targets
+from sqlmetrics.plan import script
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.conformance import trust
+from sqlmetrics.sql.dialects import DIALECTS
+from sqlmetrics.sql.stage import commented
+from sqlmetrics.sql.template import finished, literal
+from sqlmetrics.sql.translation import Translation
+
+START, END = "sqlmetrics_day_start", "sqlmetrics_day_end"
+"""What stands for the first day, and the day after the last one, in SQL texts."""
+
+RUN_ID, NOW = "sqlmetrics_run_id", "sqlmetrics_now"
+"""What stands for the name of the run and for its time, likewise."""
+
+STEP = "sqlmetrics_"
+"""The name of what a click log is cleaned in begins so."""
+
+
+@dataclass(frozen=True)
+class JobQuery:
+    """The queries of a job, over marks.
+
+    Attributes:
+        target: What is exported.
+    """
+
+    target: Target
+
+    def __post_init__(self) -> None:
+        if not self.spec.clicks and self.spec.rankings.columns.date is None:
+            raise SpecError(
+                "the rankings have no column of dates, and the tables of a warehouse are replaced "
+                "day by day; name the column as rankings.columns.date"
+            )
+
+    @property
+    def spec(self) -> Spec:
+        """The spec as it was given."""
+        return self.target.spec
+
+    @cached_property
+    def inputs(self) -> list[Input]:
+        """The tables that are read."""
+        return self._marked[1]
+
+    @cached_property
+    def tables(self) -> Mapping[str, str]:
+        """`facts`, and `per_query` if it is asked for -> where they are."""
+        return {name: one for name, one in targets(self.spec).items() if name != "runs"}
+
+    def types(self, table: str) -> dict[str, str]:
+        """The columns of a table with their types; ` not null` stands behind some."""
+        found = columns(self.spec)[table]
+        return {name: self.at.type(kind) for name, kind in found.items()}
+
+    @cached_property
+    def about(self) -> str:
+        """Comment lines: for which database, what is computed, by which conventions."""
+        dialect = self.target.dialect
+        lines = f"-- {self.spec.title}, for {dialect.title}: {trust(dialect)}\n"
+        told = header(self._asked.spec) if self.spec.clicks else ""
+        if self.spec.metrics:
+            told += script.about(self.plan)
+        return lines + told
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The evaluation of lists."""
+        return plan_of(self._asked, self.at)
+
+    @property
+    def steps(self) -> list[Step]:
+        """What a click log goes through, each over those before; none without one."""
+        return list(kept_steps(self._asked, self.at)) if self.spec.clicks else []
+
+    def query(self, table: str) -> str:
+        """The new rows of a table; a click log's read the tables of its `steps`."""
+        per_query = ""
+        if table == "per_query" and self.spec.clicks:
+            per_query = script.script([self.plan]).per_query
+        elif table == "per_query":
+            per_query = script.per_query_text(self.plan)
+        rows = self._new.exchange(per_query, self._asked.ends or self._days.ends).rows[table]
+        return self.at.text(finished(rows.select)).rstrip()
+
+    def nested(self, table: str) -> str:
+        """The same as one query, in which the steps are CTEs."""
+        query = self.query(table)
+        if not self.steps:
+            return query
+        comment, select = commented(query)
+        ctes = [self._cte(step) for step in self.steps]
+        has_own = select.startswith("with\n")
+        own = select.removeprefix("with\n").lstrip("\n") if has_own else select
+        return comment + "with\n\n" + ",\n\n".join(ctes) + (",\n\n" if has_own else "\n\n") + own
+
+    def step_text(self, step: Step) -> str:
+        """The query of a step, below its comment."""
+        comment, select = commented(step.select)
+        return comment + self.at.text(select).rstrip()
+
+    def _cte(self, step: Step) -> str:
+        comment, select = commented(self.step_text(step))
+        return f"{comment}{self.at.column(step.name)} as (\n{indent(select, '    ')}\n)"
+
+    @cached_property
+    def at(self) -> Translation:
+        """The dialect; one without tables for a while nests what a log needs."""
+        dialect = self.target.dialect
+        keep = dialect.keep or (DIALECTS["duckdb"].keep if self.spec.clicks else "")
+        return Translation(replace(dialect, keep=keep) if keep != dialect.keep else dialect)
+
+    @cached_property
+    def _marked(self) -> tuple[Spec, list[Input]]:
+        return marked(self.spec)
+
+    @cached_property
+    def _days(self):  # type: ignore[no-untyped-def]
+        return client_days(self.at, "'sqlmetrics_day_{name}'")
+
+    @cached_property
+    def _asked(self) -> Question:
+        return on_days(self._marked[0], self._days)
+
+    @cached_property
+    def _new(self) -> NewRows:
+        moment = self.at.dialect.times.moment.format(column=literal(NOW))
+        new = NewRows(
+            self._marked[0], self.at, self.at.own_text(literal(RUN_ID)), self.at.own_text(moment)
+        )
+        return new if self.spec.clicks else replace(new, plan=self.plan)
+
+
+def step_models(steps: list[Step]) -> Iterator[tuple[str, str]]:
+    """What a step's table is called in a tool, and whether it is a `table` or a `view`."""
+    for step in steps:
+        yield step.name.removeprefix(STEP), "table" if step.kind == TABLE else "view"

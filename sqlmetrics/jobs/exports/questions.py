@@ -1,0 +1,271 @@
+"""What a tool asks before it writes, and of what it wrote: queries that must return no row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlmetrics.catalog.dimension import metric_rows
+from sqlmetrics.catalog.direction import direction
+from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
+from sqlmetrics.jobs.definitions import named
+from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
+from sqlmetrics.jobs.tables import FACTS as FACT_COLUMNS
+from sqlmetrics.jobs.tables import PER_QUERY as QUERY_COLUMNS
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.days import Ends
+from sqlmetrics.spec.threshold import LIMITS, PREVIOUS, Threshold
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import Stage, print_template, with_stages
+from sqlmetrics.sql.template import finished, free_name, identifier, literal, number
+
+FACTS, PER_QUERY = "sqlmetrics_table_facts", "sqlmetrics_table_per_query"
+"""What stands for the tables that are written."""
+
+KEYS = {
+    "facts": tuple(FACT_COLUMNS)[: tuple(FACT_COLUMNS).index("value")],
+    "per_query": tuple(QUERY_COLUMNS),
+}
+"""Table -> the columns of which there is one row each."""
+
+OLDEST = "sqlmetrics_oldest_day"
+"""What stands for the first day that is not too old; the number of days is behind it."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query that must return no row.
+
+    Attributes:
+        name: A name for it, unique among them.
+        about: What is wrong with the rows that it returns, and what to do.
+        query: In the dialect, over marks.
+        severity: `error`, or `warn`.
+    """
+
+    name: str
+    about: tuple[str, ...]
+    query: str
+    severity: str = "error"
+
+
+def of_inputs(job: JobQuery) -> Iterator[Question]:
+    """What a run looks for in its tables before it computes anything; none of a click log.
+
+    What hangs on the types of columns is not among it: a text tells none.
+    """
+    if job.spec.clicks is not None:
+        return
+    yield from _of_rows(job)
+    yield from _of_baseline(job)
+    yield from _of_groups(job)
+    yield from _of_queries(job)
+
+
+def _of_rows(job: JobQuery) -> Iterator[Question]:
+    shape = job.plan.shape
+    for table, relation in shape.tables.items():
+        columns = shape.columns[table]
+        source = source_text(relation, shape.where[table])
+        on_days = " on these days" if "date" in columns else ""
+        problem = f"there is no row in {table}{on_days}"
+        view: dict[str, object] = {"problem": problem, "source": source}
+        yield _question(job, f"{table}_are_there", (problem,), "no_row", view)
+        rules = [
+            (f"{columns[one.role]} {one.problem}: {one.remedy}", one.text(columns[one.role]))
+            for one in row_checks(job.plan, table)
+        ]
+        if rules:
+            shown = list(dict.fromkeys(map(identifier, columns.values())))
+            view = {"columns": shown, "rules": rules, "source": source}
+            about = (f"rows of {table} that would give a wrong number",)
+            yield _question(job, f"{table}_are_sound", about, "bad_rows", view)
+
+
+def _of_baseline(job: JobQuery) -> Iterator[Question]:
+    baseline, shape = job.spec.baseline, job.plan.shape
+    if baseline is None or "system" not in shape.keys:
+        return
+    problem = f"no row of these days has the baseline {baseline}"
+    view = {"problem": problem, "rankings": shape.names["rankings"], "baseline": baseline}
+    select = print_template("exports/no_baseline", view)
+    text = with_stages(_read(job, select), select)
+    severity = "error" if "baseline" in job.spec.needed else "warn"
+    yield Question("baseline_is_there", (problem,), job.at.text(finished(text)), severity)
+
+
+def _of_groups(job: JobQuery) -> Iterator[Question]:
+    taken: set[str] = set()
+    for rule in group_checks(job.plan):
+        table = "tables" if rule.table == "both tables" else rule.table
+        name = free_name(f"{table}_{_WORDS[rule.template]}", taken.__contains__)
+        taken.add(name)
+        select = print_template(f"checks/{rule.template}", {**rule.view, "among": []})
+        stages = [*job.plan.inputs, *job.plan.per_query] if rule.ranked else _read(job, select)
+        text = job.at.text(finished(with_stages(stages, select)))
+        yield Question(name, (rule.problem, f"-> {rule.remedy}"), text)
+
+
+def _read(job: JobQuery, select: str) -> list[Stage]:
+    """The tables that a query names."""
+    return [one for one in job.plan.inputs if re.search(rf"\b{one.name}\b", select)]
+
+
+_WORDS = {
+    "repeated": "stand_once",
+    "ranks": "are_ranked_without_gaps",
+    "ties": "have_no_ties",
+    "unjudged": "are_judged",
+    "varying": "agree_within_a_query",
+    "undescribed": "are_described",
+    "dimensions": "have_vectors_of_one_length",
+    "common": "have_queries_in_common",
+    "unknown": "are_in_the_catalogue",
+}
+"""A check's template -> what holds where it finds nothing."""
+
+
+def _of_queries(job: JobQuery) -> Iterator[Question]:
+    """What only shows once queries and labels are put together."""
+    options, shape = job.spec.options, job.plan.shape
+    asked = []
+    if options["missing"] == "error":
+        remedy = "-> choose missing=zero or missing=drop"
+        asked.append(("ranked", "is_ranked = 0", "without a ranking", remedy))
+    if shape.weighted:
+        ranked = " and is_ranked = 1" if options["missing"] == "drop" else ""
+        remedy = "-> give each query a weight, or choose missing=drop"
+        asked.append(("weighted", f"weight is null{ranked}", "without a weight", remedy))
+    for name, condition, problem, remedy in asked:
+        view = {"keys": shape.keys, "condition": condition}
+        stages = job.plan.inputs + job.plan.per_query
+        text = with_stages(stages, print_template("exports/refused", view))
+        about = (f"labelled queries {problem}", remedy)
+        yield Question(f"queries_are_{name}", about, job.at.text(finished(text)))
+
+
+def of_tables(job: JobQuery) -> Iterator[Question]:
+    """What must hold of the rows that were written, whatever the data."""
+    spec = literal(job.spec.title)
+    days = Ends(f"cast({literal(START)} as date)", f"cast({literal(END)} as date)")
+    where = [f"spec = {spec}", *days.of("metric_date")]
+    for table in job.tables:
+        mark = FACTS if table == "facts" else PER_QUERY
+        view: dict[str, object] = {"keys": KEYS[table], "table": mark, "where": where}
+        about = ("rows that stand more than once",)
+        yield _question(job, f"{table}_stand_once", about, "repeated_rows", view)
+    outside = []
+    for row in metric_rows(job.spec.measures, job.spec.online):
+        ends = {"<": (row.low, "-"), ">": (row.high, "+")}
+        beyond = [
+            f"value {sign} {number(end)} {slack} 1e-9"
+            for sign, (end, slack) in ends.items()
+            if end is not None
+        ]
+        if beyond and row.roll_up != "total":
+            named = f"metric = {literal(row.metric)} and k = {row.k}"
+            outside.append(f"({named} and ({' or '.join(beyond)}))")
+    if outside:
+        view = {"facts": FACTS, "where": where, "conditions": outside}
+        yield _question(job, "values_in_range", ("values that no data can give",), "outside", view)
+    about = (
+        "metrics whose days were computed by more than one definition",
+        "-> compute all days anew: their conventions or parameters have changed since",
+    )
+    view = {"facts": FACTS, "spec": job.spec.title}
+    yield _question(job, "one_definition", about, "definitions", view)
+
+
+def of_checks(job: JobQuery) -> Iterator[Question]:
+    """The `checks` of the spec, but those with a confidence: `sqlmetrics check` looks at them."""
+    taken: set[str] = set()
+    for one in job.spec.checks:
+        if one.confidence is not None:
+            continue
+        severity = "warn" if one.severity == "warn" else "error"
+        for name, about, template, view in _asked(one, job):
+            free = free_name(f"check_{name}", taken.__contains__)
+            taken.add(free)
+            made = _question(job, free, (about,), template, view)
+            yield Question(free, made.about, made.query, severity)
+
+
+def left_to_check(job: JobQuery) -> list[str]:
+    """The checks that are none of these, in words."""
+    return [
+        f"{one.metric} with confidence {one.confidence}"
+        for one in job.spec.checks
+        if one.confidence is not None
+    ]
+
+
+def _asked(one: Threshold, job: JobQuery) -> Iterator[tuple[str, str, str, Mapping[str, object]]]:
+    own: dict[str, object] = {"facts": FACTS, "spec": job.spec.title}
+    if one.max_age is not None:
+        about = f"the last day is more than {one.max_age} days ago"
+        yield "max_age", about, "newer_than", own | {"oldest": f"{OLDEST}_{one.max_age}"}
+    if one.min_rows is not None:
+        about = f"the last day has less than {one.min_rows} rows"
+        yield "min_rows", about, "rows_at_least", own | {"least": one.min_rows}
+    if one.metric is None:
+        return
+    given = [name for name in LIMITS if getattr(one, name) is not None]
+    compares = [name for name in given if "drop" in name or "rise" in name]
+    column = _column(one.metric, job)
+    for names, compared in (([n for n in given if n not in compares], ""), (compares, one.against)):
+        if names:
+            rules = [_rule(name, one) for name in names]
+            view = {"conditions": list(_of_threshold(one, job)), "rules": rules}
+            about = f"{one.metric}: {', '.join(problem for problem, _ in rules)}"
+            name = f"{column}_{'_'.join(names)}"
+            yield name, about, "check", own | view | {"compared": compared}
+
+
+def _column(text: str, job: JobQuery) -> str:
+    rows = metric_rows(job.spec.measures, job.spec.online)
+    return next(row.column for row in rows if (row.metric, row.k) == named(text, job.spec))
+
+
+def _of_threshold(one: Threshold, job: JobQuery) -> Iterator[str]:
+    """What the rows meet that a check is about."""
+    metric, k = named(str(one.metric), job.spec)
+    yield f"numbers.metric = {literal(metric)}"
+    yield f"numbers.k = {k}"
+    ((name, value),) = one.segment.items() or ((ALL, ALL),)
+    yield f"numbers.segment_name = {literal(name)}"
+    if value != "*":
+        yield f"numbers.segment_value = {literal(value)}"
+    if one.system is not None:
+        yield f"numbers.system = {literal(one.system)}"
+    if one.against != PREVIOUS:
+        yield f"numbers.system <> {literal(one.against)}"
+
+
+def _rule(name: str, one: Threshold) -> tuple[str, str]:
+    """What is wrong, and its condition."""
+    limit = getattr(one, name)
+    told = f"{name} {limit:g}"
+    if name == "min":
+        return told, f"coalesce(value, {number(limit - 1)}) < {number(limit)}"
+    if name == "max":
+        return told, f"coalesce(value, {number(limit + 1)}) > {number(limit)}"
+    if name == "min_queries":
+        return told, f"n_queries < {limit}"
+    falls = name != "max_rise" and direction(str(one.metric)) >= 0
+    change = "other_value - value" if falls else "value - other_value"
+    allowed = f"{number(limit)} * abs(other_value) / 100e0" if "pct" in name else number(limit)
+    broken = ["other_hash <> definition_hash", f"{change} > {allowed}"]
+    if one.against == PREVIOUS:
+        broken.insert(0, "(value is null and other_value is not null)")
+    else:
+        broken.insert(0, "value is null or other_value is null")
+    return f"{told} against {one.against}", "(" + " or ".join(broken) + ")"
+
+
+def _question(
+    job: JobQuery, name: str, about: Sequence[str], template: str, view: Mapping[str, object]
+) -> Question:
+    text = job.at.text(finished(print_template(f"exports/{template}", view)))
+    return Question(name, tuple(about), text.rstrip())
+

@@ -1,0 +1,36 @@
+"""YAML as people write it: keys in their order, lists below their key, long texts on lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+
+class _Dumper(yaml.SafeDumper):
+    """With lists indented below their key, and no anchors."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:  # noqa: FBT001, FBT002
+        """Indent lists as mappings."""
+        return super().increase_indent(flow, False)
+
+    def ignore_aliases(self, _: Any) -> bool:
+        """Print what stands twice twice."""
+        return True
+
+
+class Flow(dict[str, Any]):
+    """A mapping that is printed on one line."""
+
+
+_Dumper.add_representer(
+    Flow,
+    lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data, flow_style=True),
+)
+
+
+def yaml_text(value: Mapping[str, Any], *comments: str) -> str:
+    """A document below its comment lines."""
+    above = "".join(f"# {line}\n" for one in comments for line in one.splitlines())
+    return above + yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=88, allow_unicode=True)
