@@ -119,7 +119,7 @@ class NewRows:
         return {
             "spec": self.spec.title,
             "hashes": {(metric, k): text for metric, k, text in hashes(self.spec)},
-            "metric_date": self.day or "metric_date",
+            "metric_date": Column(self.day or "metric_date", "metric_date"),
             "method": f"Student's t, {100 * self.spec.confidence:g} %",
             "by": f", by {self.spec.cluster}" if self.spec.cluster else "",
             "by_requests": self._by_requests,

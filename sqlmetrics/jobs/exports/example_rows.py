@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.errors import SqlmetricsError
-from sqlmetrics.jobs.exports.inputs import marked
+from sqlmetrics.jobs.exports.inputs import MARK
 from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.spec.spec import Spec
@@ -52,11 +52,7 @@ def example_rows(spec: Spec) -> ExampleRows | None:
     if not _is_plain(spec):
         return None
     given = dict(_given(spec))
-    try:
-        expected = _computed(spec, given)
-    except SqlmetricsError:
-        return None
-    if not expected:
+    if not (expected := _computed(spec, given)):
         return None
     is_exact = all(
         row["value"] is None or row["value"] == round(row["value"], DIGITS) for row in expected
@@ -85,7 +81,7 @@ def _given(spec: Spec) -> Iterator[tuple[str, list[Row]]]:
     lists = [("1", "11", 1, best), ("1", "12", 2, none), ("2", "12", 1, none)]
     rows = []
     for day in (DAY, NEXT_DAY):
-        for system in (1, spec.baseline) if spec.baseline is not None else (1,):
+        for system in ("candidate", spec.baseline) if spec.baseline is not None else (1,):
             for query, item, place, grade in lists:
                 row: Row = {has.query: int(query), has.item: int(item)}
                 row[has.order] = place if has.rank else 3 - place
@@ -133,12 +129,9 @@ def _computed(spec: Spec, given: Mapping[str, Sequence[Row]]) -> list[Row]:
     """What the query itself says of the rows, on DuckDB."""
     import duckdb
 
-    moved, inputs = marked(spec)
-    marks = {one.role: one.mark for one in inputs}
-    text = JobQuery(Target(moved, DUCKDB)).query("facts")
+    text = JobQuery(Target(spec, DUCKDB)).query("facts")
     for role, rows in given.items():
-        text = text.replace(f"sqlmetrics_table_{role}", marks[role])
-        text = text.replace(f"from {marks[role]}", f"from {_values(rows)}")
+        text = re.sub(rf"\b{MARK}{role}\b", lambda _, rows=rows: _values(rows), text)
     text = text.replace(START, DAY).replace(END, NEXT_DAY).replace("sqlmetrics_now", DAY)
     with duckdb.connect() as connection:
         found = connection.execute(f"{text}\norder by all")

@@ -16,7 +16,7 @@ from sqlmetrics.jobs.tables import PER_QUERY as QUERY_COLUMNS
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.threshold import LIMITS, PREVIOUS, Threshold
-from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import finished, free_name, identifier, literal, number
 
@@ -67,7 +67,7 @@ def _of_rows(job: JobQuery) -> Iterator[Question]:
     shape = job.plan.shape
     for table, relation in shape.tables.items():
         columns = shape.columns[table]
-        source = source_text(relation, shape.where[table])
+        source = _chosen(relation, shape.where[table])
         on_days = " on these days" if "date" in columns else ""
         problem = f"there is no row in {table}{on_days}"
         view: dict[str, object] = {"problem": problem, "source": source}
@@ -81,6 +81,13 @@ def _of_rows(job: JobQuery) -> Iterator[Question]:
             view = {"columns": shown, "rules": rules, "source": source}
             about = (f"rows of {table} that would give a wrong number",)
             yield _question(job, f"{table}_are_sound", about, "bad_rows", view)
+
+
+def _chosen(relation: Relation, where: str) -> str:
+    """What stands behind FROM: the rows that are looked at."""
+    table = source_text(relation)
+    view = {"table": table, "where": where}
+    return print_template("exports/chosen", view) if where else table
 
 
 def _of_baseline(job: JobQuery) -> Iterator[Question]:

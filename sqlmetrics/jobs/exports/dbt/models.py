@@ -113,7 +113,7 @@ def macro(project: Project) -> tuple[str, str]:
 {{% macro {name}_is_there() -%}}
     {{%- set found = namespace(table=none) -%}}
     {{%- if execute and not var('{name}_full_refresh', false) -%}}
-        {{%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == '{name}' -%}}
+        {{%- for node in graph.get('nodes', {{}}).values() if node.resource_type == 'model' and node.name == '{name}' -%}}
             {{%- set found.table = adapter.get_relation(node.database, node.schema, node.alias) -%}}
         {{%- endfor -%}}
     {{%- endif -%}}
