@@ -60,6 +60,7 @@ def _model(project: Project, table: str) -> str:
     job = project.job
     dialect = job.at.dialect.name
     strategy = _STRATEGY.get(dialect, "append")
+    own = "" if table == "facts" else f"'{project.model_of(table)}'"
     about = [MADE, job.about, "the days from start until before end are replaced: see the macro"]
     if dialect in _APART:
         about.append(
@@ -72,20 +73,20 @@ def _model(project: Project, table: str) -> str:
         f"    incremental_strategy='{strategy}',\n"
         "    on_schema_change='append_new_columns',\n"
         f"    full_refresh=var('{project.model}_full_refresh', false),\n"
-        f'    pre_hook="{{{{ {project.model}_delete() }}}}"\n'
+        f'    pre_hook="{{{{ {project.model}_delete({own}) }}}}"\n'
         ") }}\n"
     )
     if _has_step_models(project):
         text = project.sql(job.query(table), **step_refs(project))
     else:
         text = project.sql(job.nested(table))
-    return f"{commented(*about)}{config}{_days(project)}\n{text}\n"
+    return f"{commented(*about)}{config}{_days(project, own)}\n{text}\n"
 
 
-def _days(project: Project) -> str:
+def _days(project: Project, own: str = "") -> str:
     """The lines that set the days."""
     return (
-        f"{{%- set start = {project.model}_start() %}}\n{{%- set end = {project.model}_end() %}}\n"
+        f"{{%- set start = {project.model}_start({own}) %}}\n{{%- set end = {project.model}_end() %}}\n"
     )
 
 
@@ -96,11 +97,11 @@ def macro(project: Project) -> tuple[str, str]:
 {{#- {MADE} -#}}
 
 {{#- The first day that is computed: the var {name}_start. Without it, as many days before
-    this run as the var {name}_lookback says ({LOOKBACK}); all days while there is no table. -#}}
-{{% macro {name}_start() -%}}
+    this run as the var {name}_lookback says ({LOOKBACK}); all days while the model has no table. -#}}
+{{% macro {name}_start(model='{name}') -%}}
     {{%- set days = var('{name}_lookback', {LOOKBACK}) | int -%}}
     {{%- set recent = (run_started_at - modules.datetime.timedelta(days=days)).strftime('%Y-%m-%d') -%}}
-    {{%- set first = recent if {name}_is_there() else '1970-01-01' -%}}
+    {{%- set first = recent if {name}_is_there(model) else '1970-01-01' -%}}
     {{{{- return(var('{name}_start', first) | string) -}}}}
 {{%- endmacro %}}
 
@@ -109,11 +110,11 @@ def macro(project: Project) -> tuple[str, str]:
     {{{{- return(var('{name}_end', '9999-12-31') | string) -}}}}
 {{%- endmacro %}}
 
-{{#- Whether the table is there, and stays. -#}}
-{{% macro {name}_is_there() -%}}
+{{#- Whether a model's table is there, and stays. -#}}
+{{% macro {name}_is_there(model) -%}}
     {{%- set found = namespace(table=none) -%}}
     {{%- if execute and not var('{name}_full_refresh', false) -%}}
-        {{%- for node in graph.get('nodes', {{}}).values() if node.resource_type == 'model' and node.name == '{name}' -%}}
+        {{%- for node in graph.get('nodes', {{}}).values() if node.resource_type == 'model' and node.name == model -%}}
             {{%- set found.table = adapter.get_relation(node.database, node.schema, node.alias) -%}}
         {{%- endfor -%}}
     {{%- endif -%}}
@@ -121,12 +122,12 @@ def macro(project: Project) -> tuple[str, str]:
 {{%- endmacro %}}
 
 {{#- What makes room for the new rows, in the transaction of their insert. -#}}
-{{% macro {name}_delete() -%}}
+{{% macro {name}_delete(model='{name}') -%}}
     {{%- if is_incremental() -%}}
         delete from {{{{ this }}}}
         where
             spec = {escaped(project.job.at.value(literal(project.job.spec.title)))}
-            and metric_date >= cast('{{{{ {name}_start() }}}}' as date)
+            and metric_date >= cast('{{{{ {name}_start(model) }}}}' as date)
             and metric_date < cast('{{{{ {name}_end() }}}}' as date)
     {{%- endif -%}}
 {{%- endmacro %}}

@@ -8,7 +8,7 @@ from typing import Any
 from sqlmetrics.catalog.dimension import metric_rows
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, escaped, word
-from sqlmetrics.jobs.exports.dbt.semantics import dimensions, new_metrics, rolled_up
+from sqlmetrics.jobs.exports.dbt.semantics import dimensions, entity, new_metrics, rolled_up
 from sqlmetrics.jobs.exports.example_rows import example_rows
 from sqlmetrics.jobs.exports.inputs import Input
 from sqlmetrics.jobs.exports.questions import KEYS, left_to_check
@@ -109,7 +109,7 @@ def _model(project: Project, table: str, version: str) -> dict[str, Any]:
     if table == "facts" and version != "1.11" and (metrics := list(rolled_up(project))):
         told["semantic_model"] = {"enabled": True, "name": project.model}
         told["agg_time_dimension"] = "metric_date"
-        told["primary_entity"] = "ranking_metric"
+        told["primary_entity"] = entity(project)
         told["metrics"] = list(new_metrics(metrics))
     return told
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.catalog.dimension import NEVER, TOTAL, MetricRow, metric_rows
-from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, commented, word
+from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, commented, escaped, word
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.template import literal
@@ -16,7 +16,10 @@ from sqlmetrics.sql.template import literal
 VERSIONS = ("1.11", "1.12")
 """1.11 stands for 1.6 to 1.11; 1.12 has another form, which those before it do not read."""
 
-_SPINE = {
+SPINE = "sqlmetrics_days"
+"""The model of the time spine, and the var that turns it off."""
+
+_DAYS = {
     "duckdb": """\
 select cast(range as date) as date_day
 from range(date '2020-01-01', date '2040-01-01', interval 1 day)
@@ -72,32 +75,44 @@ def _of_segment(project: Project, row: MetricRow, segment: str) -> RolledUp:
         f"and metric = {literal(row.metric)} and k = {row.k}"
     )
     parts = ("value",) if row.roll_up == TOTAL else ("numerator", "denominator")
-    sums = {f"{name}_{part}": f"case when {where} then {part} end" for part in parts}
+    sums = {f"{name}_{part}": escaped(f"case when {where} then {part} end") for part in parts}
     told = "sum(value)" if row.roll_up == TOTAL else "sum(numerator) / sum(denominator)"
     of = "" if segment == ALL else f" by {segment}: group by segment_value"
     about = f"{row.label}{of}. {row.meaning}. Rolled up as {told}."
-    return RolledUp(name, f"{row.name}{of and f' by {segment}'}", sums, about)
+    label = f"{row.name}{of and f' by {segment}'} ({project.job.spec.title})"
+    return RolledUp(name, escaped(label), sums, escaped(about))
 
 
 def semantics(project: Project, version: str) -> Iterator[tuple[str, str]]:
-    """Path -> text: the days that a semantic layer needs, and until 1.11 the metrics."""
-    days, dialect = f"{project.model}_days", project.job.at.dialect.name
-    about = "One row per day, for MetricFlow; a project with a time spine turns it off by the var"
-    head = commented(MADE, about, f"{days}: false")
-    config = f"{{{{ config(materialized='table', enabled=var('{days}', true)) }}}}\n\n"
-    yield f"models/{project.model}/{days}.sql", head + config + _SPINE[dialect]
+    """Path -> text: the days that a semantic layer needs, and until 1.11 the metrics.
+
+    A project has one time spine: the files of all specs in it are the same.
+    """
+    about = "One row per day, for MetricFlow; a project with a time spine of its own says"
+    head = commented(MADE, about, f"vars: {{{SPINE}: false}}")
+    config = f"{{{{ config(materialized='table', enabled=var('{SPINE}', true)) }}}}\n\n"
+    days = _DAYS[project.job.at.dialect.name]
+    yield f"models/{SPINE}/{SPINE}.sql", head + config + days
     spine = {
-        "name": days,
+        "name": SPINE,
         "description": "One row per day.",
         "time_spine": {"standard_granularity_column": "date_day"},
         "columns": [{"name": "date_day", "description": "The day.", "granularity": "day"}],
     }
-    told: dict[str, Any] = {"version": 2, "models": [spine]}
+    yield f"models/{SPINE}/_{SPINE}.yml", yaml_text({"version": 2, "models": [spine]}, MADE)
     metrics = list(rolled_up(project))
     if version == "1.11" and metrics:
-        told["semantic_models"] = [_semantic_model(project, metrics)]
-        told["metrics"] = [one for metric in metrics for one in _old_metrics(metric)]
-    yield f"models/{project.model}/_{project.model}_semantics.yml", yaml_text(told, MADE)
+        told = {
+            "version": 2,
+            "semantic_models": [_semantic_model(project, metrics)],
+            "metrics": [one for metric in metrics for one in _old_metrics(metric)],
+        }
+        yield f"models/{project.model}/_{project.model}_semantics.yml", yaml_text(told, MADE)
+
+
+def entity(project: Project) -> str:
+    """The primary key of the fact table as an entity, whose name no other model has."""
+    return f"{project.model}_row"
 
 
 def dimensions() -> dict[str, dict[str, Any]]:
@@ -124,7 +139,7 @@ def _semantic_model(project: Project, metrics: list[RolledUp]) -> dict[str, Any]
         "model": f"ref('{project.model}')",
         "defaults": {"agg_time_dimension": "metric_date"},
         "entities": [
-            {"name": "ranking_metric", "type": "primary", "expr": " || '|' || ".join(shown)}
+            {"name": entity(project), "type": "primary", "expr": " || '|' || ".join(shown)}
         ],
         "dimensions": [time, *(_old_dimension(*one) for one in dimensions().items())],
         "measures": [

