@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.jobs.exports.inputs import MARK
-from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
+from sqlmetrics.jobs.exports.job_query import END, NOW, START, JobQuery
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.plan.script import per_query_text
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DUCKDB
+from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import identifier, literal
 
 DAY, NEXT_DAY = "2026-01-02", "2026-01-03"
@@ -32,6 +34,7 @@ class ExampleRows:
     Attributes:
         given: Role of a table -> its rows.
         expected: Every row, with the columns that are the same in every database.
+        per_query: The rows of each query, likewise.
         about: What the rows are.
         day: The day that is computed.
         next_day: The day after it, which has rows that are not.
@@ -39,6 +42,7 @@ class ExampleRows:
 
     given: Mapping[str, Sequence[Row]]
     expected: Sequence[Row]
+    per_query: Sequence[Row]
     about: str
     day: str = DAY
     next_day: str = NEXT_DAY
@@ -52,15 +56,27 @@ def example_rows(spec: Spec) -> ExampleRows | None:
     if not _is_plain(spec):
         return None
     given = dict(_given(spec))
-    if not (expected := _computed(spec, given)):
+    job = JobQuery(Target(spec, DUCKDB))
+    expected = _computed(job.query("facts"), given)
+    stages = (*job.plan.inputs, *job.plan.per_query)
+    per_query = _computed(with_stages(stages, per_query_text(job.plan)), given)
+    if not expected:
         return None
-    is_exact = all(
-        row["value"] is None or row["value"] == round(row["value"], DIGITS) for row in expected
-    )
-    columns = (*_KEYS, *(("value",) if is_exact else ()), *_COUNTS)
-    rows = [{name: _plain(row[name]) for name in columns} for row in expected]
+    metrics = [one.column for one in spec.measures if not one.metric.pooled]
+    own = [name for name in metrics if _are_exact(per_query, name)]
+    columns = (*_KEYS, *(("value",) if _are_exact(expected, "value") else ()), *_COUNTS)
     about = "Query 1 has its relevant item first, query 2 has it not at all."
-    return ExampleRows(given, rows, about)
+    return ExampleRows(
+        given,
+        [{name: _plain(row[name]) for name in columns} for row in expected],
+        [{name: _plain(row[name]) for name in (*_KEYS[:2], "query_id", *own)} for row in per_query],
+        about,
+    )
+
+
+def _are_exact(rows: Sequence[Row], name: str) -> bool:
+    """Whether all values of a column are the same in every database."""
+    return all(row[name] is None or row[name] == round(row[name], DIGITS) for row in rows)
 
 
 def _is_plain(spec: Spec) -> bool:
@@ -125,14 +141,13 @@ def _grades(spec: Spec) -> tuple[object, object]:
     return max(texts, key=texts.__getitem__), min(texts, key=texts.__getitem__)
 
 
-def _computed(spec: Spec, given: Mapping[str, Sequence[Row]]) -> list[Row]:
-    """What the query itself says of the rows, on DuckDB."""
+def _computed(text: str, given: Mapping[str, Sequence[Row]]) -> list[Row]:
+    """What a query itself says of the rows, on DuckDB."""
     import duckdb
 
-    text = JobQuery(Target(spec, DUCKDB)).query("facts")
     for role, rows in given.items():
         text = re.sub(rf"\b{MARK}{role}\b", lambda _, rows=rows: _values(rows), text)
-    text = text.replace(START, DAY).replace(END, NEXT_DAY).replace("sqlmetrics_now", DAY)
+    text = text.replace(START, DAY).replace(END, NEXT_DAY).replace(NOW, DAY)
     with duckdb.connect() as connection:
         found = connection.execute(f"{text}\norder by all")
         names = [one[0] for one in found.description or ()]

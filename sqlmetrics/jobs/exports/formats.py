@@ -67,6 +67,13 @@ FORMATS: Mapping[str, Format] = {
             next="dbt build --select +ranking_metrics (in the project {folder})",
         ),
         Format(
+            name="sqlmesh",
+            title="SQLMesh",
+            about="An incremental model with audits, a test of its CTEs, external models.",
+            module="sqlmesh",
+            next="sqlmesh plan (in the project {folder})",
+        ),
+        Format(
             name="malloy",
             title="Malloy",
             about="A source with a measure per metric, summed as it may be.",

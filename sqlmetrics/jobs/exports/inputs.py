@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import relation_of
@@ -56,8 +57,10 @@ class Input:
         return finished(f"select *\nfrom {source_text(relation_of(self.source, self.role))}")
 
 
-def marked(spec: Spec) -> tuple[Spec, list[Input]]:
-    """The spec over marks, and the tables that they stand for.
+def renamed(
+    spec: Spec, name: Callable[[Input], str] = attrgetter("mark")
+) -> tuple[Spec, list[Input]]:
+    """The spec over tables of other names, by default over marks; and the tables it reads.
 
     Raises:
         SpecError: If a table is data in memory.
@@ -66,7 +69,7 @@ def marked(spec: Spec) -> tuple[Spec, list[Input]]:
     for one in found:
         if one.source.data is not None:
             raise SpecError(f"{one.role}: data in memory cannot be exported; give a relation")
-    moved = {one.role: _moved(one) for one in found}
+    moved = {one.role: _moved(one, name(one)) for one in found}
     if spec.clicks is None:
         return spec.having(name=spec.title, **moved), found
     own = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
@@ -88,8 +91,8 @@ def _inputs(spec: Spec) -> Iterator[Input]:
         yield Input("items", spec.items)
 
 
-def _moved(one: Input) -> Source:
-    place = {"relation": one.mark, "sql": None, "file": None, "separator": None, "decimal": None}
+def _moved(one: Input, name: str) -> Source:
+    place = {"relation": name, "sql": None, "file": None, "separator": None, "decimal": None}
     own = {name: getattr(one.source, name) for name in type(one.source).model_fields}
     return type(one.source)(**own | place)
 
@@ -98,18 +101,14 @@ def put(text: str, pieces: Mapping[str, str], escaped: Callable[[str], str]) -> 
     """The text with pieces of another language in the place of marks, all else escaped.
 
     Args:
-        text: SQL with marks; a mark may stand in quotes of names.
+        text: SQL with marks; a mark may stand in quotes, which go with it.
         pieces: Mark -> what stands there.
         escaped: How other text is written that the language would take for its own.
     """
     marks = "|".join(sorted(map(re.escape, pieces), key=len, reverse=True))
-    found = re.split(rf"""(["`]?\b(?:{marks})\b["`]?)""", text, flags=re.IGNORECASE)
+    found = re.split(rf"""(["'`]?\b(?:{marks})\b["'`]?)""", text, flags=re.IGNORECASE)
     return "".join(
-        pieces[one.strip('"`').casefold()] if number % 2 else escaped(one)
+        pieces[one.strip("\"'`").casefold()] if number % 2 else escaped(one)
         for number, one in enumerate(found)
     )
 
-
-def names(inputs: Sequence[Input]) -> str:
-    """The roles of tables for a sentence."""
-    return ", ".join(one.role for one in inputs)

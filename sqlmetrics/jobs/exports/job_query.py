@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from textwrap import indent
 
 from sqlmetrics.clicks.compile import header
-from sqlmetrics.engines.temporary import TABLE, Step
+from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.days import Question, client_days, on_days
-from sqlmetrics.jobs.exports.inputs import Input, marked
+from sqlmetrics.jobs.days import ClientDays, Question, client_days, on_days
+from sqlmetrics.jobs.exports.inputs import Input, renamed
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.job import kept_steps, plan_of
 from sqlmetrics.jobs.new_rows import NewRows
@@ -41,9 +42,11 @@ class JobQuery:
 
     Attributes:
         target: What is exported.
+        name: What a table that is read is called in the text; by default by its mark.
     """
 
     target: Target
+    name: Callable[[Input], str] = attrgetter("mark")
 
     def __post_init__(self) -> None:
         if not self.spec.clicks and self.spec.rankings.columns.date is None:
@@ -60,7 +63,7 @@ class JobQuery:
     @cached_property
     def inputs(self) -> list[Input]:
         """The tables that are read."""
-        return self._marked[1]
+        return self._renamed[1]
 
     @cached_property
     def tables(self) -> Mapping[str, str]:
@@ -113,6 +116,19 @@ class JobQuery:
         own = select.removeprefix("with\n").lstrip("\n") if has_own else select
         return comment + "with\n\n" + ",\n\n".join(ctes) + (",\n\n" if has_own else "\n\n") + own
 
+    def typed(self, table: str, query: str) -> str:
+        """A query of these rows whose columns have the types of the table."""
+        at = query.rfind("\nselect\n") + 1
+        before, select = query[:at].rstrip(), query[at:]
+        before = f"{before},\n\n" if before else "with\n\n"
+        casts = ",\n".join(
+            f"    cast({self.at.column(name)} as {kind.removesuffix(' not null')}) as {self.at.column(name)}"
+            for name, kind in self.types(table).items()
+        )
+        about = "-- one row per row of the table, before its types"
+        cte = f"{about}\nuntyped as (\n{indent(select, '    ')}\n)"
+        return f"{before}{cte}\n\nselect\n{casts}\nfrom untyped"
+
     def step_text(self, step: Step) -> str:
         """The query of a step, below its comment."""
         comment, select = commented(step.select)
@@ -130,27 +146,22 @@ class JobQuery:
         return Translation(replace(dialect, keep=keep) if keep != dialect.keep else dialect)
 
     @cached_property
-    def _marked(self) -> tuple[Spec, list[Input]]:
-        return marked(self.spec)
+    def _renamed(self) -> tuple[Spec, list[Input]]:
+        return renamed(self.spec, self.name)
 
     @cached_property
-    def _days(self):  # type: ignore[no-untyped-def]
+    def _days(self) -> ClientDays:
         return client_days(self.at, "'sqlmetrics_day_{name}'")
 
     @cached_property
     def _asked(self) -> Question:
-        return on_days(self._marked[0], self._days)
+        return on_days(self._renamed[0], self._days)
 
     @cached_property
     def _new(self) -> NewRows:
         moment = self.at.dialect.times.moment.format(column=literal(NOW))
         new = NewRows(
-            self._marked[0], self.at, self.at.own_text(literal(RUN_ID)), self.at.own_text(moment)
+            self._renamed[0], self.at, self.at.own_text(literal(RUN_ID)), self.at.own_text(moment)
         )
         return new if self.spec.clicks else replace(new, plan=self.plan)
 
-
-def step_models(steps: list[Step]) -> Iterator[tuple[str, str]]:
-    """What a step's table is called in a tool, and whether it is a `table` or a `view`."""
-    for step in steps:
-        yield step.name.removeprefix(STEP), "table" if step.kind == TABLE else "view"

@@ -76,10 +76,11 @@ def _model(project: Project, table: str) -> str:
         f'    pre_hook="{{{{ {project.model}_delete({own}) }}}}"\n'
         ") }}\n"
     )
-    if _has_step_models(project):
-        text = project.sql(job.query(table), **step_refs(project))
-    else:
-        text = project.sql(job.nested(table))
+    has_steps = _has_step_models(project)
+    query = job.query(table) if has_steps else job.nested(table)
+    if job.at.changes:  # the contract is looked at before an insert would cast
+        query = job.typed(table, query)
+    text = project.sql(query, **(step_refs(project) if has_steps else {}))
     return f"{commented(*about)}{config}{_days(project, own)}\n{text}\n"
 
 

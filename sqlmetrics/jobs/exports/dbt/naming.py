@@ -93,10 +93,10 @@ class Project:
         run_started = f"run_started_at.strftime('{_DAY} %H:%M:%S')"
         tables = {FACTS: "facts", PER_QUERY: "per_query"}
         return {
-            START: "{{ start }}",
-            END: "{{ end }}",
-            RUN_ID: "{{ invocation_id }}",
-            NOW: f"{{{{ {run_started} }}}}",
+            START: "'{{ start }}'",
+            END: "'{{ end }}'",
+            RUN_ID: "'{{ invocation_id }}'",
+            NOW: f"'{{{{ {run_started} }}}}'",
             **{one.mark: self.relation(one) for one in self.job.inputs},
             **{
                 mark: f"{{{{ ref('{self.model_of(table)}') }}}}"
@@ -113,8 +113,8 @@ class Project:
             more: Mark -> what stands there besides.
         """
         ages = {
-            f"{OLDEST}_{days}": "{{ (run_started_at - modules.datetime.timedelta(days="
-            f"{days})).strftime('{_DAY}') }}}}"
+            f"{OLDEST}_{days}": "'{{ (run_started_at - modules.datetime.timedelta(days="
+            f"{days})).strftime('{_DAY}') }}}}'"
             for days in re.findall(rf"{OLDEST}_(\d+)", text)
         }
         return put(text, {**self._pieces, **ages, **more}, escaped)
