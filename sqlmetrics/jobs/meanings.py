@@ -12,7 +12,8 @@ ROLL_UP = (
 )
 
 TABLES: Mapping[str, str] = {
-    "facts": f"Ranking metrics: one row per spec, day, system, segment, metric and cutoff. {ROLL_UP}",
+    "facts": "Ranking metrics: one row per spec, day, system, segment, metric and cutoff. "
+    f"{ROLL_UP}",
     "per_query": "The values behind the metrics: one row per spec, day, system and query.",
     "runs": "The run log: one row per run, also of those that failed.",
     "metrics": "What each metric is: one row per metric and cutoff, to be joined by both.",

@@ -25,6 +25,10 @@ import sqlmetrics as sm
 pytest.importorskip("sqlmesh", reason="pip install sqlmesh, in an environment of its own")
 
 
+SCHEMA = '"default".'
+"""Where SQLMesh puts models whose name has no schema."""
+
+
 class Project:
     """A SQLMesh project with the exports of the specs, and its warehouse."""
 
@@ -56,6 +60,7 @@ class Project:
             cwd=self.folder,
             capture_output=True,
             text=True,
+            check=False,
             env=os.environ | {"SQLMESH__DISABLE_ANONYMIZED_ANALYTICS": "1", "NO_COLOR": "1"},
         )
         assert (done.returncode != 0) == fails, done.stdout + done.stderr
@@ -64,7 +69,7 @@ class Project:
     def compare(self, given: Mapping[str, Any]) -> None:
         """Compare the tables of a spec with those of our own runs."""
         for key, name in given["output"].items():
-            same(self.warehouse.rows(name), self.warehouse.rows(own(given)[key]))
+            same(self.warehouse.rows(name, SCHEMA), self.warehouse.rows(own(given)[key]))
 
 
 @pytest.fixture(scope="module", params=["duckdb", "postgres"])
@@ -110,7 +115,7 @@ def test_a_restatement_replaces_days_with_what_vanished(project: Project) -> Non
     for given in (SEARCH, ODD, CLICKS):
         project.warehouse.ours(given, "2026-01-02", "2026-01-05")
         project.compare(given)
-    found = {day.day for day in days_of(project.warehouse.rows("rm_search"))}
+    found = {day.day for day in days_of(project.warehouse.rows("rm_search", SCHEMA))}
     assert found == {1, 2, 4, 5}
 
 

@@ -24,7 +24,7 @@ select
     'q' || q as query_id,
     'i' || i as item_id,
     cast((q * 31 + i * 17 + length(s) * d) % 5 as double precision) as score,
-    case when q % 2 = 0 then 'DE' when q % 3 = 0 then cast(null as varchar(9)) else 'FR' end as country,
+    case when q % 2 = 0 then 'DE' when q % 3 > 0 then 'FR' end as country,
     case when q % 2 = 0 then 2.5 else 1.0 end as weight,
     cast(q % 4 as integer) as person
 from generate_series(0, 4) as days(d)
@@ -44,7 +44,8 @@ where q <> 5
 
 TIMES = """
 select
-    cast(concat('2026-01-0', 1 + (q + i) % 4, ' 23:30:00+00') as timestamp with time zone) as at_time,
+    cast(concat('2026-01-0', 1 + (q + i) % 4, ' 23:30:00+00') as timestamp with time zone)
+        as at_time,
     'q' || q as query_id,
     'i' || i as item_id,
     i as place
@@ -74,7 +75,10 @@ DONE = """
 select
     request_id,
     item_id,
-    case when cast(substr(item_id, 2) as integer) % 5 = 0 then 'purchase' else 'click' end as action,
+    case
+        when cast(substr(item_id, 2) as integer) % 5 = 0 then 'purchase'
+        else 'click'
+    end as action,
     cast(20 as double precision) as dwell,
     user_id,
     shown_at + interval '3 minute' as happened_at
@@ -225,13 +229,13 @@ class Warehouse:
         """The database as `run` takes it."""
         return f"duckdb:///{self.place}" if self.is_duckdb else self.place
 
-    def rows(self, table: str) -> dict[tuple[Any, ...], dict[str, Any]]:
+    def rows(self, table: str, schema: str = "") -> dict[tuple[Any, ...], dict[str, Any]]:
         """A table's rows by their keys."""
         names = [
             name
             for (name,) in self.execute(
                 "select column_name from information_schema.columns "
-                f"where table_name = '{table.split('.')[-1]}' order by ordinal_position"
+                f"where table_name = '{table}' order by ordinal_position"
             )
         ]
         names = list(dict.fromkeys(names))
@@ -239,7 +243,7 @@ class Warehouse:
         keys = ("spec", "metric_date", "system")
         keys += ("query_id",) if per_query else ("segment_name", "segment_value", "metric", "k")
         found = {}
-        for values in self.execute(f"select {', '.join(names)} from {table}"):
+        for values in self.execute(f"select {', '.join(names)} from {schema}{table}"):
             row = dict(zip(names, values, strict=True))
             key = tuple(row[name] for name in keys)
             assert key not in found, f"{key} stands twice"

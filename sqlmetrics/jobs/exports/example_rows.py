@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +102,7 @@ def _given(spec: Spec) -> Iterator[tuple[str, list[Row]]]:
                 row[has.order] = place if has.rank else 3 - place
                 told = ((has.date, day), (has.system, system), (has.weight, 1), (has.grade, grade))
                 row |= {name: value for name, value in told if name is not None}
-                row |= {name: 1 for name in _own_segments(spec)}
+                row |= dict.fromkeys(_own_segments(spec), 1)
                 rows.append(row)
     yield "rankings", rows
     if spec.labels is not None:
@@ -146,7 +145,7 @@ def _computed(text: str, given: Mapping[str, Sequence[Row]]) -> list[Row]:
     import duckdb
 
     for role, rows in given.items():
-        text = re.sub(rf"\b{MARK}{role}\b", lambda _, rows=rows: _values(rows), text)
+        text = text.replace(f"from {MARK}{role}\n", f"from {_values(rows)}\n")
     text = text.replace(START, DAY).replace(END, NEXT_DAY).replace(NOW, DAY)
     with duckdb.connect() as connection:
         found = connection.execute(f"{text}\norder by all")

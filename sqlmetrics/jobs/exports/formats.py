@@ -57,7 +57,7 @@ FORMATS: Mapping[str, Format] = {
         Format(
             name="dbt",
             title="dbt",
-            about="Incremental models with a contract, tests of inputs and checks, a semantic model.",
+            about="Incremental models, tests of inputs and checks, a semantic model.",
             module="dbt.project",
             dialects=("duckdb", "postgres", "snowflake", "bigquery"),
             options={

@@ -111,4 +111,3 @@ def put(text: str, pieces: Mapping[str, str], escaped: Callable[[str], str]) -> 
         pieces[one.strip("\"'`").casefold()] if number % 2 else escaped(one)
         for number, one in enumerate(found)
     )
-

@@ -121,9 +121,10 @@ class JobQuery:
         at = query.rfind("\nselect\n") + 1
         before, select = query[:at].rstrip(), query[at:]
         before = f"{before},\n\n" if before else "with\n\n"
+        types = {self.at.column(name): kind for name, kind in self.types(table).items()}
         casts = ",\n".join(
-            f"    cast({self.at.column(name)} as {kind.removesuffix(' not null')}) as {self.at.column(name)}"
-            for name, kind in self.types(table).items()
+            f"    cast({name} as {kind.removesuffix(' not null')}) as {name}"
+            for name, kind in types.items()
         )
         about = "-- one row per row of the table, before its types"
         cte = f"{about}\nuntyped as (\n{indent(select, '    ')}\n)"
@@ -164,4 +165,3 @@ class JobQuery:
             self._renamed[0], self.at, self.at.own_text(literal(RUN_ID)), self.at.own_text(moment)
         )
         return new if self.spec.clicks else replace(new, plan=self.plan)
-

@@ -176,12 +176,12 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
     if outside:
         view = {"facts": FACTS, "where": where, "conditions": outside}
         yield _question(job, "values_in_range", ("values that no data can give",), "outside", view)
-    about = (
+    told = (
         "metrics whose days were computed by more than one definition",
         "-> compute all days anew: their conventions or parameters have changed since",
     )
     view = {"facts": FACTS, "spec": job.spec.title}
-    yield _question(job, "one_definition", about, "definitions", view)
+    yield _question(job, "one_definition", told, "definitions", view)
 
 
 def of_checks(job: JobQuery) -> Iterator[Question]:
@@ -275,4 +275,3 @@ def _question(
 ) -> Question:
     text = job.at.text(finished(print_template(f"exports/{template}", view)))
     return Question(name, tuple(about), text.rstrip())
-

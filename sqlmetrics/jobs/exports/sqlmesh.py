@@ -73,7 +73,10 @@ class _Mesh:
         """Path -> text of each model."""
         for one in self.job.inputs:
             if not one.name:
-                head = f"MODEL (\n  name {self._relation(one)},\n  kind VIEW,\n  dialect {self._dialect}\n);\n"
+                head = (
+                    f"MODEL (\n  name {self._relation(one)},\n  kind VIEW,\n"
+                    f"  dialect {self._dialect},\n  optimize_query false\n);\n"
+                )
                 text = _escaped(one.select(self.job.at.dialect.name))
                 yield f"models/{self.name}_{one.role}.sql", f"-- {MADE}\n{head}\n{text}\n"
         for table in self.job.tables:
@@ -145,7 +148,8 @@ class _Mesh:
             "MODEL (\n"
             f"  name {self._table(table)},\n"
             "  kind INCREMENTAL_BY_TIME_RANGE (\n"
-            f"    time_column metric_date,\n    batch_size {BATCH},\n    lookback {LOOKBACK}\n  ),\n"
+            f"    time_column metric_date,\n"
+            f"    batch_size {BATCH},\n    lookback {LOOKBACK}\n  ),\n"
             f"  dialect {self._dialect},\n"
             "  cron '@daily',\n  optimize_query false,\n"
             f"  grain ({keys}),\n"

@@ -11,7 +11,7 @@ import yaml
 class _Dumper(yaml.SafeDumper):
     """With lists indented below their key, and no anchors."""
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:  # noqa: FBT001, FBT002
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:  # noqa: ARG002
         """Indent lists as mappings."""
         return super().increase_indent(flow, False)
 

@@ -86,9 +86,8 @@ def _model(project: Project, table: str) -> str:
 
 def _days(project: Project, own: str = "") -> str:
     """The lines that set the days."""
-    return (
-        f"{{%- set start = {project.model}_start({own}) %}}\n{{%- set end = {project.model}_end() %}}\n"
-    )
+    name = project.model
+    return f"{{%- set start = {name}_start({own}) %}}\n{{%- set end = {name}_end() %}}\n"
 
 
 def macro(project: Project) -> tuple[str, str]:
@@ -98,11 +97,11 @@ def macro(project: Project) -> tuple[str, str]:
 {{#- {MADE} -#}}
 
 {{#- The first day that is computed: the var {name}_start. Without it, as many days before
-    this run as the var {name}_lookback says ({LOOKBACK}); all days while the model has no table. -#}}
+    this run as the var {name}_lookback says ({LOOKBACK}); all days while there is no table. -#}}
 {{% macro {name}_start(model='{name}') -%}}
     {{%- set days = var('{name}_lookback', {LOOKBACK}) | int -%}}
-    {{%- set recent = (run_started_at - modules.datetime.timedelta(days=days)).strftime('%Y-%m-%d') -%}}
-    {{%- set first = recent if {name}_is_there(model) else '1970-01-01' -%}}
+    {{%- set recent = run_started_at - modules.datetime.timedelta(days=days) -%}}
+    {{%- set first = recent.strftime('%Y-%m-%d') if {name}_is_there(model) else '1970-01-01' -%}}
     {{{{- return(var('{name}_start', first) | string) -}}}}
 {{%- endmacro %}}
 
@@ -115,7 +114,8 @@ def macro(project: Project) -> tuple[str, str]:
 {{% macro {name}_is_there(model) -%}}
     {{%- set found = namespace(table=none) -%}}
     {{%- if execute and not var('{name}_full_refresh', false) -%}}
-        {{%- for node in graph.get('nodes', {{}}).values() if node.resource_type == 'model' and node.name == model -%}}
+        {{%- for node in graph.get('nodes', {{}}).values()
+            if node.resource_type == 'model' and node.name == model -%}}
             {{%- set found.table = adapter.get_relation(node.database, node.schema, node.alias) -%}}
         {{%- endfor -%}}
     {{%- endif -%}}

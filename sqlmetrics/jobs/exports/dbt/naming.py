@@ -142,4 +142,5 @@ def word(text: str) -> str:
 def commented(*sentences: str) -> str:
     """Sentences as comment lines of SQL, in which Jinja finds nothing either."""
     lines = [line for one in sentences for line in one.rstrip().splitlines()]
-    return "".join(escaped(line if line.startswith("--") else f"-- {line}") + "\n" for line in lines)
+    told = (line if line.startswith("--") else f"-- {line}" for line in lines)
+    return "".join(f"{escaped(line)}\n" for line in told)

@@ -40,9 +40,7 @@ def _source(project: Project, name: str, inputs: list[Input]) -> dict[str, Any]:
         "description": escaped(f"What the spec {project.job.spec.title} reads."),
         **({"database": database[-1]} if database else {}),
         "schema": schema,
-        "tables": [
-            _table(project, one) for one in {one.name[-1]: one for one in inputs}.values()
-        ],
+        "tables": [_table(project, one) for one in {one.name[-1]: one for one in inputs}.values()],
     }
 
 
