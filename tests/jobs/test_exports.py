@@ -18,7 +18,12 @@ SPEC = {
     "metrics": ["ndcg@10", "mrr"],
     "output": {"relation": "ranking_metrics"},
 }
-CELLS = [(name, dialect) for name, one in FORMATS.items() for dialect in one.dialects]
+CELLS = [
+    pytest.param(name, dialect, marks=[pytest.mark.long] * (dialect != "duckdb" and name in ("dbt", "sqlmesh")))
+    for name, one in FORMATS.items()
+    for dialect in one.dialects
+]
+"""Tool and dialect; what is translated at length is one more export of the same."""
 
 
 def made(name: str, dialect: str, folder: Path, **changed: object) -> dict[str, bytes]:
