@@ -341,6 +341,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "export": (
         "export malloy search.yml --out analytics --dialect postgres --force",
+        "export dbt search.yml --out project --dbt-version 1.12 --refs labels",
         "export malloy search.yml --db shop.duckdb",
         "export malloy search.yml --target dev --profiles profiles.yml",
         "export malloy search.yml --connection dev --profiles profiles.yml",

@@ -19,7 +19,11 @@ SPEC = {
     "output": {"relation": "ranking_metrics"},
 }
 CELLS = [
-    pytest.param(name, dialect, marks=[pytest.mark.long] * (dialect != "duckdb" and name in ("dbt", "sqlmesh")))
+    pytest.param(
+        name,
+        dialect,
+        marks=[pytest.mark.long] * (dialect != "duckdb" and name in ("dbt", "sqlmesh")),
+    )
     for name, one in FORMATS.items()
     for dialect in one.dialects
 ]

@@ -21,13 +21,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, days_of, own, same, server
+from walked import printed
+from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, bash, days_of, own, same, server
 
 import sqlmetrics as sm
 
 pytest.importorskip("dbt.version", reason="pip install dbt-core, in an environment of its own")
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 class Project:
@@ -174,3 +175,17 @@ def test_the_properties_fit_the_schema_of_dbt(tmp_path: Path) -> None:
             for one in (error, *(error.context or ()))
         ]
         assert wrong == [], file.name
+
+
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "dbt.md").read_text(encoding="utf-8")
+    printed(page.partition("\n## Build\n")[0], tmp_path)
+    own = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "0"}
+    own["PATH"] = f"{Path(sys.executable).parent}:{own['PATH']}"
+    for line in bash(page):
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, env=own
+        )
+        assert done.returncode == 0, line + done.stdout + done.stderr
+    days = Warehouse(str(tmp_path / "shop.duckdb")).rows("ranking_metrics")
+    assert len(days_of(days)) == 5

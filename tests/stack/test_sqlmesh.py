@@ -18,7 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, days_of, own, same, server
+from walked import printed
+from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, bash, days_of, own, same, server
 
 import sqlmetrics as sm
 
@@ -27,6 +28,8 @@ pytest.importorskip("sqlmesh", reason="pip install sqlmesh, in an environment of
 
 SCHEMA = '"default".'
 """Where SQLMesh puts models whose name has no schema."""
+
+ROOT = Path(__file__).parents[2]
 
 
 class Project:
@@ -129,3 +132,17 @@ def test_audits_find_what_a_run_finds(project: Project) -> None:
         "audit", "--model", "rm_search", "--start", "2026-01-02", "--end", "2026-01-02", fails=True
     )
     assert "rm_search_rankings_stand_once" in told
+
+
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "sqlmesh.md").read_text(encoding="utf-8")
+    printed(page.partition("\n## Plan, run, restate\n")[0], tmp_path)
+    own = dict(os.environ)
+    own["PATH"] = f"{Path(sys.executable).parent}:{own['PATH']}"
+    for line in bash(page):
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, env=own
+        )
+        assert done.returncode == 0, line + done.stdout + done.stderr
+    days = Warehouse(str(tmp_path / "shop.duckdb")).rows("ranking_metrics", "analytics.")
+    assert len(days_of(days)) == 5

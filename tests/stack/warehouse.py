@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 from engines.starting import MissingError, postgres
+from walked import FENCE
 
 import sqlmetrics as sm
 
@@ -249,6 +250,12 @@ class Warehouse:
             assert key not in found, f"{key} stands twice"
             found[key] = {name: one for name, one in row.items() if name not in APART}
         return found
+
+
+def bash(page: str) -> list[str]:
+    """The commands that a page shows and the walk through the docs does not run."""
+    found = [body for language, body in FENCE.findall(page) if language == "bash"]
+    return [line for body in found for line in body.splitlines() if not line.startswith("pip ")]
 
 
 def own(given: Mapping[str, Any]) -> dict[str, str]:
