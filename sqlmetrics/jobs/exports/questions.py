@@ -50,16 +50,25 @@ class Question:
     severity: str = "error"
 
 
-def of_inputs(job: JobQuery) -> Iterator[Question]:
+def of_inputs(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question]:
     """What a run looks for in its tables before it computes anything; none of a click log.
 
     What hangs on the types of columns is not among it: a text tells none.
+
+    Args:
+        job: What is exported.
+        may_be_empty: Whether days without a row are in order, as in the batches of a backfill.
     """
     if job.spec.clicks is not None:
         return
-    yield from _of_rows(job)
-    yield from _of_baseline(job)
-    yield from _of_groups(job)
+    rankings = job.plan.shape.names["rankings"]
+    exists = f"\n    and exists (\n        select 1\n        from {rankings}\n    )"
+    unless_empty = exists if may_be_empty else ""
+    for one in _of_rows(job):
+        if not (may_be_empty and one.name == "rankings_are_there"):
+            yield one
+    yield from _of_baseline(job, unless_empty)
+    yield from _of_groups(job, unless_empty)
     yield from _of_queries(job)
 
 
@@ -90,25 +99,26 @@ def _chosen(relation: Relation, where: str) -> str:
     return print_template("exports/chosen", view) if where else table
 
 
-def _of_baseline(job: JobQuery) -> Iterator[Question]:
+def _of_baseline(job: JobQuery, unless_empty: str) -> Iterator[Question]:
     baseline, shape = job.spec.baseline, job.plan.shape
     if baseline is None or "system" not in shape.keys:
         return
     problem = f"no row of these days has the baseline {baseline}"
     view = {"problem": problem, "rankings": shape.names["rankings"], "baseline": baseline}
-    select = print_template("exports/no_baseline", view)
+    select = print_template("exports/no_baseline", view) + unless_empty
     text = with_stages(_read(job, select), select)
     severity = "error" if "baseline" in job.spec.needed else "warn"
     yield Question("baseline_is_there", (problem,), job.at.text(finished(text)), severity)
 
 
-def _of_groups(job: JobQuery) -> Iterator[Question]:
+def _of_groups(job: JobQuery, unless_empty: str) -> Iterator[Question]:
     taken: set[str] = set()
     for rule in group_checks(job.plan):
         table = "tables" if rule.table == "both tables" else rule.table
         name = free_name(f"{table}_{_WORDS[rule.template]}", taken.__contains__)
         taken.add(name)
         select = print_template(f"checks/{rule.template}", {**rule.view, "among": []})
+        select += unless_empty if rule.template == "common" else ""
         stages = [*job.plan.inputs, *job.plan.per_query] if rule.ranked else _read(job, select)
         text = job.at.text(finished(with_stages(stages, select)))
         yield Question(name, (rule.problem, f"-> {rule.remedy}"), text)
@@ -184,8 +194,13 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
     yield _question(job, "one_definition", told, "definitions", view)
 
 
-def of_checks(job: JobQuery) -> Iterator[Question]:
-    """The `checks` of the spec, but those with a confidence: `sqlmetrics check` looks at them."""
+def of_checks(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question]:
+    """The `checks` of the spec, but those with a confidence: `sqlmetrics check` looks at them.
+
+    Args:
+        job: What is exported.
+        may_be_empty: Whether a table without a row is in order.
+    """
     taken: set[str] = set()
     for one in job.spec.checks:
         if one.confidence is not None:
@@ -194,7 +209,7 @@ def of_checks(job: JobQuery) -> Iterator[Question]:
         for name, about, template, view in _asked(one, job):
             free = free_name(f"check_{name}", taken.__contains__)
             taken.add(free)
-            made = _question(job, free, (about,), template, view)
+            made = _question(job, free, (about,), template, {**view, "may_be_empty": may_be_empty})
             yield Question(free, made.about, made.query, severity)
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.exports.example_rows import ExampleRows, example_rows
 from sqlmetrics.jobs.exports.inputs import Input, put
 from sqlmetrics.jobs.exports.job_query import END, NOW, RUN_ID, START, JobQuery
 from sqlmetrics.jobs.exports.questions import (
     FACTS,
     KEYS,
+    OLDEST,
     PER_QUERY,
     Question,
     left_to_check,
@@ -63,6 +65,16 @@ def files(target: Target) -> dict[str, str]:
 @dataclass(frozen=True)
 class _Mesh:
     job: JobQuery
+
+    def __post_init__(self) -> None:
+        own = self.job.tables["facts"]
+        others = [*self.job.tables.values(), *map(self.job.name, self.job.inputs)]
+        for other in others:
+            if len(parts(other)) != len(parts(own)):
+                raise SpecError(
+                    "SQLMesh wants all names to have equally many parts; given "
+                    f"{own} and {other}: give each its schema"
+                )
 
     @cached_property
     def name(self) -> str:
@@ -166,9 +178,9 @@ class _Mesh:
     def _audits(self) -> list[Question]:
         """What must hold of the inputs and the rows of the days that were computed."""
         asked = [
-            *of_inputs(self.job),
+            *of_inputs(self.job, may_be_empty=True),
             *(one for one in of_tables(self.job) if one.name == "values_in_range"),
-            *(one for one in of_checks(self.job) if not _compares(one)),
+            *(one for one in of_checks(self.job, may_be_empty=True) if not _looks_beyond(one)),
         ]
         return [
             Question(f"{self.name}_{one.name}", one.about, one.query, one.severity) for one in asked
@@ -176,7 +188,7 @@ class _Mesh:
 
     @property
     def _left(self) -> list[str]:
-        compared = [one.about[0] for one in of_checks(self.job) if _compares(one)]
+        compared = [one.about[0] for one in of_checks(self.job) if _looks_beyond(one)]
         return [*compared, *left_to_check(self.job)]
 
     def _audit(self, one: Question) -> str:
@@ -240,9 +252,9 @@ def _name(one: Input, facts: str) -> str:
     return one.source.relation or f"{facts}_{one.role}"
 
 
-def _compares(one: Question) -> bool:
+def _looks_beyond(one: Question) -> bool:
     """Whether a check looks beyond the days that are computed, which are all that an audit has."""
-    return "days_before" in one.query or "sqlmetrics_oldest_day" in one.query
+    return any(word in one.query for word in ("days_before", OLDEST, "n_rows"))
 
 
 def _escaped(text: str) -> str:
