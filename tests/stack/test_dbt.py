@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -29,15 +29,16 @@ import sqlmetrics as sm
 pytest.importorskip("dbt.version", reason="pip install dbt-core, in an environment of its own")
 
 ROOT = Path(__file__).parents[2]
+COLUMNS = {"columns": SEARCH["rankings"]["columns"]}
 
 
 class Project:
     """A dbt project with the exports of the specs, and its warehouse."""
 
-    def __init__(self, folder: Path, place: str) -> None:
+    def __init__(self, folder: Path, place: str, specs: Sequence[Any] = SPECS) -> None:
         self.folder, self.warehouse = folder, Warehouse(place)
         self.dialect = "duckdb" if self.warehouse.is_duckdb else "postgres"
-        for given in SPECS:
+        for given in specs:
             sm.export(sm.Spec(**given), "dbt", folder, dialect=self.dialect)
         project = {"name": "shop", "version": "1.0.0", "profile": "shop"}
         (folder / "dbt_project.yml").write_text(yaml.dump(project))
@@ -175,6 +176,30 @@ def test_the_properties_fit_the_schema_of_dbt(tmp_path: Path) -> None:
             for one in (error, *(error.context or ()))
         ]
         assert wrong == [], file.name
+
+
+def test_files_and_models_of_the_project_are_read(tmp_path: Path) -> None:
+    """A file by a view, a model by ref(), in a project that has a time spine of its own."""
+    project = Project(tmp_path, str(tmp_path / "shop.duckdb"), [])
+    project.warehouse.execute(f"copy rankings to '{tmp_path}/rankings.parquet' (format parquet)")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "stg_labels.sql").write_text("select * from main.labels")
+    spine = "select cast('2026-01-01' as date) as date_day"
+    (tmp_path / "models" / "own_days.sql").write_text(spine)
+    own_days = {
+        "name": "own_days",
+        "time_spine": {"standard_granularity_column": "date_day"},
+        "columns": [{"name": "date_day", "granularity": "day"}],
+    }
+    (tmp_path / "models" / "own.yml").write_text(yaml.dump({"models": [own_days]}))
+    file = {"rankings": {"file": str(tmp_path / "rankings.parquet"), **COLUMNS}}
+    given = {**SEARCH, **file, "labels": {"relation": "stg_labels"}}
+    sm.export(sm.Spec(**given), "dbt", tmp_path, refs="stg_labels")
+    told = project.dbt("build", "--vars", "{sqlmetrics_days: false}")
+    assert "WARN=0 ERROR=0 SKIP=0" in told
+    assert "sqlmetrics_days" not in told
+    project.warehouse.ours(given)
+    project.compare(given)
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
