@@ -26,7 +26,7 @@ from sqlmetrics.cli.location import Location, place_options
 @click.option(
     "--dbt-version",
     type=click.Choice(["1.11", "1.12"]),
-    help="For dbt: the form of the semantic model, of 1.6 to 1.11 or since 1.12.  [default: 1.11]",
+    help="For dbt: the form of the semantic model, until 1.11 or since 1.12.  [default: 1.11]",
 )
 @click.option(
     "--refs",

@@ -156,6 +156,17 @@ def test_input_checks_find_what_a_run_finds(project: Project) -> None:
     project.compare(SEARCH)
 
 
+def test_days_without_a_row_at_all_are_left_as_they_were(project: Project) -> None:
+    """As in a run, which refuses them: something is wrong with the tables, not with the days."""
+    both = ("--select", "+rm_search", "+rm_clicks")
+    before = [project.warehouse.rows(name) for name in ("rm_search", "rm_clicks")]
+    project.warehouse.execute("delete from rankings", "delete from impressions")
+    told = project.dbt("build", *both, fails=True, start="2026-01-01")
+    assert "FAIL 1 rm_search__rankings_are_there" in told
+    assert "FAIL 1 rm_clicks__requests_are_there" in told
+    assert before == [project.warehouse.rows(name) for name in ("rm_search", "rm_clicks")]
+
+
 def test_the_properties_fit_the_schema_of_dbt(tmp_path: Path) -> None:
     """The tool looks at its JSON schema for few databases; it ships with the wheel."""
     import dbt.jsonschemas

@@ -61,10 +61,10 @@ FORMATS: Mapping[str, Format] = {
             module="dbt.project",
             dialects=("duckdb", "postgres", "snowflake", "bigquery"),
             options={
-                "dbt-version": "1.11 (also of 1.6 to 1.10) or 1.12.",
+                "dbt-version": "1.11 (also of 1.10) or 1.12.",
                 "refs": "Tables that are models of the project, behind commas: read by ref().",
             },
-            next="dbt build --select +ranking_metrics (in the project {folder})",
+            next="dbt build (in the project {folder})",
         ),
         Format(
             name="sqlmesh",

@@ -80,10 +80,12 @@ class JobQuery:
         """Comment lines: for which database, what is computed, by which conventions."""
         dialect = self.target.dialect
         lines = f"-- {self.spec.title}, for {dialect.title}: {trust(dialect)}\n"
-        told = header(self._asked.spec) if self.spec.clicks else ""
-        if self.spec.metrics:
-            told += script.about(self.plan)
-        return lines + told
+        of_lists = script.about(self.plan) if self.spec.metrics else ""
+        if not self.spec.clicks:
+            return lines + of_lists
+        # the log's own lines name the metrics of lists as well
+        conventions = of_lists[of_lists.find("-- conventions") :] if of_lists else ""
+        return lines + header(self._asked.spec) + conventions
 
     @cached_property
     def plan(self) -> Plan:
@@ -107,14 +109,19 @@ class JobQuery:
 
     def nested(self, table: str) -> str:
         """The same as one query, in which the steps are CTEs."""
-        query = self.query(table)
-        if not self.steps:
+        return self.nest(self.query(table))
+
+    def nest(self, query: str) -> str:
+        """A query over steps as one of its own: with the steps that it needs as CTEs."""
+        steps = self.steps
+        while steps and steps[-1].name not in query:
+            steps.pop()
+        if not steps:
             return query
         comment, select = commented(query)
-        ctes = [self._cte(step) for step in self.steps]
-        has_own = select.startswith("with\n")
-        own = select.removeprefix("with\n").lstrip("\n") if has_own else select
-        return comment + "with\n\n" + ",\n\n".join(ctes) + (",\n\n" if has_own else "\n\n") + own
+        ctes = ",\n\n".join(self._cte(step) for step in steps)
+        own = select.removeprefix("with\n").lstrip("\n")
+        return f"{comment}with\n\n{ctes}{',' if own != select else ''}\n\n{own}"
 
     def typed(self, table: str, query: str) -> str:
         """A query of these rows whose columns have the types of the table."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.catalog.dimension import metric_rows
 from sqlmetrics.catalog.direction import direction
+from sqlmetrics.clicks.cleaning import view_name
 from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
 from sqlmetrics.jobs.definitions import named
 from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
@@ -51,7 +52,9 @@ class Question:
 
 
 def of_inputs(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question]:
-    """What a run looks for in its tables before it computes anything; none of a click log.
+    """What a run looks for in its tables before it computes anything.
+
+    Of a click log that is only whether there are requests: it is cleaned of what is wrong.
 
     What hangs on the types of columns is not among it: a text tells none.
 
@@ -60,6 +63,8 @@ def of_inputs(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question
         may_be_empty: Whether days without a row are in order, as in the batches of a backfill.
     """
     if job.spec.clicks is not None:
+        if not may_be_empty:
+            yield from _of_requests(job)
         return
     rankings = job.plan.shape.names["rankings"]
     exists = f"\n    and exists (\n        select 1\n        from {rankings}\n    )"
@@ -90,6 +95,15 @@ def _of_rows(job: JobQuery) -> Iterator[Question]:
             view = {"columns": shown, "rules": rules, "source": source}
             about = (f"rows of {table} that would give a wrong number",)
             yield _question(job, f"{table}_are_sound", about, "bad_rows", view)
+
+
+def _of_requests(job: JobQuery) -> Iterator[Question]:
+    """Over the steps of a log."""
+    evaluated = view_name("evaluated_impressions")
+    if any(step.name == evaluated for step in job.steps):
+        problem = "there is no request on these days"
+        view = {"problem": problem, "source": evaluated}
+        yield _question(job, "requests_are_there", (problem,), "no_row", view)
 
 
 def _chosen(relation: Relation, where: str) -> str:

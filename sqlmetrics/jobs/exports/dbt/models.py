@@ -151,6 +151,8 @@ def tests(project: Project) -> Iterator[tuple[str, str]]:
 
 def _test(project: Project, one: Question) -> str:
     config = "{{ config(tags=['sqlmetrics']" + f", severity='{one.severity}'" + ") }}\n"
-    text = project.sql(one.query.rstrip())
+    has_steps = _has_step_models(project)
+    query = one.query if has_steps else project.job.nest(one.query)
+    text = project.sql(query.rstrip(), **(step_refs(project) if has_steps else {}))
     days = _days(project) if "{{ start }}" in text else ""
     return f"{commented(MADE, *one.about)}{config}{days}\n{text}\n"

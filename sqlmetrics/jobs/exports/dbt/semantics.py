@@ -14,7 +14,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.template import literal
 
 VERSIONS = ("1.11", "1.12")
-"""1.11 stands for 1.6 to 1.11; 1.12 has another form, which those before it do not read."""
+"""1.11 stands for 1.10, too; 1.12 has another form, which those before it do not read."""
 
 SPINE = "sqlmetrics_days"
 """The model of the time spine, and the var that turns it off."""
