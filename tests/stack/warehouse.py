@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from engines.starting import MissingError, postgres
+from engines.starting import REQUIRED, MissingError, postgres
 from walked import FENCE
 
 import sqlmetrics as sm
@@ -190,7 +190,7 @@ def server() -> Iterator[str]:
         with postgres() as url:
             yield url
     except (ImportError, MissingError) as missing:
-        pytest.skip(f"PostgreSQL is not here: {missing}")
+        (pytest.fail if REQUIRED else pytest.skip)(f"PostgreSQL is not here: {missing}")
 
 
 class Warehouse:
