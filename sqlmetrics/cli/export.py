@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
+
+
+def tool_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that single tools take, each with the tools that take it."""
+    from sqlmetrics.jobs.exports.formats import FORMATS
+
+    takers: dict[str, list[str]] = {}
+    about: dict[str, str] = {}
+    for one in FORMATS.values():
+        for option, text in one.options.items():
+            takers.setdefault(option, []).append(one.name)
+            about.setdefault(option, text)
+    for option in reversed(takers):
+        told = f"{about[option]}  [{', '.join(takers[option])}]"
+        command = click.option(f"--{option}", metavar="TEXT", help=told)(command)
+    return command
 
 
 @click.command()
@@ -15,7 +33,7 @@ from sqlmetrics.cli.location import Location, place_options
 @click.option(
     "--out",
     metavar="FOLDER",
-    help="Where the files go; a name that ends in .zip packs them.  [default: TOOL]",
+    help="Where the files go; a name that ends in .zip packs them.  [default: TOOL, or TOOL.zip]",
 )
 @click.option(
     "--dialect",
@@ -23,16 +41,7 @@ from sqlmetrics.cli.location import Location, place_options
     help="The database that the tool reads.  [default: that of --target, else duckdb]",
 )
 @click.option("--force", is_flag=True, help="Replace files that no export wrote, too.")
-@click.option(
-    "--dbt-version",
-    type=click.Choice(["1.11", "1.12"]),
-    help="For dbt: the form of the semantic model, until 1.11 or since 1.12.  [default: 1.11]",
-)
-@click.option(
-    "--refs",
-    metavar="TABLES",
-    help="For dbt: tables that are models of the project, behind commas; others are sources.",
-)
+@tool_options
 @place_options
 @error_options
 def export(
@@ -58,7 +67,7 @@ def export(
     from sqlmetrics.spec.spec import Spec
 
     named = format_named(tool)
-    folder = out or tool
+    folder = out or named.place or tool
     files = written(
         Spec.read(spec),
         tool,

@@ -22,6 +22,7 @@ class Format:
         dialects: The databases that it is made for.
         options: Option of the command line without its dashes -> what it says, for those that
             this format takes besides.
+        place: Where the files go unless somebody says; the tool's name if it is empty.
         next: What to type then; `{folder}` is where the files are.
         executed: Whether the tests run the tool itself over the files; if not, the files say so.
     """
@@ -32,6 +33,7 @@ class Format:
     module: str
     dialects: tuple[str, ...] = ("duckdb", "postgres")
     options: Mapping[str, str] = field(default_factory=dict)
+    place: str = ""
     next: str = ""
     executed: bool = True
 
@@ -50,6 +52,9 @@ class Format:
         made = import_module(f"sqlmetrics.jobs.exports.{self.module}").files(target)
         return {path: one.encode() if isinstance(one, str) else one for path, one in made.items()}
 
+
+DATABASE_URI = {"database-uri": "Where the tool finds the tables: an address of SQLAlchemy."}
+"""An option of all tools that connect by themselves."""
 
 FORMATS: Mapping[str, Format] = {
     one.name: one
@@ -72,6 +77,19 @@ FORMATS: Mapping[str, Format] = {
             about="An incremental model with audits, a test of its CTEs, external models.",
             module="sqlmesh",
             next="sqlmesh plan (in the project {folder})",
+        ),
+        Format(
+            name="superset",
+            title="Superset",
+            about="A dashboard with its connection, data sets, saved metrics, charts and filters.",
+            module="superset.bundle",
+            options=DATABASE_URI
+            | {
+                "database-name": "What Superset calls the connection.",
+                "database-uuid": "The UUID of a connection that Superset has already.",
+            },
+            place="superset.zip",
+            next="superset import-dashboards -p {folder} -u admin",
         ),
         Format(
             name="malloy",

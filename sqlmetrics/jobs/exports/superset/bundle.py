@@ -1,0 +1,119 @@
+"""The files of a Superset bundle, joined by UUIDs that hang on names alone."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.exports.superset.charts import charts
+from sqlmetrics.jobs.exports.superset.dashboard import dashboard
+from sqlmetrics.jobs.exports.superset.datasets import datasets
+from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.views import own_name
+
+ROOT = "ranking_metrics"
+"""The one folder that a bundle has at its top."""
+
+DATABASE = "sqlmetrics"
+"""What the connection is called, unless somebody names it."""
+
+HIDDEN = "XXXXXXXXXX"
+"""What Superset has in the place of a password, and asks for as it imports."""
+
+URIS = {
+    "duckdb": "duckdb:////path/to/metrics.duckdb?access_mode=READ_ONLY",
+    "postgres": f"postgresql+psycopg2://reader:{HIDDEN}@host:5432/warehouse",
+}
+"""Dialect -> an address to fill in, as SQLAlchemy writes it."""
+
+VERSION = {"version": "1.0.0"}
+
+
+def files(target: Target) -> dict[str, str]:
+    """The bundle: connection, data sets with saved metrics, charts and the dashboard.
+
+    Raises:
+        SpecError: If the spec has no output, or an option cannot be read.
+    """
+    name = target.options.get("database-name", DATABASE)
+    own = _identity(target.options.get("database-uuid")) or _uuid(name)
+    title = target.spec.title
+    file = own_name(title)
+    tables = {one.key: one for one in datasets(target)}
+    of_table = {key: _uuid(name, title, "dataset", key) for key in tables}
+    drawn = charts(target)
+    of_chart = {one.title: _uuid(name, title, "chart", one.title) for one in drawn}
+    made: dict[str, Mapping[str, Any]] = {
+        "metadata": VERSION | {"type": "Dashboard", "timestamp": "2026-01-01T00:00:00+00:00"},
+        f"databases/{own_name(name)}": _database(target, name) | {"uuid": own} | VERSION,
+    }
+    for key, table in tables.items():
+        joined = {"uuid": of_table[key], "database_uuid": own}
+        made[f"datasets/{own_name(name)}/{file}_{key}"] = table.content() | joined | VERSION
+    for number, chart in enumerate(drawn, 1):
+        joined = {"uuid": of_chart[chart.title], "dataset_uuid": of_table[chart.dataset]}
+        made[f"charts/{file}_{number:02}"] = chart.content() | joined | VERSION
+    board = dashboard(target, drawn, of_chart, of_table) | {"uuid": _uuid(name, title, "dashboard")}
+    made[f"dashboards/{file}"] = board | VERSION
+    return {f"{ROOT}/{path}.yaml": _text(content) for path, content in made.items()}
+
+
+def _uuid(*parts: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(("sqlmetrics", *parts))))
+
+
+def _identity(given: str | None) -> str | None:
+    """The UUID of a connection that Superset has already."""
+    try:
+        return str(uuid.UUID(given)) if given else None
+    except ValueError:
+        raise SpecError(
+            f"--database-uuid: {given!r} is no UUID; it stands in databases/*.yaml of what "
+            "Superset exports"
+        ) from None
+
+
+def _database(target: Target, name: str) -> dict[str, Any]:
+    uri = target.options.get("database-uri") or URIS[target.dialect.name]
+    if "://" not in uri:
+        raise SpecError(
+            f"--database-uri: {uri!r} is no address as SQLAlchemy writes it, such as "
+            f"{URIS[target.dialect.name]}"
+        )
+    return {
+        "database_name": name,
+        "sqlalchemy_uri": re.sub(r"(://[^:/@]*):[^@/]*@", rf"\1:{HIDDEN}@", uri),
+        "cache_timeout": None,
+        "expose_in_sqllab": True,
+        "allow_run_async": False,
+        "allow_ctas": False,
+        "allow_cvas": False,
+        "allow_dml": False,
+        "allow_file_upload": False,
+        "extra": {"metadata_params": {}, "engine_params": {}, "metadata_cache_timeout": {}},
+    }
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML with texts of many lines as blocks, and without anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (yaml's own name)
+        return True
+
+
+def _shown(dumper: _Dumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _shown)
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    body = yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return f"# made by: sqlmetrics export superset\n{body}"

@@ -1,0 +1,181 @@
+"""Virtual data sets, each of one spec and segment, with its metrics saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlmetrics.catalog.dimension import RATIO, MetricRow
+from sqlmetrics.jobs.exports.slices import ALL, Slice, facts, query, rows, slices
+from sqlmetrics.jobs.exports.sums import columns_of, over_columns, told
+from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.tables import RUNS, has_baseline, targets
+from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.translation import Translation
+
+QUERIES, RUN_COUNT = "n_queries", "runs"
+INTERVAL = ("value", "ci_low", "ci_high")
+DIFFERENCE = ("difference", "difference_low", "difference_high")
+"""Saved metrics that are no metric of the spec."""
+
+INTERVALS = "intervals"
+"""The key of the data set that has them."""
+
+TYPES = {"double": "DOUBLE PRECISION", "varchar": "TEXT", "bigint": "BIGINT", "date": "DATE"}
+"""DuckDB's word -> what Superset shows; it looks for itself once it is connected."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A metric that is saved in a data set."""
+
+    name: str
+    label: str
+    expression: str
+    about: str = ""
+    shape: str = ".4f"
+
+    def content(self) -> dict[str, Any]:
+        """What its file says of it."""
+        return {
+            "metric_name": self.name,
+            "verbose_name": self.label,
+            "metric_type": "expression",
+            "expression": self.expression,
+            "description": self.about,
+            "d3format": self.shape,
+            "extra": {},
+            "warning_text": None,
+        }
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A query with columns and saved metrics.
+
+    Attributes:
+        key: What it is called within the bundle: `all`, `by_country`.
+        title: What people see.
+        about: Its description.
+        sql: Its query.
+        columns: Name -> type, in DuckDB's words.
+        metrics: Those that are saved.
+        time: The column of the time.
+        labels: Column -> what people read.
+    """
+
+    key: str
+    title: str
+    about: str
+    sql: str
+    columns: Mapping[str, str]
+    metrics: Sequence[Saved]
+    time: str = "metric_date"
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def content(self) -> dict[str, Any]:
+        """What its file says."""
+        labels = {"metric_date": "Day", "system": "System", **self.labels}
+        return {
+            "table_name": self.title,
+            "main_dttm_col": self.time,
+            "description": self.about,
+            "schema": None,
+            "catalog": None,
+            "sql": self.sql,
+            "filter_select_enabled": True,
+            "normalize_columns": False,
+            "always_filter_main_dttm": False,
+            "metrics": [one.content() for one in self.metrics],
+            "columns": [
+                {
+                    "column_name": name,
+                    "verbose_name": labels.get(name),
+                    "is_dttm": kind in ("date", "timestamp"),
+                    "is_active": True,
+                    "type": TYPES.get(kind, kind.upper()),
+                    "groupby": kind != "double",
+                    "filterable": True,
+                    "expression": None,
+                    "description": None,
+                    "extra": {},
+                }
+                for name, kind in self.columns.items()
+            ],
+        }
+
+
+def datasets(target: Target) -> list[Dataset]:
+    """All queries, a segment each, metrics with their intervals, and the runs."""
+    made = [_of_slice(target, one) for one in slices(target)]
+    return [*made, _intervals(target), _runs(target)]
+
+
+def saved(one: MetricRow) -> Saved:
+    """A metric of the spec, saved."""
+    shape = ".4f" if one.roll_up == RATIO else ",.4~f"
+    return Saved(one.name, one.name, over_columns(one), f"{one.label}: {told(one)}", shape)
+
+
+def _of_slice(target: Target, own: Slice) -> Dataset:
+    columns = {"metric_date": "date", "system": "varchar"}
+    columns |= {own.column: "varchar"} if own.column else {}
+    columns |= {"n_queries": "bigint"}
+    columns |= {name: "double" for one in rows(target) for name in columns_of(one).values()}
+    of = f"by {own.segment}" if own.column else "all queries"
+    counted = Saved(QUERIES, QUERIES, "sum(n_queries)", "Queries that count, summed.", ",d")
+    return Dataset(
+        key=own.key,
+        title=f"{target.spec.title}: {of}",
+        about=f"Ranking metrics of {target.spec.title}, {of}: one row a day and system.",
+        sql=query(target, own),
+        columns=columns,
+        metrics=[*(saved(one) for one in rows(target)), counted],
+        labels={own.column: own.segment} if own.column else {},
+    )
+
+
+def _intervals(target: Target) -> Dataset:
+    spec = target.spec
+    ends = INTERVAL[1:] + (DIFFERENCE if has_baseline(spec) else ())
+    columns = [
+        "metric_date",
+        "system",
+        "metric",
+        "k",
+        *("value", "numerator", "denominator"),
+        *ends,
+    ]
+    listed = ",\n    ".join(columns)
+    where = f"spec = {literal(spec.title)} and segment_name = {literal(ALL)}"
+    value = (
+        "case when count(numerator) > 0 then sum(numerator) / nullif(sum(denominator), 0) "
+        "when count(*) = 1 then max(value) end"
+    )
+    alone = "Of a single day, system and metric; empty over several."
+    single = [Saved(one, one, f"case when count(*) = 1 then max({one}) end", alone) for one in ends]
+    return Dataset(
+        key=INTERVALS,
+        title=f"{spec.title}: intervals",
+        about=f"Metrics of {spec.title} one below the other, with intervals: filter by metric, k.",
+        sql=f"select\n    {listed}\nfrom {facts(target)}\nwhere {where}",
+        columns=dict.fromkeys(columns, "double")
+        | {"metric_date": "date", "system": "varchar", "metric": "varchar", "k": "bigint"},
+        metrics=[Saved("value", "value", value, "Of one metric: filter by metric and k."), *single],
+    )
+
+
+def _runs(target: Target) -> Dataset:
+    spec, at = target.spec, Translation(target.dialect)
+    table = at.name(targets(spec)["runs"])
+    names = ",\n    ".join(RUNS)
+    return Dataset(
+        key="runs",
+        title=f"{spec.title}: runs",
+        about="One row a run, also of those that failed.",
+        sql=f"select\n    {names}\nfrom {table}\nwhere spec = {literal(spec.title)}",
+        columns={name: kind.removesuffix(" not null") for name, kind in RUNS.items()},
+        metrics=[Saved(RUN_COUNT, "Runs", "count(*)", "Runs, also those that failed.", ",d")],
+        time="started_at",
+    )
