@@ -31,14 +31,19 @@ def over_facts(one: MetricRow) -> str:
     return _together(one, parts, f"count(case when {where} then 1 end)")
 
 
-def over_columns(one: MetricRow) -> str:
-    """The same over rows that have a column for each part of a metric, as `Slice.query` gives them.
+def over_columns(one: MetricRow, table: str = "") -> str:
+    """The same over rows that have a column for each part of a metric.
+
+    Args:
+        one: The metric.
+        table: What stands before the names of columns, if anything has to.
 
     >>> from sqlmetrics.catalog.dimension import row_of
     >>> over_columns(row_of("mrr", 0))
     'sum(mrr_numerator) / nullif(sum(mrr_denominator), 0)'
     """
-    return _together(one, columns_of(one), "count(*)")
+    of = f"{table}." if table else ""
+    return _together(one, {part: of + name for part, name in columns_of(one).items()}, "count(*)")
 
 
 def columns_of(one: MetricRow) -> dict[str, str]:

@@ -30,6 +30,18 @@ _Dumper.add_representer(
 )
 
 
+class Block(str):
+    """A text of many lines, such as SQL, that is printed as it stands."""
+
+    __slots__ = ()
+
+
+_Dumper.add_representer(
+    Block,
+    lambda dumper, data: dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|"),
+)
+
+
 def yaml_text(value: Mapping[str, Any], *comments: str) -> str:
     """A document below its comment lines."""
     above = "".join(f"# {line}\n" for one in comments for line in one.splitlines())

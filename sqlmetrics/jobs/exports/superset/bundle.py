@@ -7,15 +7,15 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.exports.superset.charts import charts
 from sqlmetrics.jobs.exports.superset.dashboard import dashboard
 from sqlmetrics.jobs.exports.superset.datasets import datasets
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.exports.yaml_text import yaml_text
 from sqlmetrics.jobs.views import own_name
 
+MADE = "made by: sqlmetrics export superset"
 ROOT = "ranking_metrics"
 """The one folder that a bundle has at its top."""
 
@@ -60,7 +60,7 @@ def files(target: Target) -> dict[str, str]:
         made[f"charts/{file}_{number:02}"] = chart.content() | joined | VERSION
     board = dashboard(target, drawn, of_chart, of_table) | {"uuid": _uuid(name, title, "dashboard")}
     made[f"dashboards/{file}"] = board | VERSION
-    return {f"{ROOT}/{path}.yaml": _text(content) for path, content in made.items()}
+    return {f"{ROOT}/{path}.yaml": yaml_text(content, MADE) for path, content in made.items()}
 
 
 def _uuid(*parts: str) -> str:
@@ -97,23 +97,3 @@ def _database(target: Target, name: str) -> dict[str, Any]:
         "allow_file_upload": False,
         "extra": {"metadata_params": {}, "engine_params": {}, "metadata_cache_timeout": {}},
     }
-
-
-class _Dumper(yaml.SafeDumper):
-    """YAML with texts of many lines as blocks, and without anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (yaml's own name)
-        return True
-
-
-def _shown(dumper: _Dumper, text: str) -> yaml.Node:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _shown)
-
-
-def _text(content: Mapping[str, Any]) -> str:
-    body = yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
-    return f"# made by: sqlmetrics export superset\n{body}"

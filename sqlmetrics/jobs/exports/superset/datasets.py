@@ -10,6 +10,7 @@ from sqlmetrics.catalog.dimension import RATIO, MetricRow
 from sqlmetrics.jobs.exports.slices import ALL, Slice, facts, query, rows, slices
 from sqlmetrics.jobs.exports.sums import columns_of, over_columns, told
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.exports.yaml_text import Block
 from sqlmetrics.jobs.tables import RUNS, has_baseline, targets
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
@@ -83,7 +84,7 @@ class Dataset:
             "description": self.about,
             "schema": None,
             "catalog": None,
-            "sql": self.sql,
+            "sql": Block(self.sql),
             "filter_select_enabled": True,
             "normalize_columns": False,
             "always_filter_main_dttm": False,

@@ -1,0 +1,59 @@
+"""Cube: a cube for all queries and one for each segment, with a measure per metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlmetrics.catalog.dimension import RATIO, MetricRow
+from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
+from sqlmetrics.jobs.exports.sums import columns_of, over_columns, told
+from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.exports.yaml_text import Block, Flow, yaml_text
+
+
+def files(target: Target) -> dict[str, str]:
+    """The file of the cubes.
+
+    Raises:
+        SpecError: If the spec has no output.
+    """
+    cubes = [_cube(target, one) for one in slices(target)]
+    text = yaml_text({"cubes": cubes}, "made by: sqlmetrics export cube")
+    return {"model/cubes/ranking_metrics.yml": text}
+
+
+def _cube(target: Target, one: Slice) -> dict[str, Any]:
+    keys = ["metric_date", "system", *([one.column] if one.column else [])]
+    row = " || '|' || ".join(f"cast({{CUBE}}.{key} as varchar)" for key in keys)
+    name = f"ranking_metrics_{one.key}" if one.column else "ranking_metrics"
+    texts = [Flow(name=key, sql=f"{{CUBE}}.{key}", type="string") for key in keys[1:]]
+    date = "cast({CUBE}.metric_date as timestamp)"
+    return {
+        "name": name,
+        "title": f"{target.spec.title}: {f'by {one.segment}' if one.column else 'all queries'}",
+        "sql": Block(_escaped(query(target, one))),
+        "dimensions": [
+            {"name": "id", "sql": row, "type": "string", "primary_key": True, "public": False},
+            Flow(name="metric_date", sql=date, type="time"),
+            *texts,
+        ],
+        "measures": [measure for row in rows(target) for measure in _measures(row)],
+    }
+
+
+def _measures(one: MetricRow) -> list[dict[str, Any]]:
+    """The metric, and for a ratio the two sums that it is made of."""
+    shown = {"name": one.column, "title": one.name, "description": _escaped(told(one))}
+    if one.roll_up != RATIO:
+        return [{**shown, "type": "number", "sql": over_columns(one)}]
+    above, below = columns_of(one).values()
+    sums = [
+        Flow(name=column, sql=f"{{CUBE}}.{column}", type="sum", public=False)
+        for column in (above, below)
+    ]
+    return [*sums, {**shown, "type": "number", "sql": f"{{{above}}} / nullif({{{below}}}, 0)"}]
+
+
+def _escaped(text: str) -> str:
+    """A text in which Cube finds no reference of its own."""
+    return text.replace("{", "\\{").replace("}", "\\}")

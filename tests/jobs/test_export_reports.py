@@ -1,0 +1,235 @@
+"""Dashboards and semantic layers: their SQL, executed, gives sums over sums of the fact table."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import pytest
+import yaml
+from reports import by_hand, filled, same, spec
+
+import sqlmetrics as sm
+
+METRICS = {"ndcg@10": ("ndcg", 10), "recall@3": ("recall", 3), "auc": ("auc", 0)} | {
+    "num_q": ("num_q", 0)
+}
+COLUMNS = {"ndcg_at_10": "ndcg@10", "recall_at_3": "recall@3", "auc": "auc", "num_q": "num_q"}
+SLICES = {"all": "all", "by_country": "country"}
+URI = "postgresql://ann:s3cret@db.example:5432/shop"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("shop") / "metrics.duckdb")
+
+
+@pytest.fixture(scope="module")
+def shop(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(file), read_only=True) as reader:
+        yield reader
+
+
+Shop = duckdb.DuckDBPyConnection
+
+
+def values(
+    shop: Shop, sql: str, expressions: Mapping[str, str], keys: tuple[str, ...]
+) -> dict[str, dict[Any, Any]]:
+    """Name -> key -> what its expression gives over a query."""
+    text = f"select {', '.join([*keys, *expressions.values()])} from (\n{sql}\n) as t group by all"
+    rows = shop.execute(text).fetchall()
+    return {
+        name: {tuple(map(str, row[: len(keys)])): row[len(keys) + place] for row in rows}
+        for place, name in enumerate(expressions)
+    }
+
+
+def check(shop: Shop, sql: str, expressions: Mapping[str, str], segment: str) -> None:
+    """Compare each metric with a hand calculation: by system, by day, and by segment."""
+    assert expressions.keys() == METRICS.keys()
+    own = () if segment == "all" else (segment,)
+    for keys in (("system", *own), ("metric_date", "system", *own)):
+        stored = tuple("segment_value" if key == segment else key for key in keys)
+        for name, got in values(shop, sql, expressions, keys).items():
+            same(got, by_hand(shop, *METRICS[name], stored, segment))
+
+
+def bundle(folder: Path, **options: str) -> dict[str, Any]:
+    """Path below the root -> what stands there."""
+    (file,) = sm.export(spec(), "superset", folder / "superset.zip", **options)
+    with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as archive:
+        assert {name.split("/")[0] for name in archive.namelist()} == {"ranking_metrics"}
+        return {
+            name.removeprefix("ranking_metrics/"): yaml.safe_load(archive.read(name))
+            for name in archive.namelist()
+        }
+
+
+def test_superset_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
+    made = bundle(tmp_path)
+    tables = {one["table_name"]: one for path, one in made.items() if path.startswith("datasets")}
+    title = spec().title
+    for segment, own in ((f"{title}: all queries", "all"), (f"{title}: by country", "country")):
+        table = tables[segment]
+        saved = {one["metric_name"]: one["expression"] for one in table["metrics"]}
+        del saved["n_queries"]
+        check(shop, table["sql"], saved, own)
+    intervals = tables[f"{title}: intervals"]
+    saved = {one["metric_name"]: one["expression"] for one in intervals["metrics"]}
+    where = f"select * from ({intervals['sql']}) as t where metric = 'ndcg' and k = 10"
+    found = values(shop, where, saved, ("system",))
+    same(found["value"], by_hand(shop, "ndcg", 10, ["system"]))
+    assert {*found["ci_low"].values()} == {None}, "no interval of several days"
+    found = values(shop, where, saved, ("metric_date", "system"))
+    same(found["value"], by_hand(shop, "ndcg", 10, ["metric_date", "system"]))
+    assert {key[1] for key, low in found["difference_low"].items() if low is not None} == {"new"}
+    runs = tables[f"{title}: runs"]
+    assert values(shop, runs["sql"], {"runs": "count(*)"}, ())["runs"] == {(): 1}
+
+
+def test_superset_joins_its_files_by_uuids(tmp_path: Path) -> None:
+    made = bundle(tmp_path)
+    kinds = {kind: _uuids(made, kind) for kind in ("databases", "datasets", "charts")}
+    assert len({*kinds["databases"], *kinds["datasets"], *kinds["charts"]}) == sum(
+        map(len, kinds.values())
+    )
+    assert {one["database_uuid"] for one in kinds["datasets"].values()} == {*kinds["databases"]}
+    assert {one["dataset_uuid"] for one in kinds["charts"].values()} <= {*kinds["datasets"]}
+    (board,) = (one for path, one in made.items() if path.startswith("dashboards"))
+    placed = [one["meta"] for one in board["position"].values() if one and "CHART-" in str(one)]
+    placed = [meta for meta in placed if "uuid" in meta]
+    assert {meta["uuid"] for meta in placed} == {*kinds["charts"]}
+    assert len({meta["chartId"] for meta in placed}) == len(placed)
+    filters = board["metadata"]["native_filter_configuration"]
+    assert [one["name"] for one in filters] == ["Days", "System", "country"]
+    for one in filters:
+        assert {target["datasetUuid"] for target in one["targets"] if target} <= {
+            *kinds["datasets"]
+        }
+    for one in kinds["charts"].values():  # a chart asks for metrics that its data set has
+        table = kinds["datasets"][one["dataset_uuid"]]
+        names = {metric["metric_name"] for metric in table["metrics"]}
+        columns = {column["column_name"] for column in table["columns"]}
+        assert {*one["params"].get("metrics", [])} <= names
+        assert {*one["params"].get("groupby", []), *one["params"].get("all_columns", [])} <= columns
+
+
+def _uuids(made: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    found = {one["uuid"]: one for path, one in made.items() if path.startswith(kind)}
+    assert all(str(UUID(one)) == one for one in found)
+    return found
+
+
+def test_a_database_is_told_without_its_password(tmp_path: Path) -> None:
+    own = "0d1fb2f2-6a0a-4a44-9a3e-7f6a5a6a1a11"
+    options = {"database_uri": URI, "database_name": "shop", "database_uuid": own}
+    made = bundle(tmp_path, dialect="postgres", **options)
+    database = made["databases/shop.yaml"]
+    assert database["sqlalchemy_uri"] == URI.replace("s3cret", "XXXXXXXXXX")
+    assert database["uuid"] == own
+    assert "s3cret" not in json.dumps(made)
+    with pytest.raises(sm.SpecError, match="--database-uuid: 'x' is no UUID"):
+        bundle(tmp_path, database_uuid="x")
+    with pytest.raises(sm.SpecError, match=r"--database-uri: 'shop\.duckdb' is no address"):
+        bundle(tmp_path, database_uri="shop.duckdb")
+
+
+def test_cube_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
+    (file,) = sm.export(spec(), "cube", tmp_path)
+    cubes = yaml.safe_load(file.read_text())["cubes"]
+    for cube, segment in zip(cubes, SLICES.values(), strict=True):
+        shown = {one["name"]: one["sql"] for one in cube["measures"] if one["type"] == "number"}
+        for one in cube["measures"]:
+            if one["type"] == "sum":
+                total = f"sum({_plain(one['sql'])})"
+                shown = {
+                    name: sql.replace(f"{{{one['name']}}}", total) for name, sql in shown.items()
+                }
+        shown = {COLUMNS[name]: sql for name, sql in shown.items()}
+        check(shop, cube["sql"], shown, segment)
+        names = ("id", "metric_date", "system", "country")[: len(cube["dimensions"])]
+        assert tuple(one["name"] for one in cube["dimensions"]) == names
+        row = _plain(cube["dimensions"][0]["sql"])
+        ids = values(shop, cube["sql"], {"rows": "count(*)"}, (row,))["rows"]
+        assert {*ids.values()} == {1}
+
+
+def _plain(text: str) -> str:
+    return text.replace("{CUBE}", "t")
+
+
+def test_osi_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
+    (file,) = sm.export(spec(), "osi", tmp_path)
+    (model,) = yaml.safe_load(file.read_text())["semantic_model"]
+    for table, segment in zip(model["datasets"], SLICES.values(), strict=True):
+        of_table = f"{table['name']}."
+        metrics = {
+            one["name"]: one["expression"]["dialects"][0]["expression"] for one in model["metrics"]
+        }
+        end = "" if segment == "all" else f"_by_{segment}"
+        own = {
+            name: metrics[f"{column}{end}"].replace(of_table, "t.")
+            for column, name in COLUMNS.items()
+        }
+        check(shop, table["source"], own, segment)
+        keys = ("metric_date", "system", "country")[: len(table["primary_key"])]
+        assert tuple(table["primary_key"]) == keys
+
+
+def _measures(text: str) -> Iterator[tuple[str, str]]:
+    for name, body in re.findall(r"measure: `(\w+)` is\n(.+?)\n(?=\n|\})", text, re.S):
+        yield name, re.sub(r"\s+", " ", body)
+
+
+def test_malloy_has_the_same_sums_in_its_own_words(shop: Shop, tmp_path: Path) -> None:
+    (file,) = sm.export(spec(), "malloy", tmp_path)
+    text = file.read_text()
+    assert r"spec = 'Shop\'s search'" in text
+    found = {}
+    for name, body in _measures(text):
+        case = re.sub(r"pick (.+) when (.+) else null", r"case when \2 then \1 end", body)
+        case = re.sub(r"(\w+)\.sum\(\)", r"sum(\1)", case).replace("count()", "count(*)")
+        found[COLUMNS[name]] = re.sub(r"\{ where: (.+?) \}", r"filter (where \1)", case)
+    for segment, name in (("all", "ranking_metrics"), ("country", "ranking_metrics_by_country")):
+        assert f"source: `{name}` is ranking_metrics_rows extend {{\n  where: " in text
+        sql = (
+            "select *, segment_value as country from ranking_metrics "
+            f"where spec = 'Shop''s search' and segment_name = '{segment}'"
+        )
+        check(shop, sql, found, segment)
+
+
+def test_a_static_page_reads_the_facts_of_its_spec(
+    shop: Shop,
+    file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = sm.export(spec(), "observable", tmp_path)
+    loader, page = tmp_path / "src/data/days.json.py", tmp_path / "src/index.md"
+    assert {loader, page} <= {*files}
+    monkeypatch.setenv("METRICS_DATABASE", str(file))
+    exec(compile(loader.read_text(), str(loader), "exec"), {})
+    rows = json.loads(capsys.readouterr().out)
+    mine = [
+        row
+        for row in rows
+        if (row["metric"], row["k"], row["segment_name"]) == ("ndcg", 10, "all")
+        and row["system"] == "new"
+    ]
+    ratio = sum(row["numerator"] for row in mine) / sum(row["denominator"] for row in mine)
+    assert ratio == pytest.approx(by_hand(shop, "ndcg", 10, ["system"])["new",])
+    text = page.read_text()
+    assert 'const segments = ["country"];' in text
+    assert 'const baseline = "old";' in text
+    with_slash = sm.export(spec().having(name="</script>"), "observable", tmp_path / "x")
+    assert "</script>" not in with_slash[2].read_text()
