@@ -6,7 +6,7 @@ const [databasePath, model, query] = process.argv.slice(2);
 (async () => {
   const connection = new DuckDBConnection({name: 'duckdb', databasePath, readOnly: true});
   const runtime = new SingleConnectionRuntime({connection});
-  const result = await runtime.loadModel(fs.readFileSync(model, 'utf8')).loadQuery(query).run();
+  const result = await runtime.loadModel(fs.readFileSync(model, 'utf8')).loadQuery(query).run({rowLimit: 10000});
   console.log(JSON.stringify(result.data.toObject()));
   process.exit(0);
 })().catch((error) => { console.error(String(error.stack || error)); process.exit(1); });

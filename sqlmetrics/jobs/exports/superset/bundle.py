@@ -87,7 +87,7 @@ def _database(target: Target, name: str) -> dict[str, Any]:
         )
     return {
         "database_name": name,
-        "sqlalchemy_uri": re.sub(r"(://[^:/@]*):[^@/]*@", rf"\1:{HIDDEN}@", uri),
+        "sqlalchemy_uri": without_password(uri),
         "cache_timeout": None,
         "expose_in_sqllab": True,
         "allow_run_async": False,
@@ -97,3 +97,16 @@ def _database(target: Target, name: str) -> dict[str, Any]:
         "allow_file_upload": False,
         "extra": {"metadata_params": {}, "engine_params": {}, "metadata_cache_timeout": {}},
     }
+
+
+def without_password(uri: str) -> str:
+    """An address with what Superset has in the place of a password.
+
+    >>> without_password("postgresql://ann:s3c@ret/x@host/shop?sslmode=require")
+    'postgresql://ann:XXXXXXXXXX@host/shop?sslmode=require'
+    >>> without_password("postgresql://ann:@/shop?host=/run&password=s3cret")
+    'postgresql://ann:@/shop?host=/run&password=XXXXXXXXXX'
+    """
+    address, mark, query = uri.partition("?")
+    address = re.sub(r"(://[^:/@]*):.+@", rf"\1:{HIDDEN}@", address)
+    return address + mark + re.sub(r"(?i)(password=)[^&]*", rf"\1{HIDDEN}", query)
