@@ -17,6 +17,7 @@ from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import listing
 from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.jobs.exports.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -139,10 +140,20 @@ def _settings(name: str) -> tuple[list[str], list[list[str]]]:
     return [names[i] for i in keep], [[row[i] for i in keep] for row in rows]
 
 
+def _exports() -> tuple[list[str], list[list[str]]]:
+    """For whom each export is, and whether the tests run the tool over it."""
+    rows = [
+        [f"`{one.name}`", one.title, one.whom, one.about, "yes" if one.executed else "not run"]
+        for one in FORMATS.values()
+    ]
+    return ["export", "tool", "take it if", "what it is", "run in tests"], rows
+
+
 GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
     "metrics": partial(_metrics, "metric", "formula", "range", "better"),
     "sources": partial(_metrics, "metric", "title", "aliases", "unit", "source"),
     "empty": _empty,
+    "exports": _exports,
     "options": listing.options,
     "presets": listing.presets,
 }
@@ -151,7 +162,7 @@ GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
 PRESET_PAGES = [f"presets/{name}.md" for name, one in PRESETS.items() if one.options or one.metrics]
 
 
-@pytest.mark.parametrize("page", ["metrics.md", "conventions.md", *PRESET_PAGES])
+@pytest.mark.parametrize("page", ["metrics.md", "conventions.md", "exports.md", *PRESET_PAGES])
 def test_generated_tables_are_current(page: str) -> None:
     path = ROOT / "docs" / page
     text = path.read_text(encoding="utf-8")

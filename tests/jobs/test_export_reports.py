@@ -184,6 +184,48 @@ def test_osi_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
         assert tuple(table["primary_key"]) == keys
 
 
+def test_what_no_tool_ran_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
+    files = sm.export(spec(), "lightdash", tmp_path / "lightdash")
+    models = yaml.safe_load(files[-1].read_text())["models"]
+    for model, file, segment in zip(models, files[:-1], SLICES.values(), strict=True):
+        own = {
+            COLUMNS[name]: one["sql"].replace("${TABLE}", "t")
+            for name, one in model["meta"]["metrics"].items()
+        }
+        check(shop, file.read_text(), own, segment)
+
+    (board,) = sm.export(spec(), "grafana", tmp_path / "grafana", dialect="postgres")
+    panels = json.loads(board.read_text())["panels"]
+    assert [one["title"] for one in panels] == [*METRICS, "ndcg@10 by country"]
+    for panel, metric in zip(panels, METRICS.values(), strict=False):
+        asked = panel["targets"][0]["rawSql"].replace("$__timeFilter(metric_date)", "true")
+        rows = shop.execute(asked).fetchall()
+        got = {(str(day), system): value for day, system, value in rows}
+        same(got, by_hand(shop, *metric, ["metric_date", "system"]))
+
+    files = sm.export(spec(), "evidence", tmp_path / "evidence")
+    queries = {one.stem: one.read_text() for one in files if one.suffix == ".sql"}
+    assert {*queries} == {"all_queries", "by_country"}
+    asked = re.findall(r"```sql \w+\n(.+?)```", files[-1].read_text(), re.S)
+    for text, metric in zip(asked, METRICS.values(), strict=False):
+        of_file = f"({queries['all_queries']}\n) as t"
+        rows = shop.execute(text.replace("ranking_metrics.all_queries", of_file)).fetchall()
+        same(
+            {(str(a), b): c for a, b, c in rows}, by_hand(shop, *metric, ["metric_date", "system"])
+        )
+
+    files = sm.export(spec(), "metabase", tmp_path / "metabase")
+    page = files[-1].read_text()
+    names = dict(re.findall(r"\(`(\w+)`\): `([^`]+)`", page))
+    own = {
+        COLUMNS[name]: re.sub(r"\[([^]]+)\]", lambda one: one[1].replace(" ", "_").lower(), text)
+        for name, text in names.items()
+    }
+    found = values(shop, files[0].read_text(), own, ("metric_date", "system"))
+    for name, got in found.items():
+        same(got, by_hand(shop, *METRICS[name], ["metric_date", "system"]))
+
+
 def _measures(text: str) -> Iterator[tuple[str, str]]:
     for name, body in re.findall(r"measure: `(\w+)` is\n(.+?)\n(?=\n|\})", text, re.S):
         yield name, re.sub(r"\s+", " ", body)

@@ -48,6 +48,12 @@ def test_a_metric_more_is_in_the_files_with_no_other_edit(
     assert any(b"recall_at_7" in one for one in more.values())
 
 
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if not one.executed])
+def test_files_say_that_no_test_ran_them(name: str, tmp_path: Path) -> None:
+    files = made(name, FORMATS[name].dialects[0], tmp_path)
+    assert all(b"not run" in content for content in files.values())
+
+
 def test_files_of_others_stay_unless_they_may_go(tmp_path: Path) -> None:
     own = tmp_path / "ranking_metrics.malloy"
     own.write_text("mine")

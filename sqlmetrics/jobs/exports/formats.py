@@ -18,6 +18,7 @@ class Format:
         name: What is typed: `dbt`.
         title: What people call it: `dbt`.
         about: One line for the list and the help: what the files are.
+        whom: Who wants it, for the docs.
         module: Where `files(target)` is, below `sqlmetrics.jobs.exports`.
         dialects: The databases that it is made for.
         options: Option of the command line without its dashes -> what it says, for those that
@@ -31,6 +32,7 @@ class Format:
     title: str
     about: str
     module: str
+    whom: str = ""
     dialects: tuple[str, ...] = ("duckdb", "postgres")
     options: Mapping[str, str] = field(default_factory=dict)
     place: str = ""
@@ -82,6 +84,7 @@ FORMATS: Mapping[str, Format] = {
             name="superset",
             title="Superset",
             about="A dashboard with its connection, data sets, saved metrics, charts and filters.",
+            whom="You have Superset, or want dashboards with filters on a server of your own.",
             module="superset.bundle",
             options=DATABASE_URI
             | {
@@ -95,6 +98,7 @@ FORMATS: Mapping[str, Format] = {
             name="observable",
             title="Observable Framework",
             about="A project that builds a static page: tiles, lines with intervals, segments.",
+            whom="You want a page without a server: static files that anybody can open.",
             module="observable",
             options={"database": "The DuckDB file, or the URL of PostgreSQL, that is read."},
             next="npm install && npm run build (in {folder}, with METRICS_DATABASE)",
@@ -103,6 +107,7 @@ FORMATS: Mapping[str, Format] = {
             name="cube",
             title="Cube",
             about="A cube of all queries and one for each segment, with a measure per metric.",
+            whom="You have Cube, and applications ask it for numbers.",
             module="cube",
             next="copy {folder}/model into the project of Cube",
         ),
@@ -110,6 +115,7 @@ FORMATS: Mapping[str, Format] = {
             name="malloy",
             title="Malloy",
             about="A source of all queries and one for each segment, with a measure per metric.",
+            whom="You explore in Malloy.",
             module="malloy",
             next="open {folder}/ranking_metrics.malloy in Malloy",
         ),
@@ -117,6 +123,7 @@ FORMATS: Mapping[str, Format] = {
             name="bsl",
             title="Boring Semantic Layer",
             about="A Python module with a semantic table of all queries and each segment.",
+            whom="You ask from Python, or let an assistant ask, over ibis.",
             module="bsl",
             next="import ranking_metrics, in {folder}",
         ),
@@ -124,8 +131,46 @@ FORMATS: Mapping[str, Format] = {
             name="osi",
             title="Open Semantic Interchange",
             about="A document of data sets and metrics, as other semantic layers import it.",
+            whom="Your semantic layer imports Open Semantic Interchange.",
             module="osi",
             next="give {folder}/ranking_metrics.osi.yaml to a tool that reads OSI",
+            executed=False,
+        ),
+        Format(
+            name="evidence",
+            title="Evidence",
+            about="A source with a query per segment, and a page with a chart per metric.",
+            whom="You write reports in SQL and Markdown.",
+            module="evidence",
+            next="copy {folder} into the project of Evidence, and npm run sources",
+            executed=False,
+        ),
+        Format(
+            name="grafana",
+            title="Grafana",
+            about="A dashboard to import, with a panel per metric.",
+            whom="You have Grafana, with alerts, on PostgreSQL.",
+            module="grafana",
+            dialects=("postgres",),
+            next="import {folder}/ranking_metrics.json in Grafana",
+            executed=False,
+        ),
+        Format(
+            name="lightdash",
+            title="Lightdash",
+            about="dbt models of one segment each, with their metrics.",
+            whom="You have Lightdash over dbt.",
+            module="lightdash",
+            next="copy {folder}/models into the project of dbt",
+            executed=False,
+        ),
+        Format(
+            name="metabase",
+            title="Metabase",
+            about="The query of a model per segment, and the expressions of its metrics.",
+            whom="You have Metabase.",
+            module="metabase",
+            next="read {folder}/metrics.md",
             executed=False,
         ),
     )

@@ -1,0 +1,65 @@
+"""Evidence: a source with a query for each segment, and a page with a chart for each metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlmetrics.catalog.dimension import MetricRow
+from sqlmetrics.jobs.exports.slices import ALL, Slice, query, rows, slices
+from sqlmetrics.jobs.exports.sums import over_columns, told
+from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.exports.yaml_text import yaml_text
+
+MADE = "made by: sqlmetrics export evidence; not run"
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "duckdb": {"filename": "metrics.duckdb"},
+    "postgres": {"host": "host", "port": 5432, "database": "warehouse", "user": "reader"},
+}
+"""Dialect -> what a connection of it has to know, to be filled in."""
+
+
+def files(target: Target) -> dict[str, str]:
+    """The connection, the queries and the page.
+
+    Raises:
+        SpecError: If the spec has no output.
+    """
+    kind = target.dialect.name
+    connection = {"name": "ranking_metrics", "type": kind, "options": OPTIONS[kind]}
+    folder = "sources/ranking_metrics"
+    return {
+        f"{folder}/connection.yaml": yaml_text(connection, MADE),
+        **{
+            f"{folder}/{_name(one)}.sql": f"-- {MADE}\n{query(target, one).strip()}\n"
+            for one in slices(target)
+        },
+        "pages/ranking_metrics.md": _page(target),
+    }
+
+
+def _name(one: Slice) -> str:
+    return one.key if one.column else f"{ALL}_queries"
+
+
+def _page(target: Target) -> str:
+    first, *_ = measures = rows(target)
+    charts = [_chart(one, "all_queries", "system") for one in measures]
+    for one in slices(target):
+        if one.column:
+            charts.append(_chart(first, _name(one), one.column))
+    return f"# Ranking quality\n\n<!-- {MADE} -->\n\n" + "\n".join(charts)
+
+
+def _chart(one: MetricRow, source: str, series: str) -> str:
+    name = one.column if series == "system" else f"{one.column}_{source}"
+    keys = ["metric_date", *dict.fromkeys(("system", series))]
+    drawn = "system" if series == "system" else "line"
+    line = "" if drawn == "system" else f", system || ', ' || {series} as line"
+    return (
+        f"## {one.name}{'' if drawn == 'system' else f' by {series}'}\n\n{told(one)}\n\n"
+        f"```sql {name}\n"
+        f"select {', '.join(keys)}{line},\n    {over_columns(one)} as value\n"
+        f"from ranking_metrics.{source}\ngroup by {', '.join(keys)}\norder by metric_date\n```\n\n"
+        f"<LineChart data={{{name}}} x=metric_date y=value series={drawn} yMin=0 />\n"
+    )

@@ -1,0 +1,67 @@
+"""Grafana: a dashboard with a panel for each metric, over a PostgreSQL data source."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlmetrics.catalog.dimension import MetricRow
+from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
+from sqlmetrics.jobs.exports.sums import over_columns, told
+from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.views import own_name
+
+SOURCE = {"type": "grafana-postgresql-datasource", "uid": "${DS_RANKING_METRICS}"}
+WIDTH, HEIGHT = 12, 9
+
+
+def files(target: Target) -> dict[str, str]:
+    """The dashboard, to be imported.
+
+    Raises:
+        SpecError: If the spec has no output.
+    """
+    whole, *segments = slices(target)
+    shown = [(whole, one) for one in rows(target)]
+    shown += [(segment, rows(target)[0]) for segment in segments]
+    board = {
+        "__inputs": [
+            {
+                "name": "DS_RANKING_METRICS",
+                "label": "PostgreSQL with the ranking metrics",
+                "type": "datasource",
+                "pluginId": SOURCE["type"],
+            }
+        ],
+        "title": f"Ranking quality: {target.spec.title}",
+        "uid": f"sqlmetrics-{own_name(target.spec.title)}"[:40],
+        "description": "made by: sqlmetrics export grafana; not run",
+        "schemaVersion": 39,
+        "time": {"from": "now-30d", "to": "now"},
+        "panels": [_panel(target, number, *one) for number, one in enumerate(shown)],
+    }
+    return {"ranking_metrics.json": json.dumps(board, indent=2) + "\n"}
+
+
+def _panel(target: Target, number: int, own: Slice, one: MetricRow) -> dict[str, Any]:
+    line = f"system || ', ' || {own.column}" if own.column else "system"
+    rows_of_days = query(target, own).strip().replace("\n", "\n    ")
+    text = (
+        f"select metric_date as time, {line} as metric,\n    {over_columns(one)} as value\n"
+        f"from (\n    {rows_of_days}\n) as days\nwhere $__timeFilter(metric_date)\n"
+        "group by 1, 2\norder by 1"
+    )
+    return {
+        "id": number + 1,
+        "type": "timeseries",
+        "title": f"{one.name}{f' by {own.segment}' if own.column else ''}",
+        "description": told(one),
+        "datasource": SOURCE,
+        "gridPos": {
+            "h": HEIGHT,
+            "w": WIDTH,
+            "x": WIDTH * (number % 2),
+            "y": HEIGHT * (number // 2),
+        },
+        "targets": [{"refId": "A", "datasource": SOURCE, "format": "time_series", "rawSql": text}],
+    }
