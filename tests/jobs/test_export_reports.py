@@ -136,10 +136,22 @@ def test_a_database_is_told_without_its_password(tmp_path: Path) -> None:
     assert database["sqlalchemy_uri"] == URI.replace("s3cret", "XXXXXXXXXX")
     assert database["uuid"] == own
     assert "s3cret" not in json.dumps(made)
+    other = bundle(tmp_path)
+    assert _names(made).isdisjoint(_names(other)), "Superset takes no name twice"
     with pytest.raises(sm.SpecError, match="--database-uuid: 'x' is no UUID"):
         bundle(tmp_path, database_uuid="x")
     with pytest.raises(sm.SpecError, match=r"--database-uri: 'shop\.duckdb' is no address"):
         bundle(tmp_path, database_uri="shop.duckdb")
+
+
+def _names(made: Mapping[str, Any]) -> set[str]:
+    """What there can be but once, and the UUIDs that are not the connection's."""
+    return {
+        one[key]
+        for path, one in made.items()
+        for key in ("table_name", "slug", "uuid")
+        if key in one and not path.startswith("databases")
+    }
 
 
 def test_cube_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:

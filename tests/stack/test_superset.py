@@ -153,7 +153,7 @@ def tables(superset: Superset, database: str, *, names: bool = False) -> dict[st
     """End of a data set's name -> its id, or the names of its saved metrics."""
     every = superset.ask("/api/v1/dataset/?q=(page_size:100)")["result"]
     mine = {
-        one["table_name"].removeprefix(f"{spec().title}: "): one["id"]
+        one["table_name"].removeprefix(f"{spec().title} ({database}): "): one["id"]
         for one in every
         if one["database"]["database_name"] == database
     }

@@ -10,7 +10,7 @@ from typing import Any
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.exports.superset.charts import charts
 from sqlmetrics.jobs.exports.superset.dashboard import dashboard
-from sqlmetrics.jobs.exports.superset.datasets import datasets
+from sqlmetrics.jobs.exports.superset.datasets import DATABASE, datasets
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
 from sqlmetrics.jobs.views import own_name
@@ -18,9 +18,6 @@ from sqlmetrics.jobs.views import own_name
 MADE = "made by: sqlmetrics export superset"
 ROOT = "ranking_metrics"
 """The one folder that a bundle has at its top."""
-
-DATABASE = "sqlmetrics"
-"""What the connection is called, unless somebody names it."""
 
 HIDDEN = "XXXXXXXXXX"
 """What Superset has in the place of a password, and asks for as it imports."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlmetrics.jobs.exports.slices import ALL, slices
 from sqlmetrics.jobs.exports.superset.charts import FULL, Chart
+from sqlmetrics.jobs.exports.superset.datasets import title_of
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.views import own_name
 
@@ -28,7 +29,7 @@ def dashboard(
         of_chart: Title of a chart -> its UUID.
         of_table: Key of a data set -> its UUID.
     """
-    title = target.spec.title
+    title = title_of(target)
     filters = [
         _filter("Days", "filter_time", {}),
         _filter("System", "filter_select", _column(of_table[ALL], "system")),

@@ -107,6 +107,19 @@ class Dataset:
         }
 
 
+DATABASE = "sqlmetrics"
+"""What the connection is called, unless somebody names it."""
+
+
+def title_of(target: Target) -> str:
+    """What data sets and dashboard are named by; Superset takes no name twice.
+
+    So the same spec in another database, whose connection has another name, has that in it.
+    """
+    name = target.options.get("database-name", DATABASE)
+    return target.spec.title + (f" ({name})" if name != DATABASE else "")
+
+
 def datasets(target: Target) -> list[Dataset]:
     """All queries, a segment each, metrics with their intervals, and the runs."""
     made = [_of_slice(target, one) for one in slices(target)]
@@ -128,7 +141,7 @@ def _of_slice(target: Target, own: Slice) -> Dataset:
     counted = Saved(QUERIES, QUERIES, "sum(n_queries)", "Queries that count, summed.", ",d")
     return Dataset(
         key=own.key,
-        title=f"{target.spec.title}: {of}",
+        title=f"{title_of(target)}: {of}",
         about=f"Ranking metrics of {target.spec.title}, {of}: one row a day and system.",
         sql=query(target, own),
         columns=columns,
@@ -158,7 +171,7 @@ def _intervals(target: Target) -> Dataset:
     single = [Saved(one, one, f"case when count(*) = 1 then max({one}) end", alone) for one in ends]
     return Dataset(
         key=INTERVALS,
-        title=f"{spec.title}: intervals",
+        title=f"{title_of(target)}: intervals",
         about=f"Metrics of {spec.title} one below the other, with intervals: filter by metric, k.",
         sql=f"select\n    {listed}\nfrom {facts(target)}\nwhere {where}",
         columns=dict.fromkeys(columns, "double")
@@ -173,7 +186,7 @@ def _runs(target: Target) -> Dataset:
     names = ",\n    ".join(RUNS)
     return Dataset(
         key="runs",
-        title=f"{spec.title}: runs",
+        title=f"{title_of(target)}: runs",
         about="One row a run, also of those that failed.",
         sql=f"select\n    {names}\nfrom {table}\nwhere spec = {literal(spec.title)}",
         columns={name: kind.removesuffix(" not null") for name, kind in RUNS.items()},
