@@ -136,7 +136,9 @@ def test_a_database_is_told_without_its_password(tmp_path: Path) -> None:
     assert database["sqlalchemy_uri"] == URI.replace("s3cret", "XXXXXXXXXX")
     assert database["uuid"] == own
     assert "s3cret" not in json.dumps(made)
+    assert {one["schema"] for path, one in made.items() if "datasets" in path} == {"public"}
     other = bundle(tmp_path)
+    assert {one["schema"] for path, one in other.items() if "datasets" in path} == {"main"}
     assert _names(made).isdisjoint(_names(other)), "Superset takes no name twice"
     with pytest.raises(sm.SpecError, match="--database-uuid: 'x' is no UUID"):
         bundle(tmp_path, database_uuid="x")

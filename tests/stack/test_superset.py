@@ -140,10 +140,14 @@ def test_superset_imports_draws_and_sums(
                 look(superset, shop, dialect)
         # a metric more: import-dashboards leaves data sets as they are, import-directory does not
         more = spec().having(metrics=[*spec().metrics, "mrr"])
-        sm.export(more, "superset", tmp_path / "again", **shown["duckdb"])
-        superset.call("import-directory", str(tmp_path / "again/ranking_metrics"), "--overwrite")
+        for dialect, given in shown.items():
+            folder = tmp_path / f"more_{dialect}"
+            sm.export(more, "superset", folder, dialect=dialect, **given)
+            superset.call("import-directory", str(folder / "ranking_metrics"), "--overwrite")
+            assert "mrr" in tables(superset, dialect, names=True)["all queries"]
+            mine = tables(superset, dialect)["all queries"]
+            assert superset.rows(mine, ["ndcg@10"], ["system"])
         assert len(superset.ask("/api/v1/dashboard/")["result"]) == len(places)
-        assert "mrr" in tables(superset, "duckdb", names=True)["all queries"]
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait()

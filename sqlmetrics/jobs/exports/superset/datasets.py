@@ -12,8 +12,11 @@ from sqlmetrics.jobs.exports.sums import columns_of, over_columns, told
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block
 from sqlmetrics.jobs.tables import RUNS, has_baseline, targets
-from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.template import literal, parts
 from sqlmetrics.sql.translation import Translation
+
+SCHEMAS = {"duckdb": "main", "postgres": "public"}
+"""Dialect -> the schema of a table whose name says none."""
 
 QUERIES, RUN_COUNT = "n_queries", "runs"
 INTERVAL = ("value", "ci_low", "ci_high")
@@ -60,6 +63,8 @@ class Dataset:
         title: What people see.
         about: Its description.
         sql: Its query.
+        schema: The schema of its table; without one `superset import-directory` takes that of
+            the database in which Superset has its examples.
         columns: Name -> type, in DuckDB's words.
         metrics: Those that are saved.
         time: The column of the time.
@@ -70,6 +75,7 @@ class Dataset:
     title: str
     about: str
     sql: str
+    schema: str
     columns: Mapping[str, str]
     metrics: Sequence[Saved]
     time: str = "metric_date"
@@ -82,7 +88,7 @@ class Dataset:
             "table_name": self.title,
             "main_dttm_col": self.time,
             "description": self.about,
-            "schema": None,
+            "schema": self.schema,
             "catalog": None,
             "sql": Block(self.sql),
             "filter_select_enabled": True,
@@ -144,6 +150,7 @@ def _of_slice(target: Target, own: Slice) -> Dataset:
         title=f"{title_of(target)}: {of}",
         about=f"Ranking metrics of {target.spec.title}, {of}: one row a day and system.",
         sql=query(target, own),
+        schema=_schema(target),
         columns=columns,
         metrics=[*(saved(one) for one in rows(target)), counted],
         labels={own.column: own.segment} if own.column else {},
@@ -173,6 +180,7 @@ def _intervals(target: Target) -> Dataset:
         key=INTERVALS,
         title=f"{title_of(target)}: intervals",
         about=f"Metrics of {spec.title} one below the other, with intervals: filter by metric, k.",
+        schema=_schema(target),
         sql=f"select\n    {listed}\nfrom {facts(target)}\nwhere {where}",
         columns=dict.fromkeys(columns, "double")
         | {"metric_date": "date", "system": "varchar", "metric": "varchar", "k": "bigint"},
@@ -188,8 +196,14 @@ def _runs(target: Target) -> Dataset:
         key="runs",
         title=f"{title_of(target)}: runs",
         about="One row a run, also of those that failed.",
+        schema=_schema(target),
         sql=f"select\n    {names}\nfrom {table}\nwhere spec = {literal(spec.title)}",
         columns={name: kind.removesuffix(" not null") for name, kind in RUNS.items()},
         metrics=[Saved(RUN_COUNT, "Runs", "count(*)", "Runs, also those that failed.", ",d")],
         time="started_at",
     )
+
+
+def _schema(target: Target) -> str:
+    *schema, _ = parts(targets(target.spec)["facts"])
+    return schema[-1] if schema else SCHEMAS[target.dialect.name]
