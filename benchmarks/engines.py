@@ -1,109 +1,191 @@
-"""The same million rows on every engine that can be started here, in one run.
+"""Every engine that can be started here: sqlmetrics beside the query by hand, in one run.
 
-    python benchmarks/engines.py                       # all that are here
-    python benchmarks/engines.py duckdb sqlite --rows 100000
+    python -m benchmarks.engines                        # all that are here, 1 M rows
+    python -m benchmarks.engines postgres chdb --rows 10_000_000
 
-Loads the same tables into each, evaluates them without input checks, and prints a table: engine,
-version, seconds to load, seconds to evaluate (the faster of two), and the largest difference
-between its per-query values and DuckDB's, |a - b| / max(1, |b|).
+The files of `data` become tables of each engine. Then each way to the six means runs some times
+in a process of its own: the query of `by_hand`, sqlmetrics, sqlmetrics with its input checks, and
+on Spark its RankingMetrics (three of the six, no grades). The loading is not counted. CPU seconds
+and memory are those of the process and of the server that it asks; no time is told unless all
+means are equal.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import duckdb
-import pyarrow as pa
+from benchmarks import by_hand, data, growth
+from benchmarks.agreement import TOLERANCE
+from benchmarks.contenders import METRICS
+from benchmarks.process_tree import parent_of, spending
 
-import sqlmetrics as sm
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+ENGINES = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark", "datafusion")
+BY_HAND, OURS = "by hand", "sqlmetrics"
+WAYS = (BY_HAND, OURS, "sqlmetrics, checked", "RankingMetrics")
+HEAD = "| engine | way | CPU s | / by hand | s | / by hand | peak MB | / by hand |"
 
-ROOT = Path(__file__).resolve().parent.parent
-METRICS = ["ndcg@10", "recall@100", "precision@10", "mrr", "ap", "gauc"]
-LEFT_OUT = ("googlesql", "clickhouse_connect")
-"""One is made to be right and holds 100,000 rows; the other is ClickHouse by another door."""
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print a row an engine and way."""
+    given = _parser().parse_args(arguments)
+    files = data.made(given.rows)
+    print(HEAD, "|---|---|" + "---:|" * 6, sep="\n", flush=True)
+    wanted: dict[str, float] = {}
+    for engine in given.engines:
+        base: dict[str, float] = {}
+        for way in (one for one in WAYS if one != WAYS[-1] or engine == "spark"):
+            told = measured(engine, way, files, given.runs)
+            if told is None:
+                break
+            wanted = wanted or told["means"]
+            _agree(wanted, told["means"], f"{engine}, {way}")
+            took = {one: median(told[one]) for one in ("cpu", "wall", "peak")}
+            base = base or took
+            print(line(told["version"], way, took, base), flush=True)
 
 
-def tables(rows: int) -> tuple[pa.Table, pa.Table]:
-    """Lists of 100 with ties and two zeros, 20 labels a query; always the same."""
-    rankings = f"""
-        select
-            'q' || (n // 100) as query_id,
-            'i' || (hash(n) % 2000) || '_' || (n % 100) as item_id,
-            case when n % 50 = 0 then -0.0 else (hash(n + 7) % 400) / 400.0 end as score
-        from range({rows}) as t(n)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engines", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("engines", nargs="*", default=ENGINES, help=f"some of {', '.join(ENGINES)}")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rankings rows")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="runs in each process; the median counts"
+    )
+    return parser
+
+
+def line(engine: str, way: str, took: Mapping[str, float], base: Mapping[str, float]) -> str:
+    """A row of the table."""
+    form = {"cpu": ".2f", "wall": ".2f", "peak": ",.0f"}
+    cells = [f"{took[one]:{form[one]}} | {took[one] / base[one]:.2f}" for one in form]
+    return f"| {engine} | {way} | {' | '.join(cells)} |"
+
+
+def _agree(wanted: Mapping[str, float], means: Mapping[str, float], who: str) -> None:
+    wrong = [
+        f"{name}: {wanted[name]!r}, {who} has {one!r}"
+        for name, one in means.items()
+        if not abs(wanted[name] - one) <= TOLERANCE
+    ]
+    if wrong:
+        raise SystemExit("\n".join(["the numbers differ; no time is told", *wrong]))
+
+
+def measured(engine: str, way: str, files: data.Files, runs: int) -> dict[str, Any] | None:
+    """What a process tells of its runs; None where the engine is not here, which is said.
+
+    Raises:
+        CalledProcessError: If it fails; what it said went to standard error.
     """
-    labels = f"""
-        select
-            'q' || (n // 20) as query_id,
-            'i' || (hash((n // 20) * 100 + n % 20 * 7) % 2000) || '_' || (n % 20 * 7 % 100)
-                as item_id,
-            hash(n + 3) % 4 as grade
-        from range({rows // 5}) as t(n)
-    """
-    with duckdb.connect() as connection:
-        return tuple(connection.sql(f"from ({one})").to_arrow_table() for one in (rankings, labels))  # type: ignore[return-value]
+    code = "import sys; from benchmarks.engines import run; run(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, engine, way, str(files.rankings), str(files.labels)]
+    done = subprocess.run([*command, str(runs)], stdout=subprocess.PIPE, text=True, check=True)
+    told = json.loads(done.stdout.splitlines()[-1])
+    if "missing" in told:
+        print(f"{engine} is left out: {told['missing']}", file=sys.stderr)
+        return None
+    return dict(told)
 
 
-def measured(name: str, servers: Any, given: tuple[pa.Table, pa.Table]) -> tuple[Any, list[float]]:
-    """The engine, and the seconds it took to load and to evaluate; and its result."""
-    with servers.open(name) as engine:
-        start = time.perf_counter()
-        names = [
-            engine.register(f"bench_{role}", one) for role, one in zip("rl", given, strict=True)
-        ]
-        loaded = time.perf_counter() - start
-        taken = []
-        for _ in range(2):
-            start = time.perf_counter()
-            result = sm.evaluate(*names, METRICS, connection=engine, check=False)
-            taken.append(time.perf_counter() - start)
-        return (engine.name, engine.version, result), [loaded, min(taken)]
+def run(name: str, way: str, rankings: str, labels: str, runs: str) -> None:
+    """Inside the process: load the tables, run some times, print what it took."""
+    import pyarrow.parquet as pq
+
+    with _opened(name) as engine:
+        for table, file in (("rankings", rankings), ("labels", labels)):
+            engine.load(table, pq.read_table(file))
+            if name in ANALYZED:
+                _raw(engine, f"{ANALYZED[name]} {table}")
+        act, servers = _acts(way), _servers(name, engine)
+        told: dict[str, Any] = {"version": f"{engine.name} {engine.version}"}
+        told |= {"cpu": [], "wall": [], "peak": []}
+        for _ in range(int(runs)):
+            began = time.perf_counter()
+            with spending(servers) as spent:
+                told["means"] = act(engine)
+            told["wall"].append(time.perf_counter() - began)
+            told["cpu"].append(spent.cpu)
+            told["peak"].append(spent.peak)
+    print(json.dumps(told))
 
 
-def apart(result: sm.Result, other: sm.Result) -> float:
-    """The largest difference of two results, query by query."""
-    rows, others = (one.per_query().to_pylist() for one in (result, other))
-    assert [row["query_id"] for row in rows] == [row["query_id"] for row in others]
-    largest = 0.0
-    for row, theirs in zip(rows, others, strict=True):
-        for measure in result.measures:
-            a, b = row[measure.column], theirs[measure.column]
-            assert (a is None) == (b is None), (row, theirs)
-            if a is not None:
-                largest = max(largest, abs(a - b) / max(1.0, abs(b)))
-    return largest
+ANALYZED = {"postgres": "analyze", "mariadb": "analyze table"}
+"""Engines that count what a new table holds when they are told to."""
 
 
-def main() -> None:
-    """Measure, and print a row an engine."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from engines.starting import STARTED, Servers
+@contextmanager
+def _opened(name: str) -> Iterator[Any]:
+    """An engine as the tests start it; Spark as for large data."""
+    sys.path.insert(0, str(TESTS))
+    from engines.starting import Servers
 
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("engines", nargs="*", default=[n for n in STARTED if n not in LEFT_OUT])
-    asked.add_argument("--rows", type=int, default=1_000_000)
-    given = asked.parse_args()
-    made = tables(given.rows)
-    first: sm.Result | None = None
-    print("| engine | version | load s | evaluate s | largest difference |")
-    print("|---|---|---|---|---|")
+    from sqlmetrics.engines.database import database
+
+    if name == "spark":
+        with growth.ENGINES["spark"]() as opened, database(opened.connection) as engine:
+            yield engine
+        return
     with Servers() as servers:
-        for name in ["duckdb", *(one for one in given.engines if one != "duckdb")]:
-            try:
-                servers.connection(name)
-            except BaseException as missing:  # pytest's own skip is no Exception
-                print(f"{name} is left out: {missing}", file=sys.stderr)
-                continue
-            (engine, version, result), (load, evaluate) = measured(name, servers, made)
-            first = first or result
-            difference = f"{apart(result, first):.0e}" if result is not first else "-"
-            print(
-                f"| {engine} | {version} | {load:.2f} | {evaluate:.2f} | {difference} |", flush=True
-            )
+        try:
+            opened = servers.open(name)
+        except BaseException as missing:  # pytest's own skip is no Exception
+            print(json.dumps({"missing": str(missing)}))
+            sys.stdout.flush()
+            os._exit(0)
+        with database(opened) as engine:
+            yield engine
+
+
+def _servers(name: str, engine: Any) -> list[int]:
+    """The processes that work for this one, and are not its children."""
+    if name != "postgres":
+        return []
+    return [parent_of(_raw(engine, "select pg_backend_pid()")[0][0])]
+
+
+def _raw(engine: Any, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of the dialect's own text, by the session of the engine."""
+    session = getattr(engine, "_engine", engine)
+    if not sql.lstrip().startswith(("select", "with")):
+        session.execute(sql)
+        return []
+    return session.rows(sql)  # type: ignore[no-any-return]
+
+
+def _by_hand(engine: Any) -> dict[str, float]:
+    row = _raw(engine, by_hand.sql(engine.translation.dialect.name))[0]
+    return dict(zip(METRICS, map(float, row), strict=True))
+
+
+def _ours(engine: Any, *, check: bool = False) -> dict[str, float]:
+    import sqlmetrics as sm
+
+    given: dict[str, Any] = {"gain": "linear", "check": check, "per_query": False}
+    result = sm.evaluate("rankings", "labels", METRICS, connection=engine, **given)
+    return {name: result[name] for name in METRICS}
+
+
+def _ranking_metrics(engine: Any) -> dict[str, float]:
+    from benchmarks.contenders.spark_mllib import found
+
+    return found(engine._engine._connection, "rankings", "labels")
+
+
+def _acts(way: str) -> Callable[[Any], dict[str, float]]:
+    acts = (_by_hand, _ours, lambda engine: _ours(engine, check=True), _ranking_metrics)
+    return dict(zip(WAYS, acts, strict=True))[way]
 
 
 if __name__ == "__main__":

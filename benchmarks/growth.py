@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import data
@@ -133,19 +134,22 @@ def _spark() -> Iterator[Opened]:
     """`local[2]`: driver and executors are threads of one Java process, which is measured."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    java = Path("/proc") / str(session._jvm.java.lang.ProcessHandle.current().pid())
-    yield Opened(
-        session,
-        "select * from parquet.`{}`",
-        lambda: sum(map(int, (java / "stat").read_text().rpartition(")")[2].split()[11:13])) / 100,
-        lambda: int((java / "status").read_text().partition("VmHWM:")[2].split()[0]) / 1024,
-    )
-    session.stop()
+    with TemporaryDirectory() as tables:
+        builder = SparkSession.builder.master("local[2]")
+        for name, value in {**SETTINGS, "spark.sql.warehouse.dir": tables}.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        java = Path("/proc") / str(session._jvm.java.lang.ProcessHandle.current().pid())
+        yield Opened(
+            session,
+            "select * from parquet.`{}`",
+            lambda: (
+                sum(map(int, (java / "stat").read_text().rpartition(")")[2].split()[11:13])) / 100
+            ),
+            lambda: int((java / "status").read_text().partition("VmHWM:")[2].split()[0]) / 1024,
+        )
+        session.stop()
 
 
 @contextmanager

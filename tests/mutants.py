@@ -156,7 +156,7 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("clicks/compared", "< {{ k }}", "<= {{ k }}", "of two equal numbers either is the less"),
     ("plan/directions", "inner join", "left join", "no sum counts a NULL"),
     ("plan/query_systems", "union all", "union", "each is there once, with another flag"),
-    ("plan/metric_values.spark", "union all", "union", "each has another place"),
+    ("plan/metric_values.inlined", "union all", "union", "each has another place"),
     ("plan/global_metrics", "union all", "union", "each has another metric, and is grouped"),
     ("plan/list_checks", "0 as n_gaps", "1 as n_gaps", "one look more, which finds nothing"),
     ("plan/list_checks", "sum(n_bad)", "max(n_bad)", "asked is whether it is 0"),

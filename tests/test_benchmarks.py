@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from marked import by_turns
 
-from benchmarks import agreement, clicks, cold, compare, contenders, report
+from benchmarks import agreement, clicks, cold, compare, contenders, data, engines, report
 from benchmarks.contenders import CONTENDERS, METRICS
 from benchmarks.data import SHAPES
 from benchmarks.measure import Run
@@ -141,3 +141,31 @@ def test_a_click_log_is_measured_beside_the_bare_join(
     rows = capsys.readouterr().out.splitlines()[2:]
     assert [row.split("|")[1].strip() for row in rows] == ["bare join", "sqlmetrics"]
     clicks.main(["--requests", "300", "--stages"])
+
+
+@by_turns(2.5)
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="CPU seconds come from /proc")
+def test_engines_are_measured_beside_the_query_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(data, "FOLDER", tmp_path)
+    engines.main(["sqlite", "--rows", "3000", "--runs", "1"])
+    rows = [line.split("|")[1:3] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [way.strip() for _, way in rows] == list(engines.WAYS[:3])
+    assert all(engine.startswith(" SQLite 3.") for engine, _ in rows)
+
+
+def test_other_numbers_of_an_engine_end_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    means = iter([0.5, 0.5 + 1e-12, 0.6])
+
+    def told(*_: object) -> dict[str, object]:
+        took = {"cpu": [2.0, 1.0, 9.0], "wall": [1.0], "peak": [100.0]}
+        return {"version": "SQLite 3", "means": {"mrr": next(means)}, **took}
+
+    monkeypatch.setattr(engines, "measured", told)
+    monkeypatch.setattr(data, "made", lambda _: None)
+    with pytest.raises(SystemExit, match="sqlite, sqlmetrics, checked has 0.6"):
+        engines.main(["sqlite"])
+    assert "| SQLite 3 | by hand | 2.00 | 1.00 |" in capsys.readouterr().out

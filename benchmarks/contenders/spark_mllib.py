@@ -30,12 +30,12 @@ from (
             ),
             one -> one.item_id
         ) as items
-    from parquet.`{rankings}`
+    from {rankings}
     group by query_id
 ) as ranked
 inner join (
     select query_id, collect_list(item_id) as items
-    from parquet.`{labels}`
+    from {labels}
     where grade >= 1
     group by query_id
 ) as relevant
@@ -55,16 +55,21 @@ def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:  # noqa
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    rows = spark.sql(LISTS.format(rankings=rankings, labels=labels)).rdd
-    metrics = RankingMetrics(rows.map(tuple).cache())
-    found = {
-        "precision@10": metrics.precisionAt(10),
-        "recall@100": metrics.recallAt(100),
-        "ap": metrics.meanAveragePrecision,
-    }
+    means = found(spark, f"parquet.`{rankings}`", f"parquet.`{labels}`")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells that the connection ends
     java = spark.sparkContext._gateway.proc
     spark.stop()
     java.stdin.close()
     java.wait()  # so that its CPU seconds and its memory are counted as this process's
-    return found
+    return means
+
+
+def found(spark: SparkSession, rankings: str, labels: str) -> dict[str, float]:
+    """The means over two relations of Spark's SQL."""
+    rows = spark.sql(LISTS.format(rankings=rankings, labels=labels)).rdd
+    metrics = RankingMetrics(rows.map(tuple).cache())
+    return {
+        "precision@10": metrics.precisionAt(10),
+        "recall@100": metrics.recallAt(100),
+        "ap": metrics.meanAveragePrecision,
+    }

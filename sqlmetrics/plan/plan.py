@@ -27,6 +27,9 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import variant
 
+INLINED = "inlined"
+"""The templates for databases that compute a stage anew each time that it is read."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -125,9 +128,10 @@ class Plan:
         return PerQuery(self.shape, self.needs, self.strategy)
 
     def _own(self, stages: Iterable[Stage]) -> tuple[Stage, ...]:
-        """The stages, each by the dialect's own template if it has one."""
+        """The stages, each by the dialect's own template if it has one, or one for its kind."""
         dialect = self.shape.at.translation.dialect
-        names = dialect.name, dialect.relative
+        kinds = [INLINED] * dialect.inlines_stages
+        names = (dialect.name, dialect.relative, *kinds)
         return tuple(replace(one, template=variant(one.template, *names)) for one in stages)
 
 

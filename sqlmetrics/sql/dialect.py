@@ -109,6 +109,9 @@ class Dialect:
         distributes: Whether rows are brought together by query once, for the join with the
             labels and for the window; else each of the two would move all rows.
         casts_texts: Whether any text can be cast to a number, and columns need no type.
+        exact_literals: Whether 1e0 is a decimal number to it, with which it computes many times
+            slower than with a DOUBLE.
+        inlines_stages: Whether it computes a stage anew each time that it is read.
         settings: What stands behind a query so that it means the same.
         keep: How a statement that keeps a query's rows for a while begins; empty where
             there is none, and the query runs again for each table.
@@ -150,6 +153,8 @@ class Dialect:
     names_columns: bool = False
     distributes: bool = False
     casts_texts: bool = False
+    exact_literals: bool = False
+    inlines_stages: bool = False
     settings: str = ""
     keep: str = "create temporary table"
     drop: str = "drop table"

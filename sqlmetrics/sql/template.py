@@ -47,10 +47,10 @@ def environment() -> Environment:
 
 @cache
 def variant(name: str, *dialects: str) -> str:
-    """The name of a stage's template, or of the file beside it that a dialect has of its own.
+    """The name of a stage's template, or of the file beside it for a dialect, or for its kind.
 
-    >>> variant("metric_values", "databricks", "spark")
-    'metric_values.spark'
+    >>> variant("metric_values", "bigquery", "inlined")
+    'metric_values.inlined'
     """
     own = (f"{name}.{dialect}" for dialect in dialects)
     there = folder() / ("" if "/" in name else "plan")

@@ -341,8 +341,32 @@ def _unfold(tree: Tree, dialect: Dialect) -> None:
             table.replace(stages[table.name].copy().subquery(table.alias_or_name))
 
 
+def _type_numbers(tree: Tree, dialect: Dialect) -> None:
+    """DOUBLEs where `1e0` alone would make decimals of what is computed with it.
+
+    Beside a number of another type, or within a function of two, that type decides already.
+    """
+    for node in list(tree.find_all(exp.Literal)) if dialect.exact_literals else ():
+        if not node.is_string and "e" in node.name and _decides(node):
+            node.set("this", f"{node.name.removesuffix('e0')}::float8")
+
+
+def _decides(number: Tree) -> bool:
+    """Whether a number's type is that of an operation, or of the first value of a case."""
+    above = number.parent
+    if isinstance(above, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        return True
+    case = above.parent if isinstance(above, exp.If) and above.args.get("true") is number else None
+    if not isinstance(case, exp.Case):
+        return False
+    values = [one.args["true"] for one in case.args["ifs"]] + [case.args.get("default")]
+    plain = all(one is None or isinstance(one, exp.Literal | exp.Null) for one in values)
+    return plain and values[0] is number
+
+
 CHANGES = (
     *(_quote, _divide, _order, _as_bytes, _underflow, _partition, _unsign_zeros, _name_columns),
+    _type_numbers,
     _distribute,
     _unfold,
 )

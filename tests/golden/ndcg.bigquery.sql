@@ -144,34 +144,25 @@ per_query as (
         and list_sums.query_id = query_systems.query_id
 ),
 
--- one row per query, system and metric
+-- one row per query, system and metric, read from per_query once
 metric_values as (
     select
         metric_date,
         system,
         1 - is_ranked as is_missing,
-        'ndcg' as metric,
-        10 as k,
-        ndcg_at_10 as metric_value
+        case place when 1 then 'ndcg' when 2 then 'recall' when 3 then 'mrr' end
+            as metric,
+        case place when 1 then 10 when 2 then 100 when 3 then 0 end as k,
+        case place when 1 then ndcg_at_10 when 2 then recall_at_100 when 3 then mrr end
+            as metric_value
     from per_query
-    union all
-    select
-        metric_date,
-        system,
-        1 - is_ranked as is_missing,
-        'recall' as metric,
-        100 as k,
-        recall_at_100 as metric_value
-    from per_query
-    union all
-    select
-        metric_date,
-        system,
-        1 - is_ranked as is_missing,
-        'mrr' as metric,
-        0 as k,
-        mrr as metric_value
-    from per_query
+    cross join (
+        select 1 as place
+        union all
+        select 2 as place
+        union all
+        select 3 as place
+    ) as places
 ),
 
 -- one row per system, segment and metric: what its mean is made of

@@ -64,11 +64,11 @@ label_sums as (
         sum(
             case
                 when rnk <= 10
-                then (power(2e0, grade) - 1e0) * ln(2e0) / ln(rnk + 1e0)
+                then (power(2e0, grade) - 1::float8) * ln(2e0) / ln(rnk + 1::float8)
                 else 0e0
             end
         ) as best_dcg_at_10,
-        sum(case when grade >= 1 then 1e0 else 0e0 end) as num_rel
+        sum(case when grade >= 1 then 1::float8 else 0e0 end) as num_rel
     from ideal
     group by query_id
 ),
@@ -83,13 +83,13 @@ list_sums as (
         sum(
             case
                 when rnk <= 10
-                then (power(2e0, grade) - 1e0) * ln(2e0) / ln(rnk + 1e0)
+                then (power(2e0, grade) - 1::float8) * ln(2e0) / ln(rnk + 1::float8)
                 else 0e0
             end
         ) as dcg_at_10,
-        sum(case when rnk <= 100 and grade >= 1 then 1e0 else 0e0 end)
+        sum(case when rnk <= 100 and grade >= 1 then 1::float8 else 0e0 end)
             as num_rel_ret_at_100,
-        max(case when grade >= 1 then 1e0 / rnk end) as first_reciprocal_rank
+        max(case when grade >= 1 then 1::float8 / rnk end) as first_reciprocal_rank
     from ranked
     group by metric_date, system, query_id
 ),

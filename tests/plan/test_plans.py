@@ -121,7 +121,7 @@ def test_spark_s_own_rows_of_metrics_are_the_same(database: duckdb.DuckDBPyConne
     over = ("labels", "rankings", "common", "either")
     metrics = [f"num_ret(average_over={one})" for one in over]
     usual, own = (
-        _with_variant(name, lists, labels, metrics, connection=database) for name in ("", "spark")
+        _with_variant(name, lists, labels, metrics, connection=database) for name in ("", "inlined")
     )
     assert "cross join (" not in usual.sql
     assert "cross join (" in own.sql

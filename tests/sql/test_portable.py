@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -239,3 +240,13 @@ def test_the_text_is_as_it_was_read(name: str) -> None:
     assert rest == file.read_text().split("\n", 1)[1]
     # the label changes with what was executed
     assert label == f"-- {DIALECTS[name].title}: {trust(DIALECTS[name])}"
+
+
+@pytest.mark.parametrize("dialect", OTHERS, ids=lambda one: one.name)
+def test_what_makes_a_database_slow_is_not_written(dialect: Dialect) -> None:
+    """A decimal in an operation, and a stage that is computed once a metric."""
+    text = sm.compile(spec(metrics=["ndcg@10", "recall@100", "mrr"], baseline=None), dialect.name)
+    decimals = re.findall(r"(?:[-+*/] \d+e0(?!:)|then 1e0 else)", text)
+    assert bool(decimals) != dialect.exact_literals
+    readers = len(re.findall(r"^ *from per_query$", text, re.MULTILINE))
+    assert readers == (1 if dialect.inlines_stages else 3)
