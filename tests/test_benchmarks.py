@@ -166,6 +166,6 @@ def test_other_numbers_of_an_engine_end_it(
 
     monkeypatch.setattr(engines, "measured", told)
     monkeypatch.setattr(data, "made", lambda _: None)
-    with pytest.raises(SystemExit, match="sqlite, sqlmetrics, checked has 0.6"):
+    with pytest.raises(SystemExit, match=r"sqlite, sqlmetrics, checked has 0\.6"):
         engines.main(["sqlite"])
     assert "| SQLite 3 | by hand | 2.00 | 1.00 |" in capsys.readouterr().out
