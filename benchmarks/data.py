@@ -31,12 +31,14 @@ class Shape:
             in which trec_eval takes items with equal scores, the last id first, so that
             contenders that keep the order of the rows agree with it.
         systems: How many systems rank every query.
+        scattered: Whether the rows of a query lie all over the file, as warehouses export them.
     """
 
     blocks: tuple[tuple[int, int], ...] = ((100, 100),)
     each: int = 5
     tied: bool = False
     systems: int = 1
+    scattered: bool = False
 
     @property
     def rows(self) -> int:
@@ -60,7 +62,12 @@ SHAPES: Mapping[str, Shape] = {
     "ties": Shape(tied=True),
     "skewed": Shape(((50_000, 50_000), (25_000, 500), (25_000, 10))),
     "systems": Shape(systems=5),
+    "scattered": Shape(scattered=True),
+    "scattered-one-label": Shape(each=0, scattered=True),
 }
+
+SCATTERED = f"order by hash(query_id, item_id, {SEED})"
+"""What scatters the rows of a query."""
 
 # 1000003 is prime: no item is twice among a query's results.
 QUERY = """
@@ -130,6 +137,8 @@ def write(rows: int, shape: Shape, rankings: str, labels: str) -> None:
     if shape.systems > 1:
         asked["columns"] = f"'system-' || s as system, {asked['columns']}"
         asked |= {"systems": "s,", "crossed": f", range({shape.systems}) as systems(s)"}
+    if shape.scattered:
+        asked["order"] = SCATTERED
     _write(rankings, shape, rows, asked)
     grade = f"hash(query, position, {SEED + 1})"
     # every query has a relevant item: tools differ on those that have none
@@ -140,7 +149,8 @@ def write(rows: int, shape: Shape, rankings: str, labels: str) -> None:
         grade = "1"
         step = {"where": f"where position = hash(query, {SEED + 2}) % {shape.blocks[0][1]}"}
     columns = f"query_id, item_id, cast({grade} as integer) as grade"
-    _write(labels, shape, rows, {"item": "position", **step, "columns": columns})
+    order = {"order": SCATTERED * shape.scattered}
+    _write(labels, shape, rows, {"item": "position", **step, "columns": columns, **order})
 
 
 def _write(path: str, shape: Shape, rows: int, asked: Mapping[str, str]) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.buckets import COUNTED
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import TableStatistics
+from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
 
 ROWS = 1 << 15
-"""How many rows are looked at."""
+"""About how many rows are looked at."""
 
 SCATTERED = 2
 """From so many runs of rows a list on, its items are not beside each other."""
+
+SHORT = 3
+"""Lists of fewer items on average may be parts of longer ones, whose other rows come later."""
 
 
 def statistics_of(plan: Plan, engine: Database) -> TableStatistics | None:
@@ -28,20 +33,55 @@ def statistics_of(plan: Plan, engine: Database) -> TableStatistics | None:
         return None
     if plan.shape.at.rankings.template == "query":
         return TableStatistics()  # even its first row may take long
-    lists, runs, longest, usual, tied = _measured(plan, engine, "rankings")
-    if not lists or runs > SCATTERED * lists:
-        return TableStatistics()
-    found = TableStatistics(longest, usual, tied / lists)
+    found = TableStatistics()
+    if lists := _measured(plan, engine, "rankings"):
+        found = TableStatistics(lists.longest, lists.usual, lists.tied / lists.number)
     if plan.shape.joined or plan.shape.at.labels.template == "query":
         return found
-    queries, runs, most, labels, _ = _measured(plan, engine, "labels")
-    if not queries or runs > SCATTERED * queries:
-        return found
-    return replace(found, labels=labels, most=most)
+    queries = _measured(plan, engine, "labels")
+    return replace(found, labels=queries.usual, most=queries.longest) if queries else found
 
 
-def _measured(plan: Plan, engine: Database, table: str) -> tuple[Any, ...]:
-    """Lists, their runs of rows, their longest and usual lengths, and those with equal values."""
+class _Lists(NamedTuple):
+    """Some lists, or the labels of some queries.
+
+    Attributes:
+        number: How many there are.
+        runs: How many runs of rows they are in.
+        longest: The most rows of one.
+        usual: The mean.
+        tied: How many have equal values.
+    """
+
+    number: int
+    runs: int
+    longest: int
+    usual: float
+    tied: int
+
+
+def _measured(plan: Plan, engine: Database, table: str) -> _Lists | None:
+    """The lists of the first rows; of a file in which they are scattered, those of some queries.
+
+    None where neither can tell.
+    """
+    first = _look(plan, engine, table, f"limit {ROWS}")
+    is_scattered = first.runs > SCATTERED * first.number
+    if first.number and not is_scattered and first.usual >= SHORT:
+        return first
+    relation = plan.shape.tables[table]
+    if relation.template in COUNTED:
+        rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
+        each = rows // ROWS
+        few = (
+            _look(plan, engine, table, f"where hash(query_id) % {each} = 0") if each > 1 else first
+        )
+        return few if few.number else None
+    return None if is_scattered or not first.number else first
+
+
+def _look(plan: Plan, engine: Database, table: str, chosen: str) -> _Lists:
+    """What the chosen rows tell."""
     shape = plan.shape
     of_labels = table == "labels"
     view = {
@@ -49,7 +89,7 @@ def _measured(plan: Plan, engine: Database, table: str) -> tuple[Any, ...]:
         "sorter": "grade" if of_labels else shape.sorters[0],
         "where": "grade <> 0" if of_labels else "",
         "table": shape.names[table],
-        "rows": ROWS,
+        "chosen": chosen,
     }
     select = print_template("plan/offered", view)
-    return engine.rows(with_stages(plan.inputs, select))[0]
+    return _Lists(*engine.rows(with_stages(plan.inputs, select))[0])

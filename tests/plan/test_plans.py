@@ -19,7 +19,7 @@ from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, pr
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.duckdb import DuckDB
-from sqlmetrics.evaluation import buckets
+from sqlmetrics.evaluation import buckets, statistics
 from sqlmetrics.evaluation import run as api
 from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.inputs.sources import tables_of
@@ -114,7 +114,9 @@ def test_all_plans_give_the_reference(
     assert differences(by_sql(result), by_reference(result, proof_of(result, database))) == []
 
 
-def test_spark_s_own_rows_of_metrics_are_the_same(database: duckdb.DuckDBPyConnection) -> None:
+def test_rows_of_metrics_that_are_read_once_are_the_same(
+    database: duckdb.DuckDBPyConnection,
+) -> None:
     """Its template is printed for DuckDB here; also for metrics that count different queries."""
     lists = {"query_id": ["p", "q", "r"], "item_id": ["a", "b", "c"], "score": [3, 2, 1]}
     labels = {"query_id": ["p", "q", "s"], "item_id": ["a", "c", "d"], "grade": [2, 1, 1]}
@@ -141,7 +143,7 @@ def test_files_are_cut_into_ranges_of_queries(tmp_path: Path, kind: str) -> None
     query = f"cast(i * 7 % 60 as {kind}) as query_id, i // 60 as item_id"
     rankings, labels = tmp_path / "rankings.parquet", tmp_path / "labels.parquet"
     with duckdb.connect() as connection:
-        connection.execute(f"copy (select {query}, hash(i) % 50 as score {rows}) to '{rankings}'")
+        connection.execute(f"copy (select {query}, hash(i) % 500 as score {rows}) to '{rankings}'")
         connection.execute(
             f"copy (select {query}, i % 3 as grade {rows} where i % 2 = 0) to '{labels}'"
         )
@@ -152,6 +154,28 @@ def test_files_are_cut_into_ranges_of_queries(tmp_path: Path, kind: str) -> None
     assert cut.sql.count("insert into ") == 4  # one for queries without an id
     assert "query_id >= " in cut.sql
     assert differences(by_sql(cut), by_sql(whole)) == []
+
+
+@pytest.mark.parametrize("labels", [1, 5])
+def test_scattered_files_take_the_plan_of_sorted_ones(tmp_path: Path, labels: int) -> None:
+    """Their first rows tell nothing: those of one query lie all over the file."""
+    plans = []
+    for order in ("query_id", "hash(query_id, item_id)"):
+        files = [tmp_path / f"{name}.parquet" for name in ("rankings", "labels")]
+        rows = "select 'q' || i // 40 as query_id, i % 40 as item_id, {} from range(40000) as n(i)"
+        score, grade = rows.format("1 / (i % 40 + 1) as score"), rows.format("1 as grade")
+        with duckdb.connect() as connection:
+            connection.execute(f"copy ({score} order by {order}) to '{files[0]}'")
+            some = f"{grade} where i % 40 < {labels}"
+            connection.execute(f"copy ({some} order by {order}) to '{files[1]}'")
+        with patch.object(statistics, "ROWS", 1500):
+            result = sm.evaluate(*files, ["ndcg@10", "mrr"])
+        assert result["mrr"] == 1
+        words = result.sql.partition("-- conventions")[0].replace("-- ", "").split()
+        plans.append(" ".join(words))
+    assert plans[0] == plans[1]
+    assert f"plan: {'counts' if labels == 1 else 'lists'} " in plans[0]
+    assert f"{labels} labels above or below 0 a query" in plans[0]
 
 
 def some_files(folder: Path) -> tuple[Path, Path]:
