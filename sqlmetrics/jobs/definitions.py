@@ -17,8 +17,7 @@ from sqlmetrics.sql.template import literal, relation
 
 def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:
     """Metric, cutoff (0 for none) and definition_hash of all that a spec asks for."""
-    asked: list[Measure | Online] = [*spec.measures, *map(online, spec.online)]
-    for one in asked:
+    for one in asked(spec):
         yield one.name, one.k or 0, spec.definition_hash(one)
 
 
@@ -33,6 +32,11 @@ def named(text: str, spec: Spec) -> tuple[str, int]:
         return asked.metric.name, asked.k or 0
     measure = spec.measure(text)
     return measure.name, measure.k or 0
+
+
+def asked(spec: Spec) -> list[Measure | Online]:
+    """All that a spec asks for: metrics of lists, then those of the log itself."""
+    return [*spec.measures, *map(online, spec.online)]
 
 
 def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:

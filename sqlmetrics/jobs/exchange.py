@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.partitions import replace_by_day
-from sqlmetrics.jobs.tables import prepared, targets
+from sqlmetrics.jobs.tables import COUNTED, changes, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_statements
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE
+from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE, TRANSACTION
 from sqlmetrics.sql.template import finished, literal, relation
 from sqlmetrics.sql.translation import Translation
 
@@ -26,12 +26,14 @@ class TableRows:
     Attributes:
         columns: The table's columns, in the query's order.
         select: The query, in DuckDB's words.
-        are_added: Whether no old row goes.
+        are_added: Whether no old row of the days goes.
+        instead_of: What old rows meet that go in any case, where the dialect deletes rows.
     """
 
     columns: Sequence[str]
     select: str
     are_added: bool = False
+    instead_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,19 @@ class Exchange:
     views: Wide | None = None
 
     def carry_out(
-        self, engine: Database, log: Callable[[Mapping[str, int]], str] | None = None
-    ) -> dict[str, int]:
+        self,
+        engine: Database,
+        log: Callable[[Mapping[str, int], Sequence[str]], str] | None = None,
+    ) -> tuple[dict[str, int], list[str]]:
         """Replace the rows, all in one transaction where there are any, as the only writer.
 
         Args:
             engine: Where the tables are; they are made if they are not there.
-            log: The statement that adds to the run log, of the rows that now stand.
+            log: The statement that adds to the run log, of what this returns.
 
         Returns:
-            Table -> the rows that now stand for these days.
+            Table -> the rows that now stand for these days; and what should be known of the
+            tables.
 
         Raises:
             SpecError: If the table holds other days by another definition of a metric.
@@ -76,8 +81,7 @@ class Exchange:
         is_by_day = bool(self.at.dialect.by_day)
         by_day = {table for table, rows in self.rows.items() if is_by_day and not rows.are_added}
         with engine.alone(targets(self.spec)["facts"]):
-            for statement in prepared(self.spec, engine, self.columns):
-                engine.execute(statement)
+            notes = changes(self.spec, engine, self.columns).carry_out(engine)
             views = view_statements(self.spec, engine, self.views)
             with engine.transaction():
                 check_definitions(self.spec, self.ends, engine)
@@ -87,16 +91,19 @@ class Exchange:
                     engine.execute(statement)
                 counts = self._counts(engine)
                 if log:
-                    engine.execute(log(counts))
+                    engine.execute(log(counts, notes))
                 make_views(self.spec, engine, views if is_undone else ())
             make_views(self.spec, engine, () if is_undone else views)
-        return counts
+        return counts, notes
 
     def printed(self, log: str) -> Iterator[str]:
         """The statements that do the same for whoever executes them, with that of the run log."""
         if self.at.dialect.writing.replace == OVERWRITE:
             yield "set spark.sql.sources.partitionOverwriteMode = dynamic"
             for table, rows in self.rows.items():
+                if rows.are_added:
+                    yield insert(self.at, targets(self.spec)[table], rows)
+                    continue
                 into = f"insert overwrite table {self._name(table)} by name"
                 yield f"{into}\n{self.at.text(finished(rows.select)).rstrip()}"
             yield log
@@ -107,8 +114,11 @@ class Exchange:
         """Delete and insert, one after the other of these tables."""
         for table, rows in self.rows.items():
             if table in tables:
-                if not rows.are_added:
-                    where = "\n    and ".join(map(self.at.value, self.of("metric_date")))
+                gone = [] if rows.are_added else self.of("metric_date")
+                if rows.instead_of and self.at.dialect.writing.replace == TRANSACTION:
+                    gone = [rows.instead_of]
+                if gone:
+                    where = "\n    and ".join(map(self.at.value, gone))
                     yield finished(f"delete from {self._name(table)}\nwhere\n    {where}")
                 yield insert(self.at, targets(self.spec)[table], rows)
 
@@ -126,7 +136,7 @@ class Exchange:
         )
 
     def _counts(self, engine: Database) -> dict[str, int]:
-        tables = [table for table in targets(self.spec) if table != "runs"]
+        tables = [table for table in targets(self.spec) if table in COUNTED]
         return {one: int(engine.rows(f"select {self.count(one)} as n")[0][0]) for one in tables}
 
     def _name(self, table: str) -> str:

@@ -10,8 +10,9 @@ from sqlmetrics.clicks.steps import steps
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.jobs.days import Question, on_days
+from sqlmetrics.jobs.meanings import comments, meanings
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
-from sqlmetrics.jobs.tables import FIRST, added, columns, create, targets
+from sqlmetrics.jobs.tables import COUNTED, FIRST, added, columns, create, key, targets
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.days import Days, Ends
@@ -41,8 +42,13 @@ class JobText:
 
 
 def text(statements: Sequence[str]) -> str:
-    """Statements as one text."""
-    return "\n\n".join(f"{one.rstrip()};" for one in statements) + "\n"
+    """Statements as one text; comments on one table stand together."""
+    told, last = "", ""
+    for one in statements:
+        is_next = one.startswith("comment on column") and last.startswith("comment on")
+        told += ("\n" if is_next else "\n\n" if last else "") + f"{one.rstrip()};"
+        last = one
+    return f"{told}\n"
 
 
 def job_text(spec: Spec, at: Translation, days: Days | None, run_id: str, now: str) -> JobText:
@@ -68,7 +74,7 @@ def job_text(spec: Spec, at: Translation, days: Days | None, run_id: str, now: s
         kept, new = [], replace(new, plan=plan_of(asked, at))
         rows = sql.per_query_text(plan_of(asked, at))
     exchange = new.exchange(rows, ends)
-    counts = {table: exchange.count(table) for table in exchange.rows}
+    counts = {table: exchange.count(table) for table in exchange.rows if table in COUNTED}
     return JobText(
         list(_tables(spec, at)),
         [step.create(at) for step in kept],
@@ -78,14 +84,19 @@ def job_text(spec: Spec, at: Translation, days: Days | None, run_id: str, now: s
 
 
 def _tables(spec: Spec, at: Translation) -> Iterator[str]:
-    """The tables, unless they are there; and what the per-query table may lack."""
+    """The tables, unless they are there, what they may lack, their keys and comments."""
     kinds = columns(spec)
     for table, name in targets(spec).items():
-        yield create(at, name, kinds[table])
+        told = meanings(spec, table)
+        yield create(at, table, name, kinds[table], told)
         first = len(FIRST.get(table, kinds[table]))
         if at.dialect.adds_columns:
             for column in list(kinds[table])[first:]:
-                yield added(at, name, column, kinds[table][column], unless="if not exists ")
+                one, meaning = (column, kinds[table][column]), told.get(column, "")
+                yield added(at, name, one, meaning, unless="if not exists ")
+        if at.dialect.key.statement:
+            yield key(at, table, name)
+        yield from comments(at, table, name, {one: told.get(one, "") for one in kinds[table]})
 
 
 def _computed(spec: Spec) -> Ends:

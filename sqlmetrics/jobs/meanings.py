@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sqlmetrics.catalog.dimension import metric_rows
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.translation import Translation
 
 ROLL_UP = (
     "Roll up by sum(numerator) / sum(denominator) within one segment_name, never by avg(value)."
@@ -13,7 +15,7 @@ ROLL_UP = (
 
 TABLES: Mapping[str, str] = {
     "facts": "Ranking metrics: one row per spec, day, system, segment, metric and cutoff. "
-    f"{ROLL_UP}",
+    + ROLL_UP,
     "per_query": "The values behind the metrics: one row per spec, day, system and query.",
     "runs": "The run log: one row per run, also of those that failed.",
     "metrics": "What each metric is: one row per metric and cutoff, to be joined by both.",
@@ -37,10 +39,10 @@ _KEYS: Mapping[str, str] = {
 
 _FACTS: Mapping[str, str] = {
     **_KEYS,
-    "value": "The metric. Never average it over days, systems or segments: " + ROLL_UP,
-    "numerator": "What value is the share of denominator of; it adds up over days. NULL for what "
+    "value": "The metric on this day: numerator / denominator. " + ROLL_UP,
+    "numerator": "The sum over queries that value is made of; it adds up over days. NULL for what "
     "cannot be added up.",
-    "denominator": "The sum of weights: without weights, the queries that count.",
+    "denominator": "What it is divided by, like the number of queries that count; it adds up too.",
     "n_queries": "Queries that count.",
     "n_skipped": "Queries left out because the metric is not defined for them.",
     "n_missing": "Queries that have labels and no list of this system.",
@@ -127,6 +129,25 @@ VIEWS: Mapping[str, str] = {
 """View -> what it is."""
 
 
+def comments(at: Translation, table: str, name: str, columns: Mapping[str, str]) -> Iterator[str]:
+    """The statements that say in the database what a table and its columns are.
+
+    Args:
+        at: The dialect; one that says it as a table is made, or not at all, has none.
+        table: Which table.
+        name: What it is called.
+        columns: Column -> what it holds.
+    """
+    own = at.dialect.comments
+    if own.statement:
+        told = said(at, TABLES[table])
+        yield own.statement.format(kind="table", name=at.name(name), text=told)
+    for column, meaning in columns.items():
+        if own.column and meaning:
+            given = {"name": at.name(name), "column": at.column(column)}
+            yield own.column.format(**given, text=said(at, meaning))
+
+
 def meanings(spec: Spec, table: str) -> dict[str, str]:
     """What the columns of a spec's table hold, also those of its metrics."""
     of_metrics = {}
@@ -134,3 +155,8 @@ def meanings(spec: Spec, table: str) -> dict[str, str]:
         rows = metric_rows(spec.measures)
         of_metrics = {row.column: f"{row.name}: {row.meaning}" for row in rows}
     return {**COLUMNS[table], **of_metrics}
+
+
+def said(at: Translation, text: str) -> str:
+    """A text as the dialect writes it."""
+    return at.value(literal(text))

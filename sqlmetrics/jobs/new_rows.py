@@ -9,6 +9,7 @@ import sqlmetrics
 from sqlmetrics.catalog.online import online
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, interval_stages, student_reach
 from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
 from sqlmetrics.jobs.tables import FACTS, PER_QUERY, RUNS, columns, has_baseline, targets
 from sqlmetrics.plan.moments import OWN as MOMENTS
@@ -58,6 +59,7 @@ class NewRows:
         rows = {"facts": TableRows(tuple(columns(self.spec)["facts"]), self._facts())}
         if per_query and "per_query" in targets(self.spec):
             rows["per_query"] = TableRows(self._per_query_columns, self._rows(per_query))
+        rows |= dictionary(self.spec, self.now)
         return Exchange(self.spec, self.at, rows, ends, key)
 
     def log(self, ends: Ends, **values: str) -> str:

@@ -23,9 +23,11 @@ from sqlmetrics.jobs.destination import (
     destination,
     unknown_version,
 )
+from sqlmetrics.jobs.dictionary import lacking, these
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
-from sqlmetrics.jobs.tables import check_own, columns, create, targets
+from sqlmetrics.jobs.meanings import COLUMNS, comments
+from sqlmetrics.jobs.tables import COUNTED, check_own, columns, create, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.source import Output
@@ -37,6 +39,7 @@ ARROW = {
     "bigint": pa.int64(),
     "double": pa.float64(),
     "varchar": pa.string(),
+    "text": pa.string(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
 }
@@ -119,10 +122,13 @@ class _Published:
         return replace(self, kinds=there)
 
 
-def _tables(spec: Spec, engine: Database, where: str = "") -> Iterator[_Published]:
-    """Each table of the output with its rows."""
+def _tables(spec: Spec, engine: Database, only: str = "") -> Iterator[_Published]:
+    """Each table of the output with its rows; or with those of one spec and its metrics."""
     known = columns(spec)
     for key, name in targets(spec).items():
+        if engine.find(name) is None:  # of a version that had none, before it runs again
+            continue
+        where = f" where spec = {literal(only)}" if only and "spec" in known[key] else ""
         rows = engine.table(f"select * from {relation(name)}{where}")
         there = engine.columns(relation(name))
         kinds = {
@@ -171,8 +177,11 @@ def _load(made: DuckDB, one: _Published) -> None:
     """A table as it was: its types, what is never NULL, and the order of its columns."""
     own = _alone(one.name)
     held = made.register("sqlmetrics_published", one.rows)
-    made.execute(create(made.translation, own, one.kinds))
+    made.execute(create(made.translation, one.key, own, one.kinds))
     made.execute(f"insert into {relation(own)} by name select * from {held}")
+    meant = {column: COLUMNS[one.key].get(column, "") for column in one.kinds}
+    for statement in comments(made.translation, one.key, own, meant):
+        made.execute(statement)
 
 
 def _alone(name: str) -> str:
@@ -192,10 +201,7 @@ def _alone_spec(spec: Spec) -> Spec:
 def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) -> list[str]:
     """The spec's rows in another database, in the place of those of the same days."""
     known = columns(spec)
-    tables = {
-        one.key: one.filled(known[one.key])
-        for one in _tables(spec, engine, f" where spec = {literal(spec.title)}")
-    }
+    tables = {one.key: one.filled(known[one.key]) for one in _tables(spec, engine, spec.title)}
     source = wide(spec, engine)
     with database(url, create=True) as other:
         check_writer(other)
@@ -204,15 +210,23 @@ def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) 
         rows = {}
         for key, one in tables.items():
             held = other.register(f"sqlmetrics_published_{key}", one.typed)
-            names = tuple(one.kinds)
-            select = f"select\n    {lines(map(identifier, names))}\nfrom {held}"
-            if key == "runs":  # a run that is told there does not change any more
-                select += f"\nwhere run_id not in (select run_id from {relation(one.name)})"
-            rows[key] = TableRows(names, select, are_added=key == "runs")
+            rows[key] = _put(one, held)
         ends = ALL_DAYS if full_refresh else _days(tables["facts"])
         kinds = {key: one.kinds for key, one in tables.items()}
         Exchange(spec, at, rows, ends, secrets.token_hex(4), kinds, source).carry_out(other)
     return [one.name for one in tables.values()]
+
+
+def _put(one: _Published, held: str) -> TableRows:
+    """The rows of a table, as those of a spec and its days, or as those that are not there yet."""
+    names = tuple(one.kinds)
+    if one.key in COUNTED:
+        return TableRows(names, f"select\n    {lines(map(identifier, names))}\nfrom {held}")
+    rows = lacking(one.key, one.name, names, held)
+    if one.key != "metrics":
+        return rows
+    there = one.rows.select(["metric", "k"]).to_pylist()
+    return replace(rows, instead_of=these((row["metric"], row["k"]) for row in there))
 
 
 def _days(facts: _Published) -> Ends:

@@ -24,7 +24,7 @@ from sqlmetrics.evaluation.run import executing, run
 from sqlmetrics.jobs.days import Question, days_of, on_days
 from sqlmetrics.jobs.exchange import ALL_DAYS
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
-from sqlmetrics.jobs.tables import check_own, prepared, targets
+from sqlmetrics.jobs.tables import changes, check_own, targets
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
@@ -125,16 +125,19 @@ class _Run:
             last_day, headline = self._headline()
             ends = days.ends if days else ALL_DAYS
             new = self._new_rows()
-            rows = new.exchange(per_query, ends, self.run_id[:8]).carry_out(
+            rows, more = new.exchange(per_query, ends, self.run_id[:8]).carry_out(
                 self.engine,
-                lambda counts: new.log(ends, **self._told("replaced", "; ".join(notes), counts)),
+                lambda counts, more: new.log(
+                    ends, **self._told("replaced", "; ".join([*notes, *more]), counts)
+                ),
             )
-        return RunReport(self.run_id, days, rows, tuple(notes), last_day, headline, self._seconds)
+        told = (*notes, *more)
+        return RunReport(self.run_id, days, rows, told, last_day, headline, self._seconds)
 
     def log_failure(self, error: SqlmetricsError) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
         with suppress(SqlmetricsError):
-            for statement in prepared(self.spec, self.engine):
+            for statement in changes(self.spec, self.engine).needed:
                 self.engine.execute(statement)
             ends = self.days.ends if self.days else ALL_DAYS
             told = self._told("failed", " ".join(str(error).split()))

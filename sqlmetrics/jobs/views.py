@@ -13,6 +13,7 @@ from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError
 from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.meanings import VIEWS, said
 from sqlmetrics.jobs.pooled_days import comparison, rollup, running
 from sqlmetrics.jobs.tables import BASELINE, has_baseline, targets
 from sqlmetrics.spec.spec import Spec
@@ -193,8 +194,11 @@ def _selects(
 def _statements(spec: Spec, at: Translation, selects: dict[str, str]) -> Iterator[str]:
     for name, select in selects.items():
         own = at.name(spec.output.named(name)) if spec.output else ""
+        text = said(at, VIEWS["wide" if name.startswith("wide_") else name])
         for statement in at.dialect.view:
-            yield statement.format(name=own, select=select)
+            yield statement.format(name=own, select=select, text=text)
+        if at.dialect.comments.statement:
+            yield at.dialect.comments.statement.format(kind="view", name=own, text=text)
 
 
 def _growing(spec: Spec, at: Translation, name: str) -> str:

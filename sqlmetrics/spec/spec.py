@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
 from sqlmetrics.catalog.online import ONLINE, Online, online
-from sqlmetrics.catalog.option import Value
+from sqlmetrics.catalog.option import Table, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
@@ -258,11 +259,27 @@ class Spec(Model):
     def definition_hash(self, metric: Measure | Online) -> str:
         """A short hash of all that decides a metric's numbers, the data apart."""
         log = self.clicks.definition if self.clicks else ""
-        decided = f"{metric} {log}" if isinstance(metric, Online) else self._decided(metric, log)
+        if isinstance(metric, Online):
+            decided = f"{metric} {log}"
+        else:
+            own = self._decided(metric) | ({"clicks": log} if log else {})
+            decided = f"{metric.metric.name}@{metric.k} {sorted(own.items())}"
         return hashlib.sha256(decided.encode()).hexdigest()[:16]
 
-    def _decided(self, measure: Measure, log: str) -> str:
-        """What decides the numbers of a metric of lists, as a text."""
+    def definition(self, metric: Measure | Online) -> dict[str, Any]:
+        """What that hash stands for: conventions and parameters by name, as JSON has them.
+
+        >>> spec = Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=["mrr"])
+        >>> spec.definition(spec.measures[0])["rel"], spec.definition(spec.measures[0])["ties"]
+        (1.0, 'id_asc')
+        """
+        own = {} if isinstance(metric, Online) else self._decided(metric)
+        told = {name: str(one) if isinstance(one, Table) else one for name, one in own.items()}
+        log = {"clicks": json.loads(self.clicks.definition)} if self.clicks else {}
+        return {**dict(sorted(told.items())), **log}
+
+    def _decided(self, measure: Measure) -> dict[str, object]:
+        """What decides the numbers of a metric of lists, by name."""
         settings, names = self.settings(measure), measure.metric.parameters
         numbers: dict[str, object] = {name: float(settings.parameter(name)) for name in names}
         decided = numbers | {
@@ -276,9 +293,7 @@ class Spec(Model):
         zones = {name: getattr(self, name).time_zone for name in _DATED if getattr(self, name)}
         if any(zones.values()):
             decided["time_zone"] = sorted((name, zone or "") for name, zone in zones.items())
-        if log:
-            decided["clicks"] = log
-        return f"{measure.metric.name}@{measure.k} {sorted(decided.items())}"
+        return decided
 
     def unfit(self, measure: Measure) -> list[str]:
         """Why a metric, right in itself, does not fit the options; empty if it does."""

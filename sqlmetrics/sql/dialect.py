@@ -17,6 +17,8 @@ class Times:
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
         moment: A time, of a text of it.
         now: The time at which a job runs, by its text.
+        later: The day that is {days} days after a {day}.
+        age: How many days ago a day was.
     """
 
     day: str = "cast({column} as date)"
@@ -25,6 +27,8 @@ class Times:
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
     moment: str = "cast({column} as timestamp)"
     now: str = "cast(current_timestamp as timestamp)"
+    later: str = "{day} + {days}"
+    age: str = "cast(date_diff('day', {column}, current_date) as bigint)"
 
     def in_zone(self, zone: str) -> str:
         """The day of a time in a zone, of a {column}."""
@@ -87,6 +91,42 @@ class Writing:
 
 
 @dataclass(frozen=True)
+class Key:
+    """How a table that stays is kept to one row per key, and found by it.
+
+    Attributes:
+        statement: What makes an index unless it is there, of its {index}, {table}, {columns};
+            empty where there is none.
+        inline: The line of `create table` that does the same or only says it, of {columns}.
+        text: How a short text stands in it, by its {column}.
+        long: How a text of any length does.
+    """
+
+    statement: str = ""
+    inline: str = ""
+    text: str = "{column}"
+    long: str = "{column}"
+
+
+@dataclass(frozen=True)
+class Comments:
+    """How a database keeps what is said of tables, views and columns; each of a {text}.
+
+    Attributes:
+        statement: What says it of a table that is there, of the {kind} (table or view) and {name};
+            empty where it can be said only as it is made.
+        column: The same of a {column} of the table or view {name}.
+        inline: What stands behind a column as it is made.
+        behind: What stands behind the table as it is made.
+    """
+
+    statement: str = ""
+    column: str = ""
+    inline: str = ""
+    behind: str = ""
+
+
+@dataclass(frozen=True)
 class Dialect:
     """A dialect. Its grammar is sqlglot's; here stands what a grammar does not know.
 
@@ -127,7 +167,7 @@ class Dialect:
             it all days are replaced in one transaction.
         adds_columns: Whether a column can be added unless it is there.
         view: The statements that make a view, or make it anew so that what was granted on it
-            stays, of its {name} and its {select}.
+            stays, of its {name} and its {select}, and of a {text} that says what it is.
         undoes_views: Whether a transaction that fails takes its views back too.
         session: What a session is told before a script, so that it means the same.
         run_id: A text that names a run of a job, by its text.
@@ -136,6 +176,8 @@ class Dialect:
             are no type.
         times: How times are read and told.
         writing: How the tables of a job are written.
+        key: How a table is kept to one row per key.
+        comments: How a database keeps what is said of its tables.
     """
 
     name: str
@@ -173,3 +215,5 @@ class Dialect:
     unfolded: str = ""
     times: Times = Times()
     writing: Writing = Writing()
+    key: Key = Key()
+    comments: Comments = Comments()

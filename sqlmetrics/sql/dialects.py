@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE, Client, Dialect, Times, Writing
+from sqlmetrics.sql.dialect import (
+    EXCHANGE,
+    OVERWRITE,
+    Client,
+    Comments,
+    Dialect,
+    Key,
+    Times,
+    Writing,
+)
 
 KEPT = "sqlmetrics_per_query"
 """The temporary table that keeps the values of the queries, where the name is free."""
@@ -87,6 +96,20 @@ _CLIENTS: Mapping[str, Client] = {
 }
 """Dialect -> the program that executes a compiled job of it."""
 
+_INDEX = "create unique index if not exists {index} on {table} ({columns})"
+
+_COMMENT_ON = Comments(
+    "comment on {kind} {name} is {text}", "comment on column {name}.{column} is {text}"
+)
+
+_COMMENT = Comments(inline=" comment {text}", behind="comment {text}")
+
+_MYSQL_COMMENT = Comments(inline=" comment {text}", behind="comment = {text}")
+
+_MYSQL_KEY = Key(inline="key ({columns})", text="{column}(48)", long="{column}(48)")
+"""A key of InnoDB holds 3,072 bytes, fewer than its texts may have: it finds rows by their
+beginnings, and cannot be unique."""
+
 _MYSQL_RUN = "cast(uuid() as char)"
 
 _MYSQL_TIMES = Times(
@@ -94,6 +117,8 @@ _MYSQL_TIMES = Times(
     micros="timestampdiff(microsecond, '1970-01-01', {column})",
     moment="cast({column} as datetime(6))",
     now="utc_timestamp(6)",
+    later="date_add({day}, interval {days} day)",
+    age="datediff(utc_date(), {column})",
 )
 
 _SPARK_TIMES = Times(
@@ -102,11 +127,14 @@ _SPARK_TIMES = Times(
     micros="unix_micros(cast({column} as timestamp))",
     moment="cast({column} as timestamp_ntz)",
     now="cast(current_timestamp() as timestamp_ntz)",
+    later="date_add({day}, cast({days} as int))",
+    age="cast(datediff(current_date(), {column}) as bigint)",
 )
 
 _TRINO_TIMES = Times(
     day="cast(from_unixtime(to_unixtime({column}), 'UTC') as date)",
     micros="cast(round(to_unixtime({column}) * 1000000) as bigint)",
+    later="date_add('day', {days}, {day})",
 )
 
 _TRINO_HASH = "lower(to_hex(md5(to_utf8({column}))))"
@@ -121,6 +149,7 @@ _CLICKHOUSE_TYPES = {
     "integer not null": "Int32",
     "bigint not null": "Int64",
     "timestamp not null": "DateTime64(6, 'UTC')",
+    "text not null": "String",
 }
 
 _MYSQL_TEXT = "varchar(512) character set utf8mb4 collate "
@@ -154,7 +183,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     day_in_zone="cast(timezone('{zone}', {column}) as date)",
                     micros="epoch_us({column})",
                     now="cast(current_timestamp at time zone 'UTC' as timestamp)",
+                    age="date_diff('day', {column}, "
+                    "cast(current_timestamp at time zone 'UTC' as date))",
                 ),
+                comments=_COMMENT_ON,  # and no index: see ADR 20
                 writing=Writing(
                     by_run=True,
                     publishes=True,
@@ -188,6 +220,16 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     micros="unix_micros(cast({column} as timestamp))",
                     moment="cast({column} as datetime)",
                     now="current_datetime()",
+                    later="date_add({day}, interval {days} day)",
+                    age="date_diff(current_date(), {column}, day)",
+                ),
+                view=(
+                    "create or replace view {name}\noptions (description = {text})\nas\n{select}",
+                ),
+                key=Key(inline="primary key ({columns}) not enforced"),
+                comments=Comments(
+                    inline=" options (description = {text})",
+                    behind="options (description = {text})",
                 ),
                 writing=Writing(
                     begin="begin transaction",
@@ -216,7 +258,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     micros="toUnixTimestamp64Micro(toDateTime64({column}, 6, 'UTC'))",
                     moment="toDateTime64({column}, 6, 'UTC')",
                     now="now64(6, 'UTC')",
+                    later="addDays({day}, {days})",
+                    age="toInt64(dateDiff('day', {column}, toDate(now('UTC'))))",
                 ),
+                comments=_COMMENT,
                 writing=Writing(
                     by_run=True,
                     publishes=True,
@@ -236,11 +281,12 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="STRING",
                 keep="",
                 view=(
-                    "create view if not exists {name} as\n{select}",
+                    "create view if not exists {name}\ncomment {text}\nas\n{select}",
                     "alter view {name} as\n{select}",  # to replace it would take its GRANTs away
                 ),
                 run_id="uuid()",
                 times=_SPARK_TIMES,
+                comments=_COMMENT,
                 writing=Writing(
                     begin="",
                     client=_CLIENTS["databricks"],
@@ -272,6 +318,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 ),
                 run_id=_MYSQL_RUN,
                 times=_MYSQL_TIMES,
+                key=_MYSQL_KEY,
+                comments=_MYSQL_COMMENT,
                 writing=Writing(
                     by_run=True,
                     publishes=True,
@@ -303,6 +351,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 keep="create table",  # a temporary one cannot be read twice in one query
                 run_id=_MYSQL_RUN,
                 times=_MYSQL_TIMES,
+                key=_MYSQL_KEY,
+                comments=_MYSQL_COMMENT,
                 writing=Writing(
                     by_run=True,
                     publishes=True,
@@ -329,7 +379,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     "at time zone 'UTC' as date)",
                     micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
                     now="(current_timestamp at time zone 'utc')",
+                    age="cast(cast(current_timestamp at time zone 'utc' as date) - {column} "
+                    "as bigint)",
                 ),
+                key=Key(_INDEX, long="md5({column})"),  # a row of an index holds 2,704 bytes
+                comments=_COMMENT_ON,
                 writing=Writing(
                     by_run=True,
                     publishes=True,
@@ -362,7 +416,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 times=Times(
                     micros="datediff(microsecond, cast('1970-01-01' as timestamp), {column})",
                     now="getdate()",  # the usual word is known to the leader node alone
+                    later="dateadd(day, {days}, {day})",
+                    age="datediff(day, {column}, trunc(getdate()))",
                 ),
+                key=Key(inline="primary key ({columns})"),
+                comments=_COMMENT_ON,
                 writing=Writing(
                     client=_CLIENTS["redshift"],
                 ),
@@ -375,7 +433,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 relative="fakesnow",
                 has_float32=False,
                 folds="upper",
-                view=("create or replace view {name} copy grants as\n{select}",),
+                view=("create or replace view {name} copy grants\ncomment = {text}\nas\n{select}",),
                 session=("alter session set timezone = 'UTC'",),
                 run_id="uuid_string()",
                 times=Times(
@@ -383,7 +441,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     day_in_zone="cast(convert_timezone('{zone}', {column}) as date)",
                     micros="date_part(epoch_microsecond, {column})",
                     now="sysdate()",
+                    later="dateadd(day, {days}, {day})",
+                    age="datediff(day, {column}, cast(sysdate() as date))",
                 ),
+                key=Key(inline="primary key ({columns})"),
+                comments=_MYSQL_COMMENT,
                 writing=Writing(
                     client=_CLIENTS["snowflake"],
                 ),
@@ -407,8 +469,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     "set spark.sql.session.timeZone = UTC",
                     "set spark.sql.requireAllClusterKeysForCoPartition = false",
                 ),
+                view=("create or replace view {name}\ncomment {text}\nas\n{select}",),
                 run_id="uuid()",
                 times=_SPARK_TIMES,
+                comments=_COMMENT,
                 writing=Writing(
                     by_run=True,
                     replace=OVERWRITE,
@@ -440,7 +504,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     micros=_SQLITE_MICROS,
                     moment="{column}",
                     now="strftime('%Y-%m-%d %H:%M:%f', 'now')",
+                    later="date({day}, {days} || ' days')",
+                    age="cast(julianday(date('now')) - julianday({column}) as integer)",
                 ),
+                key=Key(_INDEX),
                 writing=Writing(
                     by_run=True,
                     publishes=True,

@@ -1,0 +1,105 @@
+"""What stands beside the fact table: what each metric is, and what its definition_hash means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from sqlmetrics.catalog.dimension import MetricRow, metric_rows
+from sqlmetrics.jobs.definitions import asked
+from sqlmetrics.jobs.exchange import TableRows
+from sqlmetrics.jobs.tables import DEFINITIONS, METRICS, UNIQUE, targets
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
+from sqlmetrics.sql.template import double, identifier, literal
+
+
+def dictionary(spec: Spec, now: str) -> dict[str, TableRows]:
+    """The rows of both tables: of metrics always as this version knows them, of definitions once.
+
+    A metric that a spec has no more keeps its rows, as the fact table may.
+
+    Args:
+        spec: What is asked, with its `output`.
+        now: An SQL time: when it is.
+    """
+    rows, named = metric_rows(spec.measures, spec.online), targets(spec)
+    made = {
+        "metrics": ([*METRICS], [list(_metric(row)) for row in rows]),
+        "definitions": ([*DEFINITIONS], list(_definitions(spec, now))),
+    }
+    found = {
+        table: lacking(
+            table,
+            named[table],
+            names,
+            "new_rows",
+            [Stage("new_rows", "jobs/new_rows", {"rows": told})],
+        )
+        for table, (names, told) in made.items()
+    }
+    ours = these((row.metric, row.k) for row in rows)
+    return found | {"metrics": replace(found["metrics"], instead_of=ours)}
+
+
+def these(metrics: Iterable[tuple[str, int]]) -> str:
+    """What the rows of metrics meet, of their texts and cutoffs."""
+    each = [f"(metric = {literal(metric)} and k = {k})" for metric, k in metrics]
+    return "\n    or ".join(each)
+
+
+def lacking(
+    table: str, name: str, columns: Sequence[str], source: str, stages: Iterable[Stage] = ()
+) -> TableRows:
+    """Those rows of a source that a table does not hold yet.
+
+    Args:
+        table: Which table.
+        name: What it is called.
+        columns: Its columns.
+        source: Where the rows are: a table, or the last of the stages.
+        stages: What makes them.
+    """
+    keys = ["run_id"] if table == "runs" else [*UNIQUE[table]]
+    view = {
+        "columns": [f"new_rows.{identifier(one)}" for one in columns],
+        "from": source,
+        "table": name,
+        "keys": [f"there.{one} = new_rows.{one}" for one in keys],
+        "first": keys[0],
+    }
+    select = with_stages(stages, print_template("jobs/lacking", view))
+    return TableRows(columns, select, are_added=True)
+
+
+def _metric(row: MetricRow) -> Iterator[Column]:
+    low, high = (None if one is None else double(one) for one in (row.low, row.high))
+    texts = {
+        "name": row.name,
+        "column_name": row.column,
+        "label": row.label,
+        "meaning": row.meaning,
+    }
+    yield Column(literal(row.metric), "metric")
+    yield Column(str(row.k), "k")
+    for name, text in texts.items():
+        yield Column(literal(text), name)
+    yield Column(f"cast({low or 'null'} as double)", "range_low")
+    yield Column(f"cast({high or 'null'} as double)", "range_high")
+    yield Column(literal(row.direction), "direction")
+    yield Column(str(int(row.additive)), "additive")
+    yield Column(literal(row.roll_up), "roll_up")
+    yield Column(literal(row.unit) if row.unit else "cast(null as varchar)", "unit")
+
+
+def _definitions(spec: Spec, now: str) -> Iterator[list[Column]]:
+    for one in asked(spec):
+        told = json.dumps(spec.definition(one), ensure_ascii=False, default=str)
+        yield [
+            Column(literal(spec.definition_hash(one)), "definition_hash"),
+            Column(literal(one.name), "metric"),
+            Column(str(one.k or 0), "k"),
+            Column(literal(told), "conventions"),
+            Column(now, "first_seen"),
+        ]
