@@ -6,6 +6,7 @@ Queries of different days are taken for independent draws.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from sqlmetrics.evaluation.distributions.always_valid import TUNED_AT
 from sqlmetrics.evaluation.intervals import (
@@ -29,20 +30,26 @@ ALWAYS = f"{100 * LEVEL:g} % at all looks together, tuned at {TUNED_AT:,} querie
 _SUMS = ("sum_x2", "sum_xw", "sum_w2")
 
 
-def rollup(facts: str) -> str:
-    """All days together: sums over sums; NULL for what cannot be added up."""
+@cache
+def rollup(facts: str, where: str = "") -> str:
+    """All days together: sums over sums; NULL for what cannot be added up.
+
+    Args:
+        facts: The fact table.
+        where: What rows meet that are put together; empty for all.
+    """
     sums = {name: f"sum({name})" for name in ("numerator", "denominator", *_COUNTED)}
     sums |= {"first_date": "min(metric_date)", "last_date": "max(metric_date)"}
     whole = "count(sum_x2) = count(numerator)"  # days of an older version have no such sums
     sums |= {"n_days": "count(*)", "n_clusters": f"case when {whole} then sum(n_clusters) end"}
     sums |= {name: f"sum({name})" for name in _SUMS}
     view = {
-        "about": "all days together: sums over sums; NULL for what cannot be added up",
+        "about": "days together: sums over sums; NULL for what cannot be added up",
         "keys": _KEYS,
         "columns": [Column(sql, name) for name, sql in sums.items()],
         "from": relation(facts),
         "joins": {},
-        "where": "",
+        "where": where,
     }
     ratio = {"value": "numerator / nullif(denominator, 0e0)"}
     stages = [Stage("all_days", "sums", view), _with("ratios", "all_days", ratio, "the mean")]
@@ -50,9 +57,21 @@ def rollup(facts: str) -> str:
     return _select("rollup", stages, OWN, about, student_reach(LEVEL))
 
 
+ROLLUP: Mapping[str, str] = {
+    **dict.fromkeys(_KEYS[:-1], "varchar"),
+    "k": "integer",
+    **dict.fromkeys(("value", "numerator", "denominator"), "double"),
+    **dict.fromkeys(("n_queries", "n_skipped", "n_missing"), "bigint"),
+    **dict.fromkeys(("first_date", "last_date"), "date"),
+    "n_days": "bigint",
+    **dict.fromkeys(("ci_low", "ci_high"), "double"),
+}
+"""What it gives, with the types."""
+
 _COUNTED = ("n_queries", "n_skipped", "n_missing")
 
 
+@cache
 def running(facts: str) -> str:
     """Each day with all days before it, and an always-valid interval."""
     names = ["n_clusters", "n_queries", "numerator", "denominator", *_SUMS]
@@ -77,6 +96,7 @@ def running(facts: str) -> str:
 RUNNING = Ratio("running_difference", "all_w", "all_clusters", "all_d2", "all_dw", "all_w2")
 
 
+@cache
 def comparison(facts: str) -> str:
     """Each day beside the baseline, and with all days before it."""
     sums = {"all_clusters": "pair_clusters", "all_w": "pair_w", "all_w2": "pair_w2"}

@@ -166,7 +166,7 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
             for one in _tables(spec, engine):
                 _load(made, one)
             alone = _alone_spec(spec)
-            make_views(alone, made, view_statements(alone, made, wide(spec, engine)))
+            make_views(alone, made, view_statements(alone, made, wide(spec, engine), every=True))
             install(made)
             made.execute("use memory")
             made.execute("detach published")

@@ -282,34 +282,41 @@ class Changes:
 
     Attributes:
         needed: Without them no row can be written: tables and columns.
-        wished: A run does without them: keys and comments.
+        keys: What keeps tables to one row per key; a run does without them.
+        comments: Likewise.
     """
 
     needed: Sequence[str]
-    wished: Sequence[str]
+    keys: Sequence[str]
+    comments: Sequence[str]
 
     def carry_out(self, engine: Database) -> list[str]:
         """Execute them.
 
         Returns:
-            A sentence for each key or comment that cannot be made: of an old table that holds
-            rows twice, say, or is somebody else's.
+            A sentence for each key that cannot be made, and for comments: of an old table that
+            holds rows twice, say, or is somebody else's.
 
         Raises:
             EngineError: If a table or column cannot be made.
         """
         for statement in self.needed:
             engine.execute(statement)
-        notes = []
-        for statement in self.wished:
-            try:
-                with engine.transaction():
-                    engine.execute(statement)
-            except SqlmetricsError as error:
-                notes.append(f"the tables do without `{statement}`: {error}")
-                if statement.startswith("comment"):
-                    break
-        return notes
+        notes = [_tried(engine, [statement], "without the key") for statement in self.keys]
+        if self.comments:
+            notes.append(_tried(engine, self.comments, "without comments"))
+        return list(filter(None, notes))
+
+
+def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
+    """Execute statements, all or none; a sentence if they fail, which a run survives."""
+    try:
+        with engine.transaction():
+            for statement in statements:
+                engine.execute(statement)
+    except SqlmetricsError as error:
+        return f"the tables do {else_}, because `{statement}` fails: {error}"
+    return ""
 
 
 def changes(
@@ -325,7 +332,7 @@ def changes(
         more: Table -> columns that it shall have beside those of the spec.
     """
     at, named = engine.translation, targets(spec)
-    needed, wished, told = list[str](), list[str](), list[str]()
+    needed, keys, told = list[str](), list[str](), list[str]()
     is_first = engine.find(named["metrics"]) is None
     for table, own in columns(spec).items():
         if table not in named:
@@ -344,5 +351,5 @@ def changes(
             of = meant if is_first else {column: meant[column] for column in lacks}
             told += comments(at, table, name, of)
         if at.dialect.key.statement:
-            wished.append(key(at, table, name))
-    return Changes(needed, wished + told)
+            keys.append(key(at, table, name))
+    return Changes(needed, keys, told)

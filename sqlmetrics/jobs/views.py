@@ -1,65 +1,31 @@
-"""Views beside the fact table: wide, latest, daily change, all days, days so far, the baseline."""
+"""Views beside the fact table: wide, of one spec, of single days and of several, of what lacks."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sqlmetrics.catalog.measure import parse
-from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.meanings import VIEWS, said
-from sqlmetrics.jobs.pooled_days import comparison, rollup, running
+from sqlmetrics.jobs.pooled_days import ROLLUP, comparison, rollup, running
+from sqlmetrics.jobs.spec_views import OWN_PARTS, PARTS, Metric, SpecView, bounded, own_name
+from sqlmetrics.jobs.status import days, status
 from sqlmetrics.jobs.tables import BASELINE, has_baseline, targets
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import finished, literal, relation
 from sqlmetrics.sql.translation import Translation
 
-NAMES = ("wide", "latest", "daily_change", "rollup", "running", "comparison")
+NAMES = ("wide", "latest", "daily_change", "rollup", "running", "days", "status", "comparison")
 """Of these the last one is there with a baseline alone."""
 
 _OF_DAYS = {"rollup": rollup, "running": running, "comparison": comparison}
+_OF_CALENDAR = {"days": days, "status": status}
 KEYS = 5
 """As many columns of the wide view stand before its metrics."""
-
-PARTS = {"numerator": "sum", "denominator": "sum", "ci_low": "max", "ci_high": "max"}
-"""What the wide view has of a metric beside its value, and how rows are put together."""
-
-LONGEST = 30
-"""As many letters of a spec's name go into the name of its own view."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric as the fact table has it.
-
-    Attributes:
-        metric: Its text, without the cutoff.
-        k: The cutoff, 0 for none.
-    """
-
-    metric: str
-    k: int
-
-    @property
-    def column(self) -> str:
-        """The name of its column in the wide view."""
-        text = at_cutoff(self.metric, self.k)
-        return online(text).column if is_online(text) else parse(text).column
-
-    @property
-    def columns(self) -> Iterator[Column]:
-        """Its columns in the wide view: the value, and what it is made of."""
-        where = f"metric = {literal(self.metric)} and k = {self.k}"
-        yield Column(f"max(case when {where} then value end)", self.column)
-        for part, total in PARTS.items():
-            yield Column(f"{total}(case when {where} then {part} end)", f"{self.column}_{part}")
 
 
 def metrics_of(spec: Spec) -> list[Metric]:
@@ -67,21 +33,40 @@ def metrics_of(spec: Spec) -> list[Metric]:
     return [Metric(metric, k) for metric, k, _ in hashes(spec)]
 
 
+Cell = tuple[str, str, Metric]
+"""A spec, a segment's name and a metric that the fact table has together."""
+
+
 @dataclass(frozen=True)
 class Wide:
-    """What a wide view is made of.
+    """What views are made of.
 
     Attributes:
-        columns: Of the view that is there, behind the keys; none if there is none.
-        metrics: Those that the fact table holds.
+        columns: Of the wide view that is there, behind the keys; none if there is none.
+        cells: What the fact table holds.
     """
 
     columns: Sequence[str] = ()
-    metrics: Sequence[Metric] = ()
+    cells: Sequence[Cell] = ()
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics of all specs, by their columns."""
+        return sorted({one for *_, one in self.cells}, key=lambda one: one.column)
+
+    def cuts(self, spec: Spec, titles: Iterable[str]) -> Iterator[SpecView]:
+        """The views of specs: of all queries, and by each segment that there is."""
+        for title in titles:
+            mine = [(segment, one) for name, segment, one in self.cells if name == title]
+            own = metrics_of(spec) if title == spec.title else []
+            others = sorted({one for _, one in mine} - {*own}, key=lambda one: one.column)
+            by = (ALL, *spec.by) if title == spec.title else ()
+            for segment in dict.fromkeys((*by, *sorted({segment for segment, _ in mine}))):
+                yield SpecView(title, segment, (*own, *others))
 
 
 def wide(spec: Spec, engine: Database) -> Wide:
-    """What there is of a spec's wide view.
+    """What there is of a spec's views.
 
     Args:
         spec: What is asked, with its `output`.
@@ -89,23 +74,32 @@ def wide(spec: Spec, engine: Database) -> Wide:
             is not there would end.
     """
     view = spec.output.named("wide") if spec.output else ""
+    there = _columns(engine, view, KEYS)
+    facts = relation(targets(spec)["facts"])
+    found = engine.rows(f"select distinct spec, segment_name, metric, k from {facts}")
+    cells = [(title, segment, Metric(metric, int(k))) for title, segment, metric, k in found]
+    return Wide(there, [one for one in cells if _is_known(one[2])])
+
+
+def _columns(engine: Database, view: str, n_keys: int) -> list[str]:
+    """The columns of a view behind its keys; none if it is not there."""
     is_there = view and engine.find(view) is not None
-    columns = list(engine.columns(relation(view)))[KEYS:] if is_there else []
-    found = engine.rows(f"select distinct metric, k from {relation(targets(spec)['facts'])}")
-    metrics = [Metric(metric, int(k)) for metric, k in found]
-    return Wide(columns, sorted(filter(_is_known, metrics), key=lambda one: one.column))
+    return list(engine.columns(relation(view)))[n_keys:] if is_there else []
 
 
-def view_statements(spec: Spec, engine: Database, source: Wide | None = None) -> list[str]:
+def view_statements(
+    spec: Spec, engine: Database, source: Wide | None = None, *, every: bool = False
+) -> list[str]:
     """What makes the views of a fact table, with a column for each metric that it holds.
 
-    The wide view only ever gains columns, at its end: what was granted on it, and what others
-    built upon it, stays.
+    Wide views only ever gain columns, at their end: what was granted on them, and what others
+    built upon them, stays.
 
     Args:
         spec: What is asked, with its `output`.
         engine: Where its tables are; see `wide`.
         source: What the table gets beside what it has.
+        every: Whether other specs of the table get views of their own too; else they have them.
     """
     if spec.output is None or not spec.output.views:
         return []
@@ -114,10 +108,16 @@ def view_statements(spec: Spec, engine: Database, source: Wide | None = None) ->
     known = {column.name: column for metric in metrics for column in metric.columns}
     names = dict.fromkeys((*there.columns, *more.columns, *known))
     columns = [known.get(name, Column("cast(null as double)", name)) for name in names]
-    at = engine.translation
-    has = {name.casefold() for name in engine.columns(relation(targets(spec)["facts"]))}
+    at, facts = engine.translation, targets(spec)["facts"]
+    has = {name.casefold() for name in engine.columns(relation(facts))}
     selects = _selects(spec, at, columns, is_paired={*BASELINE} <= has)
-    return list(_statements(spec, at, selects))
+    cells = Wide(cells=list({*there.cells, *more.cells}))
+    titles = {spec.title, *(title for title, *_ in cells.cells)} if every else {spec.title}
+    for one in cells.cuts(spec, sorted(titles)):
+        name = bounded(spec.output.named(one.suffix))
+        grown = replace(one, there=_columns(engine, name, one.n_keys))
+        selects[one.suffix] = at.text(finished(grown.select(facts))).rstrip()
+    return [*_statements(spec, at, selects), *_functions(spec, at)]
 
 
 def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
@@ -153,23 +153,16 @@ def compiled_views(spec: Spec, at: Translation) -> list[str]:
         return []
     columns = [column for one in metrics_of(spec) for column in one.columns]
     selects = _selects(spec, at, columns, spec.title, is_paired=has_baseline(spec))
-    own = f"wide_{own_name(spec.title)}"
+    own, facts = f"wide_{own_name(spec.title)}", targets(spec)["facts"]
+    cuts = list(Wide().cuts(spec, [spec.title]))
+    functions = list(_functions(spec, at))
     if at.dialect.writing.grows_views:
         del selects["wide"]
-        return [*_statements(spec, at, selects), _growing(spec, at, own)]
-    return list(_statements(spec, at, {own: selects.pop("wide")} | selects))
-
-
-def own_name(title: str) -> str:
-    """A spec's name as part of a view's: one word, and no other spec has the same.
-
-    >>> own_name("shop"), own_name("Shop (DE)")
-    ('shop', 'shop_de_555224')
-    """
-    word = re.sub(r"[^a-z0-9]+", "_", title.casefold()).strip("_")
-    if word == title and len(word) <= LONGEST:
-        return word
-    return f"{word[:LONGEST]}_{hashlib.sha256(title.encode()).hexdigest()[:6]}"
+        grown = (_growing(spec, at, one.suffix, one) for one in cuts)
+        return [*_statements(spec, at, selects), _growing(spec, at, own), *grown, *functions]
+    selects = {own: selects.pop("wide")} | selects
+    selects |= {one.suffix: at.text(finished(one.select(facts))).rstrip() for one in cuts}
+    return [*_statements(spec, at, selects), *functions]
 
 
 def _selects(
@@ -184,37 +177,66 @@ def _selects(
     facts = targets(spec)["facts"]
     view = {"facts": facts, "columns": columns, "spec": only}
     made = {name: _OF_DAYS[name](facts) for name in NAMES if name in _OF_DAYS}
+    made |= {name: of(at, targets(spec)) for name, of in _OF_CALENDAR.items()}
+    made |= {name: print_template(f"jobs/{name}", view) for name in NAMES if name not in made}
     if not is_paired:
         del made["comparison"]
-    made |= {name: print_template(f"jobs/{name}", view) for name in NAMES if name not in _OF_DAYS}
     texts = {name: finished(made[name]) for name in NAMES if name in made}
     return {name: at.text(text).rstrip() for name, text in texts.items()}
 
 
 def _statements(spec: Spec, at: Translation, selects: dict[str, str]) -> Iterator[str]:
     for name, select in selects.items():
-        own = at.name(spec.output.named(name)) if spec.output else ""
-        text = said(at, VIEWS["wide" if name.startswith("wide_") else name])
+        own = at.name(bounded(spec.output.named(name))) if spec.output else ""
+        kind = "wide" if name.startswith("wide_") else "of_spec"
+        text = said(at, VIEWS.get(name, VIEWS[kind]))
         for statement in at.dialect.view:
             yield statement.format(name=own, select=select, text=text)
         if at.dialect.comments.statement:
             yield at.dialect.comments.statement.format(kind="view", name=own, text=text)
 
 
-def _growing(spec: Spec, at: Translation, name: str) -> str:
-    """PostgreSQL's own statement for a wide view that keeps the columns that it has."""
+def _growing(spec: Spec, at: Translation, name: str, own: SpecView | None = None) -> str:
+    """PostgreSQL's own statement for a wide view that keeps the columns that it has.
+
+    Args:
+        spec: What is asked.
+        at: PostgreSQL.
+        name: What stands behind the fact table's name.
+        own: What the view is of; None for the wide view of a spec, with all segments.
+    """
+    keys = "spec, metric_date, system, segment_name, segment_value"
+    parts = OWN_PARTS if own else PARTS
     view = {
         "facts": at.name(targets(spec)["facts"]),
-        "view": at.name(spec.output.named(name)) if spec.output else "",
-        "spec": spec.title,
+        "view": at.name(bounded(spec.output.named(name))) if spec.output else "",
+        "keys": own.keys if own else keys,
+        "groups": own.groups if own else keys,
+        "n_keys": own.n_keys if own else KEYS,
+        "where": own.where if own else f"spec = {literal(spec.title)}",
         "metrics": metrics_of(spec),
-        "parts": PARTS,
+        "parts": parts,
+        "about": VIEWS["of_spec" if own else "wide"],
     }
     body = finished(print_template("jobs/grown", view))
     tag = "$wide$"
     while tag in body:  # a spec may be called anything
         tag = tag.replace("e", "ee")
     return f"do {tag}\n{body}\n{tag}"
+
+
+def _functions(spec: Spec, at: Translation) -> Iterator[str]:
+    """The statement that makes the roll-up of some days, where the dialect has such functions."""
+    if spec.output is None or not at.dialect.function:
+        return
+    first, end = (
+        at.own_text(at.dialect.argument.format(name=name)) for name in ("start_date", "end_date")
+    )
+    where = f"metric_date >= cast({first} as date)\n    and metric_date < cast({end} as date)"
+    text = at.text(finished(rollup(targets(spec)["facts"], where))).rstrip()
+    typed = (f"    {at.column(name)} {at.type(kind)}" for name, kind in ROLLUP.items())
+    name = at.name(bounded(spec.output.named("between")))
+    yield at.dialect.function.format(name=name, select=text, columns=",\n".join(typed))
 
 
 def _is_known(one: Metric) -> bool:

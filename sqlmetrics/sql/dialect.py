@@ -169,6 +169,9 @@ class Dialect:
         view: The statements that make a view, or make it anew so that what was granted on it
             stays, of its {name} and its {select}, and of a {text} that says what it is.
         undoes_views: Whether a transaction that fails takes its views back too.
+        function: The statement that makes a function of two days, of its {name}, its {select} and
+            the {columns} that it gives; empty where there is none, or where it was not tried.
+        argument: How the text of one names its argument {name}.
         session: What a session is told before a script, so that it means the same.
         run_id: A text that names a run of a job, by its text.
         hashed: The MD5 of a text, in lower case.
@@ -209,6 +212,8 @@ class Dialect:
     adds_columns: bool = True
     view: tuple[str, ...] = ("create or replace view {name} as\n{select}",)
     undoes_views: bool = False
+    function: str = ""
+    argument: str = "{name}"
     session: tuple[str, ...] = ()
     run_id: str = "cast(current_timestamp as varchar)"
     hashed: str = "md5({column})"

@@ -187,6 +187,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     "cast(current_timestamp at time zone 'UTC' as date))",
                 ),
                 comments=_COMMENT_ON,  # and no index: see ADR 20
+                function="create or replace macro {name}(start_date, end_date) as table\n{select}",
                 writing=Writing(
                     by_run=True,
                     publishes=True,
@@ -262,6 +263,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     age="toInt64(dateDiff('day', {column}, toDate(now('UTC'))))",
                 ),
                 comments=_COMMENT,
+                function="create or replace view {name} as\n{select}",
+                argument="{{{name}:Date}}",
                 writing=Writing(
                     by_run=True,
                     publishes=True,
@@ -383,6 +386,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     "as bigint)",
                 ),
                 key=Key(_INDEX, long="md5({column})"),  # a row of an index holds 2,704 bytes
+                function="create or replace function {name}(start_date date, end_date date)\n"
+                "returns table (\n{columns}\n)\nlanguage sql\nstable\n"
+                "as $between$\n{select}\n$between$",
                 comments=_COMMENT_ON,
                 writing=Writing(
                     by_run=True,

@@ -1,0 +1,73 @@
+"""Views that say what is missing: each spec's calendar, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
+from sqlmetrics.sql.template import relation
+from sqlmetrics.sql.translation import Translation
+
+_NUMBER = "ones.digit + 10 * tens.digit + 100 * hundreds.digit + 1000 * thousands.digit"
+
+
+def days(at: Translation, named: Mapping[str, str]) -> str:
+    """One row per spec and calendar day from its first to its last, with those that are missing.
+
+    Args:
+        at: The dialect.
+        named: Table -> what it is called.
+    """
+    facts = named["facts"]
+    later = at.dialect.times.later.format(day="spans.first_date", days=f"({_NUMBER})")
+    counted = {"n_systems": "count(distinct system)", "n_rows": "count(*)"}
+    stages = [
+        _of_each("done_days", facts, "the days that have rows", ["metric_date"], counted),
+        _spans(facts),
+        Stage("digits", "jobs/digits", {}),
+        Stage("calendar", "jobs/calendar", {"later": at.own_text(later)}),
+    ]
+    return with_stages(stages, print_template("jobs/days", {}))
+
+
+def status(at: Translation, named: Mapping[str, str]) -> str:
+    """One row per spec: its days and how old it is, its last run, and what has holes or stopped.
+
+    The arguments are those of `days`.
+    """
+    facts = named["facts"]
+    ages = (at.expression(at.dialect.times.age, f"spans.{end}_date") for end in ("first", "last"))
+    first, last = (str(one) for one in ages)
+    lasting = {"last_date": "max(metric_date)", "n_days": "count(distinct metric_date)"}
+    stages = [
+        _spans(facts),
+        _of_each("metric_days", facts, "the days of each metric", ["metric", "k"], lasting),
+        _of_each("system_days", facts, "the days of each system", ["system"], lasting),
+        Stage("metrics_by_spec", "jobs/metrics_by_spec", named),
+        Stage("systems_by_spec", "jobs/systems_by_spec", {}),
+        Stage("last_runs", "jobs/last_runs", named),
+        Stage("specs", "jobs/specs", {}),
+    ]
+    view = {"age": last, "span": f"({first} - {last} + 1)"}
+    return with_stages(stages, print_template("jobs/status", view))
+
+
+def _spans(facts: str) -> Stage:
+    ends = {
+        "first_date": "min(metric_date)",
+        "last_date": "max(metric_date)",
+        "n_days": "count(distinct metric_date)",
+    }
+    return _of_each("spans", facts, "from the first to the last day of each spec", [], ends)
+
+
+def _of_each(
+    name: str, facts: str, about: str, keys: Sequence[str], columns: Mapping[str, str]
+) -> Stage:
+    view = {
+        "about": about,
+        "keys": ["spec", *keys],
+        "columns": [Column(sql, own) for own, sql in columns.items()],
+        "from": relation(facts),
+    }
+    return Stage(name, "jobs/of_each", view)
