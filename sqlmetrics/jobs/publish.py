@@ -27,7 +27,7 @@ from sqlmetrics.jobs.dictionary import lacking, these
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
 from sqlmetrics.jobs.meanings import COLUMNS, comments
-from sqlmetrics.jobs.tables import COUNTED, check_own, columns, create, targets
+from sqlmetrics.jobs.tables import COUNTED, changes, check_own, columns, create, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.source import Output
@@ -166,6 +166,7 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
             for one in _tables(spec, engine):
                 _load(made, one)
             alone = _alone_spec(spec)
+            changes(alone, made).carry_out(made)  # of a version that had fewer tables
             make_views(alone, made, view_statements(alone, made, wide(spec, engine), every=True))
             install(made)
             made.execute("use memory")

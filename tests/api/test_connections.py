@@ -512,7 +512,8 @@ def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, server
             assert engine.rows("select count(*) as n from metrics") == [(2,)]
     finally:
         with database(url) as engine:
-            for table in ("runs", "truth", "metrics", "metrics_runs"):
+            own = ("metrics", "metrics_runs", "metrics_metrics", "metrics_definitions")
+            for table in ("runs", "truth", *own):
                 engine.execute(f"drop table if exists {table}")
 
 

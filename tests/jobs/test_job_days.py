@@ -29,6 +29,8 @@ METRICS = ["ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"]
 KEY = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
 OWN = ("value", "numerator", "denominator", "n_queries", "n_skipped", "n_missing", "sum_sq")
 OWN += ("ci_low", "ci_high")
+TABLES = ("metrics", "metrics_of_queries")
+TABLES += ("metrics_runs", "metrics_metrics", "metrics_definitions")
 WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
 LATER = engines(WRITERS[1:], now=[], night=["spark"])
 MORE = engines(WRITERS, now=["duckdb"], night=["spark"])
@@ -98,9 +100,14 @@ def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
 
 def clear(engine: Any, *more: str) -> None:
     """Drop what a test has made in a database that others use too."""
-    for view in (*NAMES, "wide_shop", "wide_other", "wide_log"):
+    own = [
+        f"{'wide_' * (end == 'wide')}{spec}{'' if end == 'wide' else f'_{end}'}"
+        for spec in ("shop", "other", "log")
+        for end in ("wide", "all", "by_country", "by_device")
+    ]
+    for view in (*NAMES, *own, *(["between"] * (engine.name.startswith("ClickHouse")))):
         engine.execute(f"drop view if exists metrics_{view}")
-    for table in ("runs", "truth", "metrics", "metrics_of_queries", "metrics_runs", *more):
+    for table in ("runs", "truth", *TABLES, *more):
         engine.execute(f"drop table if exists {table}")
 
 

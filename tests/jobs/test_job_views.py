@@ -8,7 +8,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -19,8 +19,10 @@ from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, j
 from sqlmetrics.engines.database import database
 from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.run import write
+from sqlmetrics.jobs.spec_views import PARTS, Metric
 from sqlmetrics.jobs.tables import BASELINE
-from sqlmetrics.jobs.views import PARTS, Metric, compiled_views, make_views, view_statements
+from sqlmetrics.jobs.tables import changes as changes_of
+from sqlmetrics.jobs.views import compiled_views, make_views, view_statements
 
 __all__ = ["engine"]  # the fixture
 
@@ -46,6 +48,7 @@ def test_the_views_are_the_evaluation_and_grow_with_the_table(engine: Any) -> No
     all_days_together_are_the_mean_over_all_queries(engine)
     any_days_and_systems_add_up(engine)
     daily_change_is_to_the_day_before(engine)
+    days_that_are_missing_are_told(engine)
     latest_is_the_last_day_of_each_spec(engine)
     the_wide_view_grows(engine)
 
@@ -100,6 +103,15 @@ def any_days_and_systems_add_up(done: Any) -> None:
     )
     own = expected([1, 2, 4]).per_query()["ndcg_at_3"].drop_null().to_pylist()
     assert value == pytest.approx(sum(own) / len(own), rel=1e-9)
+
+
+def days_that_are_missing_are_told(done: Any) -> None:
+    rows = table(done, "select * from metrics_days")
+    missing = {str(row["metric_date"]) for row in rows if row["is_missing"]}
+    assert (len(rows), missing) == (6, {str(FIRST + timedelta(3))})
+    (row,) = table(done, "select * from metrics_status")
+    assert (row["n_missing_days"], row["n_metrics_with_holes"]) == (1, 0)
+    assert (row["last_outcome"], row["n_metrics"]) == ("replaced", len(METRICS))
 
 
 def latest_is_the_last_day_of_each_spec(done: Any) -> None:
@@ -160,7 +172,11 @@ def test_each_row_of_each_view(engine: Any) -> None:
     rows = made_facts()
     engine.load("metrics", pa.Table.from_pylist(rows))
     by_key = {key_of(row): row for row in rows}
-    make_views(job(), engine, view_statements(job(), engine))
+    changes_of(job(), engine).carry_out(engine)
+    engine.load("log", pa.Table.from_pylist(RUNS))
+    names = ", ".join(RUNS[0])
+    engine.execute(f"insert into metrics_runs ({names}) select {names} from log")
+    make_views(job(), engine, view_statements(job(), engine, every=True))
     wanted = {key: row for key, row in by_key.items() if key[1] == last_days(rows)[key[0]]}
     compare(engine, "latest", SLICE + MEASURE, wanted)
     compare(engine, "daily_change", SLICE + MEASURE, changes(by_key))
@@ -168,6 +184,17 @@ def test_each_row_of_each_view(engine: Any) -> None:
     compare(engine, "running", SLICE + MEASURE, running(by_key, UNITS))
     compare(engine, "comparison", SLICE + MEASURE, beside_baseline(by_key))
     compare(engine, "wide", SLICE, wide(rows))
+    compare(engine, "days", ("spec", "metric_date"), calendar(rows))
+    compare(engine, "status", ("spec",), status(rows))
+    compare(engine, "shop_all", ("metric_date", "system"), of_spec(rows, "shop", "all"))
+    for segment in ("country", "device"):
+        compare(
+            engine,
+            f"other_by_{segment}",
+            ("metric_date", "system", segment),
+            of_spec(rows, "other", segment),
+        )
+    a_roll_up_takes_days(engine, rows)
     at = engine.translation
     for metrics in (["hit@1", "mrr"], ["ndcg@3", "mrr"]):  # on PostgreSQL the first view grows
         make_views(job(), engine, compiled_views(job("other", metrics=metrics), at))
@@ -210,6 +237,104 @@ def made_facts() -> list[dict[str, Any]]:
             UNITS[own], PAIRS[own] = units if is_sum else [], pairs if is_sum else []
             rows.append(row | sums_of(UNITS[own]) | sums_of_pairs(PAIRS[own]))
     return rows
+
+
+RUNS = [
+    {"run_id": name, "spec": spec, "started_at": at, "outcome": outcome, "message": message}
+    for name, spec, at, outcome, message in (
+        ("a", "shop", datetime(2026, 1, 9, 1), "failed", "no"),
+        ("b", "shop", datetime(2026, 1, 9, 2), "replaced", None),
+        ("c", "never", datetime(2026, 1, 9, 1), "failed", "no table"),
+    )
+]
+"""The run log: of a spec that has rows, of one that has none; and none of the third."""
+
+
+def calendar(rows: list[dict[str, Any]]) -> dict[Key, Any]:
+    """Each day of each spec, from its first to its last one."""
+    wanted: dict[Key, Any] = {}
+    for spec in ("shop", "other"):
+        of_day: dict[date, list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            if row["spec"] == spec:
+                of_day[row["metric_date"]].append(row)
+        for number in range((max(of_day) - min(of_day)).days + 1):
+            day = min(of_day) + timedelta(number)
+            wanted[spec, day] = {
+                "is_missing": int(day not in of_day),
+                "n_systems": len({row["system"] for row in of_day[day]} if day in of_day else ()),
+                "n_rows": len(of_day[day]) if day in of_day else 0,
+            }
+    return wanted
+
+
+def status(rows: list[dict[str, Any]]) -> dict[Key, Any]:
+    """How each spec stands."""
+    wanted: dict[Key, Any] = {
+        ("never",): {"last_outcome": "failed", "last_message": "no table", "last_date": "None"}
+        | dict.fromkeys(("age_days", "n_days", "n_missing_days", "n_metrics", "n_systems"))
+    }
+    for spec in ("shop", "other"):
+        mine = [row for row in rows if row["spec"] == spec]
+        there = {row["metric_date"] for row in mine}
+        first, last = min(there), max(there)
+        days_of: dict[Any, set[date]] = defaultdict(set)
+        for row in mine:
+            days_of[row["system"]].add(row["metric_date"])
+            days_of[row["metric"], row["k"]].add(row["metric_date"])
+        metrics = {one: days for one, days in days_of.items() if isinstance(one, tuple)}
+        systems = [days for one, days in days_of.items() if isinstance(one, str)]
+        holes = [one for one, days in metrics.items() if last in days and days < there]
+        wanted[spec,] = {
+            "first_date": first,
+            "last_date": last,
+            "age_days": (datetime.now(UTC).date() - last).days,
+            "n_days": len(there),
+            "n_missing_days": (last - first).days + 1 - len(there),
+            "last_outcome": "replaced" if spec == "shop" else None,
+            "last_message": None,
+            "n_metrics": len(metrics),
+            "n_metrics_with_holes": len(holes) if holes else 0,
+            "metric_with_holes": min((one for one, _ in holes), default=None),
+            "n_metrics_stopped": sum(last not in days for days in metrics.values()),
+            "n_systems": len(systems),
+            "n_systems_stopped": sum(last not in days for days in systems),
+        }
+    return wanted
+
+
+def of_spec(rows: list[dict[str, Any]], spec: str, segment: str) -> dict[Key, Any]:
+    """One row per day and system, and value of a segment; of the metrics of the spec."""
+    mine = [row for row in rows if row["spec"] == spec]
+    parts = WIDE | {"n_queries": "_n_queries"}
+    columns = {measure: Metric(*measure).column for measure in {key_of(r, *MEASURE) for r in mine}}
+    empty = dict.fromkeys(column + part for column in columns.values() for part in parts.values())
+    wanted: dict[Key, Any] = defaultdict(lambda: dict(empty))
+    for row in (row for row in mine if row["segment_name"] == segment):
+        key = key_of(row, "metric_date", "system", *["segment_value"] * (segment != "all"))
+        column = columns[key_of(row, *MEASURE)]
+        wanted[key] |= {column + part: row[name] for name, part in parts.items()}
+    return wanted
+
+
+def a_roll_up_takes_days(engine: Any, rows: list[dict[str, Any]]) -> None:
+    """Where the database has functions that give rows."""
+    first, end = FIRST + timedelta(1), FIRST + timedelta(3)
+    named = {"duckdb": "'{}', '{}'", "postgres": "'{}', '{}'"}
+    named |= {"clickhouse": "start_date = '{}', end_date = '{}'"}
+    dialect = engine.translation.dialect.name
+    assert (dialect in named) == bool(engine.translation.dialect.function)
+    if dialect in named:
+        engine.execute(
+            "create view metrics_of_days as select * from metrics_between("
+            + named[dialect].format(first, end)
+            + ")"
+        )
+        inside = [row for row in rows if first <= row["metric_date"] < end]
+        try:
+            compare(engine, "of_days", ("spec", *SLICE[2:], *MEASURE), all_days(inside))
+        finally:
+            engine.execute("drop view metrics_of_days")
 
 
 UNITS: dict[Key, list[tuple[float, float]]] = {}
@@ -369,6 +494,7 @@ def changes(by_key: dict[Key, Any]) -> dict[Key, Any]:
             "n_queries": row["n_queries"],
             "n_queries_before": before.get("n_queries"),
             "is_same_definition": int(is_same) if before else None,
+            "is_significant": int(abs(change) > reach) if both and reach and is_same else None,
         }
     return wanted
 

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 from marked import by_turns
-from test_job_days import check, clear, days, facts, job, log
+from test_job_days import TABLES, check, clear, days, facts, job, log
 from test_job_files import client
 
 import sqlmetrics as sm
@@ -93,8 +93,7 @@ def test_parquet(shop: str, tmp_path: Path) -> None:
     with database(shop) as engine:
         wanted = engine.rows("select count(*), sum(numerator) from metrics")
         found = publish(job(), engine, str(tmp_path / "bi"))
-    names = ("metrics", "metrics_of_queries", "metrics_runs")
-    assert found == [str(tmp_path / "bi" / f"{name}.parquet") for name in names]
+    assert found == [str(tmp_path / "bi" / f"{name}.parquet") for name in TABLES]
     with duckdb.connect() as reader:
         there = reader.execute(f"select count(*), sum(numerator) from '{found[0]}'").fetchall()
     assert there == [pytest.approx(wanted[0])]
@@ -108,7 +107,7 @@ def test_another_database(shop: str, servers: Any) -> None:
             for name, rows in zip(("runs", "truth"), log(), strict=True):
                 other.load(name, rows)
             write(job("other"), other, days(0, 1))
-            assert publish(job(), engine, url) == ["metrics", "metrics_of_queries", "metrics_runs"]
+            assert publish(job(), engine, url) == [*TABLES]
             check(other, [0, 1, 2])
             write(job(), engine)
             publish(job(), engine, url)
