@@ -1,11 +1,15 @@
-"""Views that say what is missing: each spec's calendar, and how it stands."""
+"""Views that say what is missing: each spec's calendar, and how it stands.
+
+Rows of all queries are enough for that: whatever has rows of a segment has them too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
-from sqlmetrics.sql.template import relation
+from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.sql.translation import Translation
 
 _NUMBER = "ones.digit + 10 * tens.digit + 100 * hundreds.digit + 1000 * thousands.digit"
@@ -20,7 +24,7 @@ def days(at: Translation, named: Mapping[str, str]) -> str:
     """
     facts = named["facts"]
     later = at.dialect.times.later.format(day="spans.first_date", days=f"({_NUMBER})")
-    counted = {"n_systems": "count(distinct system)", "n_rows": "count(*)"}
+    counted = {"n_systems": "count(distinct system)", "n_values": "count(*)"}
     stages = [
         _of_each("done_days", facts, "the days that have rows", ["metric_date"], counted),
         _spans(facts),
@@ -69,5 +73,7 @@ def _of_each(
         "keys": ["spec", *keys],
         "columns": [Column(sql, own) for own, sql in columns.items()],
         "from": relation(facts),
+        "joins": {},
+        "where": f"segment_name = {literal(ALL)}",
     }
-    return Stage(name, "jobs/of_each", view)
+    return Stage(name, "sums", view)

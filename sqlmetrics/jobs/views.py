@@ -16,7 +16,7 @@ from sqlmetrics.jobs.tables import BASELINE, has_baseline, targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, print_template
-from sqlmetrics.sql.template import finished, literal, relation
+from sqlmetrics.sql.template import finished, literal, relation, variant
 from sqlmetrics.sql.translation import Translation
 
 NAMES = ("wide", "latest", "daily_change", "rollup", "running", "days", "status", "comparison")
@@ -173,7 +173,7 @@ def _selects(
     *,
     is_paired: bool,
 ) -> dict[str, str]:
-    """View -> its query in the dialect."""
+    """View -> its query in the dialect; of its own file where it would plan the common one badly."""
     facts = targets(spec)["facts"]
     view = {"facts": facts, "columns": columns, "spec": only}
     made = {name: _OF_DAYS[name](facts) for name in NAMES if name in _OF_DAYS}
@@ -182,7 +182,12 @@ def _selects(
     if not is_paired:
         del made["comparison"]
     texts = {name: finished(made[name]) for name in NAMES if name in made}
-    return {name: at.text(text).rstrip() for name, text in texts.items()}
+    told = {name: at.text(text).rstrip() for name, text in texts.items()}
+    return told | {
+        name: print_template(file, {"facts": at.name(facts)}).rstrip()
+        for name in told
+        if (file := variant(f"jobs/{name}", at.dialect.name)) != f"jobs/{name}"
+    }
 
 
 def _statements(spec: Spec, at: Translation, selects: dict[str, str]) -> Iterator[str]:

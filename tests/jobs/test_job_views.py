@@ -256,14 +256,14 @@ def calendar(rows: list[dict[str, Any]]) -> dict[Key, Any]:
     for spec in ("shop", "other"):
         of_day: dict[date, list[dict[str, Any]]] = defaultdict(list)
         for row in rows:
-            if row["spec"] == spec:
+            if (row["spec"], row["segment_name"]) == (spec, "all"):
                 of_day[row["metric_date"]].append(row)
         for number in range((max(of_day) - min(of_day)).days + 1):
             day = min(of_day) + timedelta(number)
             wanted[spec, day] = {
                 "is_missing": int(day not in of_day),
                 "n_systems": len({row["system"] for row in of_day[day]} if day in of_day else ()),
-                "n_rows": len(of_day[day]) if day in of_day else 0,
+                "n_values": len(of_day[day]) if day in of_day else 0,
             }
     return wanted
 
@@ -275,7 +275,7 @@ def status(rows: list[dict[str, Any]]) -> dict[Key, Any]:
         | dict.fromkeys(("age_days", "n_days", "n_missing_days", "n_metrics", "n_systems"))
     }
     for spec in ("shop", "other"):
-        mine = [row for row in rows if row["spec"] == spec]
+        mine = [row for row in rows if (row["spec"], row["segment_name"]) == (spec, "all")]
         there = {row["metric_date"] for row in mine}
         first, last = min(there), max(there)
         days_of: dict[Any, set[date]] = defaultdict(set)
