@@ -173,7 +173,7 @@ def _selects(
     *,
     is_paired: bool,
 ) -> dict[str, str]:
-    """View -> its query in the dialect; of its own file where it would plan the common one badly."""
+    """View -> its query in the dialect, from a file of its own where it plans ours badly."""
     facts = targets(spec)["facts"]
     view = {"facts": facts, "columns": columns, "spec": only}
     made = {name: _OF_DAYS[name](facts) for name in NAMES if name in _OF_DAYS}

@@ -142,7 +142,10 @@ _TRINO_HASH = "lower(to_hex(md5(to_utf8({column}))))"
 _CLICKHOUSE_TYPES = {
     "varchar": "Nullable(String)",
     "date": "Nullable(Date)",
+    "integer": "Nullable(Int32)",
     "bigint": "Nullable(Int64)",
+    "timestamp": "Nullable(DateTime64(6, 'UTC'))",
+    "text": "Nullable(String)",
     "double": "Nullable(Float64)",
     "varchar not null": "String",
     "date not null": "Date",
