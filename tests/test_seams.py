@@ -182,6 +182,11 @@ def _place(row: Sequence[Any]) -> tuple[Any, ...]:
     return (date.fromisoformat(str(row[0])[:10]), *row[1:4])
 
 
+def _column(metric: str, k: int) -> str:
+    """The name of a metric's column."""
+    return {"hit(rel=2)": "hit_rel2"}.get(metric, metric) + (f"_at_{k}" if k else "")
+
+
 class Walk:
     """All that a person does with a job, from the spec to the published tables."""
 
@@ -310,13 +315,13 @@ class Walk:
         self._spec()
         self._call("run", *publish)
         self._views()
+        self._told(self.stored.url)
         if place:
             self._published(place)
 
     def _views(self) -> None:
         """What stands beside the table, read by its names."""
-        names = {"hit(rel=2)": "hit_rel2"}
-        columns = [names.get(metric, metric) + (f"_at_{k}" if k else "") for metric, k in PARTS]
+        columns = [_column(*part) for part in PARTS]
         with connected(self.stored.url) as connection:
             cursor = connection.cursor()
             cursor.execute(f"select {', '.join(KEYS[:4])}, {', '.join(columns)} from analyst")
@@ -334,6 +339,55 @@ class Walk:
         assert differences(wide, values) == []
         values = {key: {"value": (self._before(key) or {}).get("value")} for key in self.expected}
         assert differences(before, values) == []
+
+    def _told(self, url: str) -> None:
+        """What each metric and each definition_hash is, the calendar, and the spec's own views."""
+        with connected(url) as connection:
+            cursor = connection.cursor()
+
+            def rows(query: str) -> list[Any]:
+                cursor.execute(query)
+                return list(cursor.fetchall())
+
+            metrics = rows("select metric, k, name, direction from metrics_of_seams_metrics")
+            assert sorted(map(tuple, metrics)) == sorted(
+                (metric, k, f"{metric}@{k}" if k else metric, "higher") for metric, k in PARTS
+            )
+            known = rows(
+                "select definition_hash, metric, k, conventions from metrics_of_seams_definitions"
+            )
+            own = rows("select distinct definition_hash, metric, k from metrics_of_seams")
+            assert {tuple(one[:3]) for one in known} == {*map(tuple, own)}
+            assert all(json.loads(one[3])["ties"] == "id_asc" for one in known)
+            days = rows("select metric_date, is_missing from metrics_of_seams_days order by 1")
+            missing = {date.fromisoformat(str(day)[:10]) for day, lacks in days if lacks}
+            there = {key[0] for key in self.expected}
+            every = {min(there) + timedelta(n) for n in range((max(there) - min(there)).days + 1)}
+            assert (len(days), missing) == (len(every), every - there)
+            status = "select last_outcome, n_missing_days from metrics_of_seams_status"
+            assert rows(status)[0][1] == len(missing)
+            for segment in ("all", "country") if self.setup.segments else ("all",):
+                view = "seams_all" if segment == "all" else "seams_by_country"
+                keys = ["metric_date", "system", *["country"] * (segment != "all")]
+                columns = [_column(*part) for part in PARTS]
+                shown = rows(f"select {', '.join(keys + columns)} from metrics_of_seams_{view}")
+                found = {
+                    (
+                        date.fromisoformat(str(row[0])[:10]),
+                        row[1],
+                        segment,
+                        row[2] if segment != "all" else "all",
+                        *part,
+                    ): {"value": value}
+                    for row in shown
+                    for part, value in zip(PARTS, row[len(keys) :], strict=True)
+                }
+                wanted = {
+                    key: {"value": row["value"]}
+                    for key, row in self.expected.items()
+                    if key[2] == segment
+                }
+                assert differences(found, wanted) == []
 
     def _beside_baseline(self, connection: Any) -> None:
         """The difference of each row from the baseline's, over all queries of a day."""
@@ -366,6 +420,7 @@ class Walk:
             return
         url = place if "://" in place else f"duckdb:///{self.folder / place}"
         self._is_whole(url)
+        self._told(url)
         with connected(url) as connection:
             described = connection.execute("pragma table_info('metrics_of_seams')").fetchall()
         kinds = {name: (_arrow(kind), not strict) for _, name, kind, strict, *_ in described}

@@ -26,7 +26,7 @@ from sqlmetrics.jobs.destination import (
 from sqlmetrics.jobs.dictionary import lacking, these
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
-from sqlmetrics.jobs.meanings import COLUMNS, comments
+from sqlmetrics.jobs.meanings import comments, meanings
 from sqlmetrics.jobs.tables import COUNTED, changes, check_own, columns, create, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.spec.days import Days, Ends
@@ -164,7 +164,7 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
                 raise unknown_version(version, error) from None
             made.execute("use published")
             for one in _tables(spec, engine):
-                _load(made, one)
+                _load(made, one, meanings(spec, one.key))
             alone = _alone_spec(spec)
             changes(alone, made).carry_out(made)  # of a version that had fewer tables
             make_views(alone, made, view_statements(alone, made, wide(spec, engine), every=True))
@@ -174,14 +174,14 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
     yield str(file)
 
 
-def _load(made: DuckDB, one: _Published) -> None:
-    """A table as it was: its types, what is never NULL, and the order of its columns."""
+def _load(made: DuckDB, one: _Published, meant: Mapping[str, str]) -> None:
+    """A table as it was: its types, what is never NULL, the order of its columns, and comments."""
     own = _alone(one.name)
     held = made.register("sqlmetrics_published", one.rows)
     made.execute(create(made.translation, one.key, own, one.kinds))
     made.execute(f"insert into {relation(own)} by name select * from {held}")
-    meant = {column: COLUMNS[one.key].get(column, "") for column in one.kinds}
-    for statement in comments(made.translation, one.key, own, meant):
+    told = {column: meant.get(column, "") for column in one.kinds}
+    for statement in comments(made.translation, one.key, own, told):
         made.execute(statement)
 
 
