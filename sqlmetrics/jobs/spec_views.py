@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from sqlmetrics.catalog.dimension import row_of
 from sqlmetrics.catalog.metric import spellings
 from sqlmetrics.catalog.online import ONLINE
+from sqlmetrics.jobs.meanings import VIEWS
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import identifier, literal, parts
@@ -85,6 +86,11 @@ class SpecView:
         """
         own = own_name(self.title)
         return f"{own}_all" if self.segment == ALL else f"{own}_by_{own_name(self.segment)}"
+
+    @property
+    def meaning(self) -> str:
+        """What the database says of it."""
+        return VIEWS["by_segment" if self.column else "of_spec"]
 
     @property
     def column(self) -> str:

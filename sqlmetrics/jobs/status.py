@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
+from sqlmetrics.sql.stage import Column, Stage, print_template, with_columns, with_stages
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.sql.translation import Translation
-
-_NUMBER = "ones.digit + 10 * tens.digit + 100 * hundreds.digit + 1000 * thousands.digit"
 
 
 def days(at: Translation, named: Mapping[str, str]) -> str:
@@ -23,12 +21,13 @@ def days(at: Translation, named: Mapping[str, str]) -> str:
         named: Table -> what it is called.
     """
     facts = named["facts"]
-    later = at.dialect.times.later.format(day="spans.first_date", days=f"({_NUMBER})")
+    later = at.dialect.times.later.format(day="spans.first_date", days="numbers.number")
     counted = {"n_systems": "count(distinct system)", "n_values": "count(*)"}
     stages = [
         _of_each("done_days", facts, "the days that have rows", ["metric_date"], counted),
         _spans(facts),
         Stage("digits", "jobs/digits", {}),
+        Stage("numbers", "jobs/numbers", {}),
         Stage("calendar", "jobs/calendar", {"later": at.own_text(later)}),
     ]
     return with_stages(stages, print_template("jobs/days", {}))
@@ -40,8 +39,11 @@ def status(at: Translation, named: Mapping[str, str]) -> str:
     The arguments are those of `days`.
     """
     facts = named["facts"]
-    ages = (at.expression(at.dialect.times.age, f"spans.{end}_date") for end in ("first", "last"))
-    first, last = (str(one) for one in ages)
+    ages = {
+        f"{end}_age": at.expression(at.dialect.times.age, f"spans.{end}_date")
+        for end in ("first", "last")
+    }
+    aged = [Column(sql, name) for name, sql in ages.items()]
     lasting = {"last_date": "max(metric_date)", "n_days": "count(distinct metric_date)"}
     stages = [
         _spans(facts),
@@ -49,11 +51,11 @@ def status(at: Translation, named: Mapping[str, str]) -> str:
         _of_each("system_days", facts, "the days of each system", ["system"], lasting),
         Stage("metrics_by_spec", "jobs/metrics_by_spec", named),
         Stage("systems_by_spec", "jobs/systems_by_spec", {}),
+        with_columns("aged_spans", "spans", "how many days ago both ends were", aged),
         Stage("last_runs", "jobs/last_runs", named),
         Stage("specs", "jobs/specs", {}),
     ]
-    view = {"age": last, "span": f"({first} - {last} + 1)"}
-    return with_stages(stages, print_template("jobs/status", view))
+    return with_stages(stages, print_template("jobs/status", {}))
 
 
 def _spans(facts: str) -> Stage:

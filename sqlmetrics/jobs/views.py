@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlmetrics.engines.database import Database
@@ -113,11 +113,12 @@ def view_statements(
     selects = _selects(spec, at, columns, is_paired={*BASELINE} <= has)
     cells = Wide(cells=list({*there.cells, *more.cells}))
     titles = {spec.title, *(title for title, *_ in cells.cells)} if every else {spec.title}
-    for one in cells.cuts(spec, sorted(titles)):
+    cuts = list(cells.cuts(spec, sorted(titles)))
+    for one in cuts:
         name = bounded(spec.output.named(one.suffix))
         grown = replace(one, there=_columns(engine, name, one.n_keys))
         selects[one.suffix] = at.text(finished(grown.select(facts))).rstrip()
-    return [*_statements(spec, at, selects), *_functions(spec, at)]
+    return [*_statements(spec, at, selects, cuts), *_functions(spec, at)]
 
 
 def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
@@ -162,7 +163,7 @@ def compiled_views(spec: Spec, at: Translation) -> list[str]:
         return [*_statements(spec, at, selects), _growing(spec, at, own), *grown, *functions]
     selects = {own: selects.pop("wide")} | selects
     selects |= {one.suffix: at.text(finished(one.select(facts))).rstrip() for one in cuts}
-    return [*_statements(spec, at, selects), *functions]
+    return [*_statements(spec, at, selects, cuts), *functions]
 
 
 def _selects(
@@ -190,11 +191,13 @@ def _selects(
     }
 
 
-def _statements(spec: Spec, at: Translation, selects: dict[str, str]) -> Iterator[str]:
+def _statements(
+    spec: Spec, at: Translation, selects: Mapping[str, str], cuts: Iterable[SpecView] = ()
+) -> Iterator[str]:
+    meanings = {**VIEWS, **{one.suffix: one.meaning for one in cuts}}
     for name, select in selects.items():
         own = at.name(bounded(spec.output.named(name))) if spec.output else ""
-        kind = "wide" if name.startswith("wide_") else "of_spec"
-        text = said(at, VIEWS.get(name, VIEWS[kind]))
+        text = said(at, meanings.get(name, VIEWS["wide"]))
         for statement in at.dialect.view:
             yield statement.format(name=own, select=select, text=text)
         if at.dialect.comments.statement:
