@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from sqlmetrics.engines.database import Database
+from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.partitions import replace_by_day
-from sqlmetrics.jobs.tables import COUNTED, changes, targets
+from sqlmetrics.jobs.tables import COUNTED, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_statements
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec

@@ -9,10 +9,11 @@ from sqlmetrics.clicks.compile import header, log_tables
 from sqlmetrics.clicks.steps import steps
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.inputs.sources import tables_of
+from sqlmetrics.jobs.changes import added, create, key
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.meanings import comments, meanings
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
-from sqlmetrics.jobs.tables import COUNTED, FIRST, added, columns, create, key, targets
+from sqlmetrics.jobs.tables import COUNTED, FIRST, columns, targets
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.days import Days, Ends

@@ -17,6 +17,7 @@ from sqlmetrics.engines.database import Database, database
 from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.files import replaced, writing, writing_to
 from sqlmetrics.errors import EngineError, InputError
+from sqlmetrics.jobs.changes import changes, create
 from sqlmetrics.jobs.destination import (
     check_destination,
     check_writer,
@@ -27,7 +28,7 @@ from sqlmetrics.jobs.dictionary import lacking, these
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
 from sqlmetrics.jobs.meanings import comments, meanings
-from sqlmetrics.jobs.tables import COUNTED, changes, check_own, columns, create, targets
+from sqlmetrics.jobs.tables import COUNTED, check_own, columns, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.source import Output

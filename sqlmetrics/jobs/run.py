@@ -21,10 +21,11 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.notes import notes
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, run
+from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, days_of, on_days
 from sqlmetrics.jobs.exchange import ALL_DAYS
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
-from sqlmetrics.jobs.tables import changes, check_own, targets
+from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec

@@ -12,7 +12,7 @@ from sqlmetrics.jobs.meanings import VIEWS, said
 from sqlmetrics.jobs.pooled_days import ROLLUP, comparison, rollup, running
 from sqlmetrics.jobs.spec_views import OWN_PARTS, PARTS, Metric, SpecView, bounded, own_name
 from sqlmetrics.jobs.status import days, status
-from sqlmetrics.jobs.tables import BASELINE, has_baseline, targets
+from sqlmetrics.jobs.tables import BASELINE, columns_of, has_baseline, targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, print_template
@@ -74,17 +74,11 @@ def wide(spec: Spec, engine: Database) -> Wide:
             is not there would end.
     """
     view = spec.output.named("wide") if spec.output else ""
-    there = _columns(engine, view, KEYS)
+    there = columns_of(view, engine)[KEYS:] if view else []
     facts = relation(targets(spec)["facts"])
     found = engine.rows(f"select distinct spec, segment_name, metric, k from {facts}")
     cells = [(title, segment, Metric(metric, int(k))) for title, segment, metric, k in found]
     return Wide(there, [one for one in cells if _is_known(one[2])])
-
-
-def _columns(engine: Database, view: str, n_keys: int) -> list[str]:
-    """The columns of a view behind its keys; none if it is not there."""
-    is_there = view and engine.find(view) is not None
-    return list(engine.columns(relation(view)))[n_keys:] if is_there else []
 
 
 def view_statements(
@@ -116,7 +110,7 @@ def view_statements(
     cuts = list(cells.cuts(spec, sorted(titles)))
     for one in cuts:
         name = bounded(spec.output.named(one.suffix))
-        grown = replace(one, there=_columns(engine, name, one.n_keys))
+        grown = replace(one, there=columns_of(name, engine)[one.n_keys :])
         selects[one.suffix] = at.text(finished(grown.select(facts))).rstrip()
     return [*_statements(spec, at, selects, cuts), *_functions(spec, at)]
 

@@ -18,10 +18,10 @@ from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, j
 
 from sqlmetrics.engines.database import database
 from sqlmetrics.evaluation.distributions.student import critical
+from sqlmetrics.jobs.changes import changes as changes_of
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.spec_views import PARTS, Metric
 from sqlmetrics.jobs.tables import BASELINE
-from sqlmetrics.jobs.tables import changes as changes_of
 from sqlmetrics.jobs.views import compiled_views, make_views, view_statements
 
 __all__ = ["engine"]  # the fixture

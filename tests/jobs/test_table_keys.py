@@ -19,6 +19,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.engines.database import database
+from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.files import compile_job
 from sqlmetrics.jobs.meanings import COLUMNS, ROLL_UP
@@ -26,7 +27,7 @@ from sqlmetrics.jobs.meanings import TABLES as SAID
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.spec_views import SpecView, bounded
-from sqlmetrics.jobs.tables import KEPT, UNIQUE, changes, columns
+from sqlmetrics.jobs.tables import KEPT, UNIQUE, columns
 from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.sql.dialects import DIALECTS
 
