@@ -311,7 +311,8 @@ def test_lineage_begins_and_ends(shop: Path, lineage: Path) -> None:
         (place, "shop.main.truth"),
     }
     outputs = {one["name"]: one for one in complete["outputs"]}
-    assert set(outputs) == {f"shop.main.metrics{end}" for end in ("", "_of_queries", "_runs")}
+    ends = ("", "_of_queries", "_runs", "_metrics", "_definitions")
+    assert set(outputs) == {f"shop.main.metrics{end}" for end in ends}
     with database(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
         for name, one in outputs.items():
             table = name.removeprefix("shop.main.")
