@@ -255,7 +255,7 @@ def test_a_change_is_significant_where_check_finds_a_drop() -> None:
             day = FIRST + timedelta(number)
             told = {
                 (one.what, one.system, one.segment): one
-                for one in verdicts(checked, engine, day)
+                for one in verdicts(checked, engine, [days(number, number + 1)])
                 if one.rule.startswith("max_drop")
             }
             rows = engine.table(
