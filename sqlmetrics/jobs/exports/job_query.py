@@ -16,7 +16,7 @@ from sqlmetrics.jobs.exports.inputs import Input, renamed
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.job import kept_steps, plan_of
 from sqlmetrics.jobs.new_rows import NewRows
-from sqlmetrics.jobs.tables import columns, targets
+from sqlmetrics.jobs.tables import COUNTED, columns, targets
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.spec import Spec
@@ -68,7 +68,7 @@ class JobQuery:
     @cached_property
     def tables(self) -> Mapping[str, str]:
         """`facts`, and `per_query` if it is asked for -> where they are."""
-        return {name: one for name, one in targets(self.spec).items() if name != "runs"}
+        return {name: one for name, one in targets(self.spec).items() if name in COUNTED}
 
     def types(self, table: str) -> dict[str, str]:
         """The columns of a table with their types; ` not null` stands behind some."""
