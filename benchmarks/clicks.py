@@ -149,21 +149,21 @@ def evaluated(folder: str, connection: Any, *, told: bool) -> int:
 
 def _watched() -> list[tuple[float, str]]:
     """A list that gains the CPU seconds and the text of each statement."""
-    from sqlmetrics.engines.duckdb import DuckDB
+    from sqlmetrics.engines.database import Database
 
     found: list[tuple[float, str]] = []
 
     def watch(name: str) -> None:
-        method = getattr(DuckDB, name)
+        method = getattr(Database, name)
 
-        def watched(self: DuckDB, sql: str) -> Any:
+        def watched(self: Database, sql: str) -> Any:
             before, known = time.process_time(), len(found)
             answer = method(self, sql)
             del found[known:]  # what it called itself is counted here
             found.append((time.process_time() - before, sql))
             return answer
 
-        setattr(DuckDB, name, watched)
+        setattr(Database, name, watched)
 
     for name in ("rows", "records", "table", "execute"):
         watch(name)

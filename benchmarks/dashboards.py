@@ -15,7 +15,7 @@ from statistics import median
 import duckdb
 
 from sqlmetrics import Spec
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.jobs.tables import FACTS
 from sqlmetrics.jobs.views import make_views
@@ -72,7 +72,7 @@ def main(file: str) -> None:
     with duckdb.connect(file) as connection:
         if is_new:
             _fill(connection)
-        with DuckDB(connection) as engine:
+        with connect(connection) as engine:
             make_views(SPEC, engine)
         rows = [[name, *_timed(connection, query)] for name, query in QUERIES.items()]
     print(aligned(["query", "rows", "seconds"], rows, numbers_from=1))

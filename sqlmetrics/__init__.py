@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlmetrics import clicks
-    from sqlmetrics.api import check, compile, connect, run, validate, verify
+    from sqlmetrics.api import check, compile, run, validate, verify
     from sqlmetrics.catalog.measure import parse
     from sqlmetrics.clicks.evaluate import evaluate_clicks
     from sqlmetrics.clicks.simulation.simulate import simulate
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.diagnosis import Diagnosis, diagnose
     from sqlmetrics.comparison.funnel import funnel
     from sqlmetrics.comparison.funnel_table import Funnel
+    from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import EngineError, InputError, NoDataError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
@@ -83,6 +84,7 @@ _HOMES = {
     "StreamingMetric": "evaluation.streaming.metric",
     "TieAudit": "proof.ties",
     "compare": "comparison.compare",
+    "connect": "engines.database",
     "diagnose": "comparison.diagnosis",
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",

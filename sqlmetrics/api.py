@@ -1,15 +1,14 @@
-"""What people do with a spec: `connect`, `compile`, `run`, `check`, `validate`, `verify`."""
+"""What people do with a spec: `compile`, `run`, `check`, `validate`, `verify`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from sqlmetrics.clicks.compile import header, statements
 from sqlmetrics.clicks.evaluate import ready
-from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
@@ -25,6 +24,7 @@ from sqlmetrics.proof.verify import Agreement, sampled
 from sqlmetrics.proof.verify import verify as compared
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
+from sqlmetrics.sql.dialects import DEFAULT
 from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.translation import Translation
 
@@ -32,28 +32,9 @@ FASTEST = "fastest"
 """For `compile`: the plan that `evaluate` would take."""
 
 
-def connect(
-    connection: Any = None, *, profiles: str | Path | None = None, create: bool = False
-) -> Database:
-    """A database, for a `with` block; all that takes a `connection` takes it too.
-
-    Args:
-        connection: A URL such as `postgresql://ann@host/sales`, the path of a DuckDB file, an
-            output of `profiles.yml`, or a connection of the database's Python driver, or of
-            SQLAlchemy, which is left open, or SQLAlchemy's engine; default: a new DuckDB in memory.
-        profiles: Where `profiles.yml` is; default: here, or where dbt keeps its own.
-        create: Whether a file that is not there is made.
-
-    Raises:
-        SpecError: If it is no connection, or a file that is not there and shall not be made.
-        EngineError: If it cannot be opened.
-    """
-    return database(connection, profiles=profiles, create=create)
-
-
 def compile(
     spec: Spec,
-    dialect: str = "duckdb",
+    dialect: str = DEFAULT,
     *,
     per_query: bool = False,
     plan: str | None = None,
@@ -85,7 +66,7 @@ def compile(
     portable, measured = planned(spec, tables), None
     if plan == FASTEST:
         plan = None
-        with database(connection) as engine:
+        with connect(connection) as engine:
             measured = statistics_of(portable, engine)
     text = script.query(portable.by(portable.choose(measured, plan)), per_query=per_query)
     return about + translation.text(text)
@@ -140,7 +121,7 @@ def run(
         EngineError: If the database fails; the tables are as they were.
     """
     days = days_between(start, end, zone_of_days(spec))
-    engine = database(connection)
+    engine = connect(connection)
     todo = parts(spec, engine, days, backfill=backfill, lookback=lookback)
     return [write(spec, engine, one, full_refresh=full_refresh, check=check) for one in todo]
 
@@ -172,7 +153,7 @@ def check(
         NoDataError: If there is no such table, or it has no rows of the spec.
         EngineError: If the database fails.
     """
-    return verdicts(spec, database(connection), days_looked_at(spec, day, start, end))
+    return verdicts(spec, connect(connection), days_looked_at(spec, day, start, end))
 
 
 def validate(spec: Spec, connection: Any = None) -> None:
@@ -189,7 +170,7 @@ def validate(spec: Spec, connection: Any = None) -> None:
         InputError: With every column that is missing, or what the database says of types.
         EngineError: If the database fails.
     """
-    with database(connection) as engine, ready(spec, engine, dry=True):
+    with connect(connection) as engine, ready(spec, engine, dry=True):
         if spec.metrics:
             checks.validate(planned(spec, opened(spec, engine)), engine)
 
@@ -209,6 +190,6 @@ def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
     Raises:
         SqlmetricsError: As `evaluate` does.
     """
-    with database(connection) as engine, ready(spec, engine):
+    with connect(connection) as engine, ready(spec, engine):
         part, _ = sampled(spec, engine)
         return compared(part, engine)[1]

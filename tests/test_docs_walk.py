@@ -26,7 +26,7 @@ from marked import by_turns, long
 from test_docs import OWN_STATE, PAGES, ROOT
 
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.registry import open_engine
+from sqlmetrics.engines.registry import open_driver
 
 VERBS: Mapping[str, click.Command] = cli.commands
 PLACES = {"--db", "--connection", "--target"}
@@ -547,7 +547,7 @@ OPENING = (
 def test_what_opens_a_database_runs_on_others(name: str, folder: Path, servers: Servers) -> None:
     url = f"sqlite:///{folder}/shop.sqlite" if name == "sqlite" else servers.connection(name)
     assert isinstance(url, str)
-    with open_engine(url, create=True) as engine:
+    with open_driver(url, create=True) as engine:
         for table in TABLES:
             with duckdb.connect() as reader:
                 rows = reader.sql(f"from '{folder}/{table}.parquet'").to_arrow_table()

@@ -10,6 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import sqlmetrics as sm
+from sqlmetrics.engines.registry import ENGINES, SCHEMES
+from sqlmetrics.sql.dialects import DIALECTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "sqlmetrics"
@@ -120,3 +122,50 @@ def test_names_of_modules_are_nouns_or_verbs() -> None:
         r"(?!need|embed|feed)[a-z]+ed|told|found|seen|shown|held|chosen|made|beside|abreast"
     )
     assert [name for name in imports() if bare.fullmatch(name.rpartition(".")[2])] == []
+
+
+def test_dialects_are_named_in_sql_and_engines_alone() -> None:
+    """All that a database is stands in its row and its driver: others ask these."""
+    files = [
+        file
+        for file in PACKAGE.rglob("*.py")
+        if file.relative_to(PACKAGE).parts[0] not in ("sql", "engines")
+    ]
+    told = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {name}"
+        for file in files
+        for node in _without_docstrings(ast.parse(file.read_text()))
+        for name in sorted(_dialects_in(node, is_told="cli" in file.parts))
+    ]
+    assert told == []
+
+
+NAMES = {*DIALECTS, *SCHEMES, *(one.module for one in ENGINES)}
+DRIVERS = {f"sqlmetrics.engines.{one.module}" for one in ENGINES}
+DRIVERS |= {home.split(".")[0] for one in ENGINES for home in one.objects} - {"google"}
+WORD = re.compile(rf"(?<![\w.])(?:{'|'.join(sorted(NAMES))})(?![\w:])")
+"""A dialect in a text: not the ending of a file, nor the scheme of a URL."""
+
+
+def _dialects_in(node: ast.AST, *, is_told: bool) -> set[str]:
+    """The dialects and drivers that a node names; in what people are told, as a whole text."""
+    match node:
+        case ast.Import(names=imported):
+            return DRIVERS & {one.name.split(".")[0] for one in imported}
+        case ast.ImportFrom(module=module):
+            return DRIVERS & {str(module), str(module).split(".")[0]}
+        case ast.Constant(value=str(text)):
+            return NAMES & {text} if is_told else {*WORD.findall(text)}
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            return NAMES & {*name.casefold().split("_")}
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return NAMES & {*name.casefold().split("_")}
+    return set()
+
+
+def _without_docstrings(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but the texts that stand by themselves: docstrings, of attributes too."""
+    for child in ast.iter_child_nodes(tree):
+        if not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
+            yield child
+            yield from _without_docstrings(child)

@@ -20,7 +20,7 @@ from marked import by_turns, long
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimate
 from sqlmetrics.annotation.draw import draw
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.spec.spec import Spec
 
 OTHERS = [
@@ -218,7 +218,7 @@ def sampled(*metrics: str, **options: Any) -> Any:
     graded = {"query_id": ["p", "p", "q", "q"], "item_id": ["a", "b"] * 2, "grade": [1, 0, 0, 1]}
     rankings = {"data": pa.table(lists), "columns": {"score": "score"}}
     spec = Spec(rankings=rankings, labels={"data": pa.table(graded)}, metrics=metrics)
-    with DuckDB() as engine:
+    with connect() as engine:
         return estimate.estimate(spec, engine, draw(spec, engine, 2), **options)
 
 

@@ -24,7 +24,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric, catalog
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.proof.reference import Evaluation
@@ -116,7 +116,7 @@ def _table(rows: Sequence[Row]) -> pa.Table:
 
 def proof_of(result: sm.Result, connection: duckdb.DuckDBPyConnection | None = None) -> Evaluation:
     """What the reference makes of the spec and the data of a result."""
-    with DuckDB(connection) as engine:
+    with connect(connection) as engine:
         return evaluated_by_reference(plan(result.spec, opened(result.spec, engine)), engine)
 
 

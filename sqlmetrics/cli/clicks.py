@@ -179,7 +179,7 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
     from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
-    from sqlmetrics.engines.database import database
+    from sqlmetrics.engines.database import connect
 
     if asked.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
@@ -195,7 +195,7 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
         return offline_online(
             result.offline.to_dicts() if result.offline else [], result.online().to_pylist()
         )
-    with database(engine) as opened, cleaned_log(asked.clicks, opened) as log:
+    with connect(engine) as opened, cleaned_log(asked.clicks, opened) as log:
         if show == "judgments":
             return log.judgments(some=True)
         if show == "depth":

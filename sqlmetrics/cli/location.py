@@ -14,7 +14,6 @@ from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database
-    from sqlmetrics.engines.duckdb import DuckDB
     from sqlmetrics.engines.profiles import Profiles
     from sqlmetrics.engines.url import ConnectionURL
     from sqlmetrics.spec.spec import Spec
@@ -71,37 +70,29 @@ class Location:
         Raises:
             SpecError: If it is needed and nothing says where, or its file is not there.
         """
-        from sqlmetrics.engines.database import database
+        from sqlmetrics.engines.database import connect
 
         place = self._place(needed or _reads_tables(spec))
-        return database(place and _read_only(place))
+        return connect(place and _read_only(place))
 
-    def reading_duckdb(self, verb: str) -> DuckDB:
+    def reading_default(self, verb: str) -> Database:
         """The same for a command that has no spec, and works in DuckDB alone.
 
         Raises:
             SpecError: Also if it is another database.
         """
         place = self._place(needed=False)
-        return self._duckdb(verb, place and _read_only(place))
+        return _default(verb, place and _read_only(place))
 
-    def _duckdb(self, verb: str, place: ConnectionURL | None, *, create: bool = False) -> DuckDB:
-        from sqlmetrics.engines.database import database
-        from sqlmetrics.engines.duckdb import DuckDB
-
-        if place and place.scheme != "duckdb":
-            raise SpecError(f"{verb} works in DuckDB alone, given {place}")
-        return cast(DuckDB, database(place, create=create))
-
-    def making(self, verb: str) -> DuckDB:
+    def making(self, verb: str) -> Database:
         """A DuckDB file in which something is made; the file too, if it is not there."""
-        return self._duckdb(verb, self._place(needed=True), create=True)
+        return _default(verb, self._place(needed=True), create=True)
 
     def using(self) -> Database:
         """The database in which something is made for a while, or a new DuckDB in memory."""
-        from sqlmetrics.engines.database import database
+        from sqlmetrics.engines.database import connect
 
-        return database(self._place(needed=False))
+        return connect(self._place(needed=False))
 
     def writing(self, spec: Spec, *, passing: bool = False) -> Database:
         """The database that is written to. Its file is made only if nothing is read from it.
@@ -113,7 +104,7 @@ class Location:
         Raises:
             SpecError: If nothing says where, or what is written would be lost.
         """
-        from sqlmetrics.engines.database import database
+        from sqlmetrics.engines.database import connect
         from sqlmetrics.engines.url import NEW_FILE, NEW_SCHEMA, ConnectionURL
 
         place = cast(ConnectionURL, self._place(needed=True))
@@ -124,7 +115,7 @@ class Location:
             )
         makes = (NEW_SCHEMA,) if _reads_tables(spec) else (NEW_FILE, NEW_SCHEMA)
         is_new = place.is_missing
-        opened = database(replace(place, makes=makes))
+        opened = connect(replace(place, makes=makes))
         if is_new:
             say(f"new database {place.path}")
         return opened
@@ -139,9 +130,10 @@ class Location:
             SpecError: If an output is not known.
         """
         from sqlmetrics.engines.registry import dialect_of, scheme_of
+        from sqlmetrics.sql.dialects import DEFAULT
 
         if self.db:
-            return "duckdb"
+            return DEFAULT
         name = self.connection or self.target
         if name is None and not self.profiles and not (default and self._profiles_file):
             return None
@@ -177,7 +169,7 @@ class Location:
         from sqlmetrics.engines.url import ConnectionURL
 
         if self.db:
-            return ConnectionURL("duckdb", path=self.db)
+            return ConnectionURL.of_file(self.db)
         profiles = self._profiles_file
         if self.connection:
             return place_of(self.connection, profiles)
@@ -239,8 +231,17 @@ def _reads_tables(spec: Spec | None) -> bool:
     return spec is not None and any(tables_read(spec))
 
 
+def _default(verb: str, place: ConnectionURL | None, *, create: bool = False) -> Database:
+    """The database of a command that works in DuckDB alone."""
+    from sqlmetrics.engines.database import connect
+
+    if place and not place.is_default:
+        raise SpecError(f"{verb} works in DuckDB alone, given {place}")
+    return connect(place, create=create)
+
+
 def _read_only(place: ConnectionURL) -> ConnectionURL:
     """The place, and of a DuckDB file nothing but to read it: others may read it then too."""
-    if place.scheme != "duckdb" or place.in_memory:
+    if not place.is_default or place.in_memory:
         return place
     return replace(place, options={**place.options, "read_only": True})

@@ -81,7 +81,7 @@ def reconcile(
 
     given = options_given(named, label_columns, grades, conventions)
     file, column = (None, None) if values is None else _file_and_column(values)
-    with location.reading_duckdb("reconcile") as engine, progress_bar("trying conventions"):
+    with location.reading_default("reconcile") as engine, progress_bar("trying conventions"):
         found = run(
             rankings,
             labels,

@@ -51,9 +51,10 @@ def compile_spec(
     """
     from sqlmetrics.api import FASTEST, compile
     from sqlmetrics.spec.spec import Spec
+    from sqlmetrics.sql.dialects import DEFAULT
 
     the_spec = Spec.read(spec)
-    dialect = dialect or location.dialect() or "duckdb"
+    dialect = dialect or location.dialect() or DEFAULT
     if job is not None:
         from sqlmetrics.jobs.files import write_job
 

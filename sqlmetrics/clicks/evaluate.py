@@ -21,7 +21,7 @@ from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists, online_step
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.clicks.values import Unread
 from sqlmetrics.clicks.wide_log import wide_log
-from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.temporary import TABLE, Step, check_keeps, keeping
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import refusal
@@ -70,7 +70,7 @@ def evaluate_clicks(
     0.5
     """
     if not isinstance(log, Spec):
-        with database(connection) as engine:
+        with connect(connection) as engine:
             spec, said = wide_log(log, engine, metrics, by)
             result = evaluate_clicks(
                 spec,
@@ -88,7 +88,7 @@ def evaluate_clicks(
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     check_confidence(confidence)
     asked = [online(text) for text in spec.online]
-    with database(connection) as engine, cleaned_log(spec.clicks, engine, progress) as clean:
+    with connect(connection) as engine, cleaned_log(spec.clicks, engine, progress) as clean:
         sums = online_step(clean.tables, spec, moments=confidence is not None)
         counts, findings = clean.counts(), clean.findings()
         clean.tell(COUNTED)
@@ -278,7 +278,7 @@ def clean(
         SpecError: If a column is missing, or the database cannot keep tables.
         InputError: If the log cannot be read.
     """
-    with database(connection) as engine, cleaned_log(clicks, engine, progress) as log:
+    with connect(connection) as engine, cleaned_log(clicks, engine, progress) as log:
         yield log
 
 

@@ -22,7 +22,7 @@ from sqlmetrics.comparison.periods import period, periods
 from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.comparison.statements import Statements
-from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.evaluate import question, segmented
 from sqlmetrics.evaluation.execution import USUALLY
@@ -157,7 +157,7 @@ def compare(
     if contributions:
         slices.check(asks.by)
     with (
-        database(connection) as engine,
+        connect(connection) as engine,
         asked_plan(rankings, labels, asks, asked, engine) as (plan, found),
     ):
         asks = found

@@ -16,7 +16,7 @@ from sqlmetrics.comparison.conditions import fired
 from sqlmetrics.comparison.log_numbers import log_numbers
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.rules import METRICS, RULES, TIED, Rule
-from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.report.result import Result
@@ -146,7 +146,7 @@ def diagnose(
         level=level,
         margin=margin,
     )
-    with database(connection) as engine:
+    with connect(connection) as engine:
         if isinstance(rankings, Spec) and rankings.clicks is not None:
             looked = _at_log(rankings, asks, engine, check=check)
         else:

@@ -16,7 +16,7 @@ from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.source_table import SourceFunnel
 from sqlmetrics.comparison.sources import SourceSums, of_sources
 from sqlmetrics.comparison.stage_order import check_order, in_stages
-from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
@@ -117,7 +117,7 @@ def funnel(
         asks = replace(asks, metrics=USUAL)
     tables = StageRuns(runs) if runs else rankings
     with (
-        database(connection) as engine,
+        connect(connection) as engine,
         asked_plan(tables, labels, asks, asked, engine) as (plan, _),
     ):
         if "baseline" in plan.spec.needed:

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from google.api_core.exceptions import GoogleAPIError
 from google.cloud import bigquery
 
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
-from sqlmetrics.engines.session import Session
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 
@@ -39,7 +39,7 @@ _REASONS = {
 _TYPES = re.compile(r"No matching signature|Bad \w+ value|Invalid cast|Could not cast|has type")
 
 
-class BigQuery(Session):
+class BigQuery(Driver):
     """A client. Registered data becomes a table of the default dataset, dropped at the end."""
 
     dialect = "bigquery"

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
-from sqlmetrics.engines.session import Session
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 
@@ -45,7 +45,7 @@ _KINDS = (
 )
 
 
-class ClickHouse(Session):
+class ClickHouse(Driver):
     """What the two have in common. There are no transactions: each statement stands alone."""
 
     dialect = "clickhouse"
@@ -137,7 +137,7 @@ class ChDB(ClickHouse):
     @classmethod
     def open(cls, place: ConnectionURL) -> ChDB:
         """A folder, or without a path a new database in memory."""
-        from chdb.session import Session as Opened
+        from chdb.session import Driver as Opened
 
         with place.opening():
             return cls(Opened(f"/{place.path}") if place.path else Opened(), own=True)

@@ -1,107 +1,149 @@
-"""An engine that is given DuckDB's text, whichever dialect it has."""
+"""The one class of a database, whichever driver is below it, and the one door to it."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlmetrics.engines.descriptions import Descriptions
-from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlmetrics.engines.session import Session
+    from sqlmetrics.engines.driver import Driver
 
 
-class TranslatedDatabase(Descriptions):
-    """What the compiler prints runs here in the engine's own dialect.
+class Database:
+    """A database that is given DuckDB's text, and reads it in its own dialect.
+
+    Used in a `with` block; on leaving it the connection is as it was: settings that change the
+    meaning of SQL are put back, and nothing that was made for a while stays.
 
     Args:
-        engine: The engine.
+        driver: The connection.
     """
 
-    def __init__(self, engine: Session) -> None:
-        self._engine = engine
-        self.translation = Translation(dialect(engine.dialect))
-        self.find = engine.find
-        self.free_name = engine.free_name
-        self.register = engine.register
-        self.alone = engine.alone
-        self.transaction = engine.transaction
-        self.scratch = engine.scratch
-        self.load = engine.load
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.translation = Translation(dialect(driver.dialect))
+        self._known: dict[str, dict[str, str]] | None = None
+        self.find = driver.find
+        self.free_name = driver.free_name
+        self.register = driver.register
+        self.load = driver.load
+        self.alone = driver.alone
+        self.transaction = driver.transaction
+        self.scratch = driver.scratch
+        self.limited = driver.limited
+        self.profiled = driver.profiled
 
     def __enter__(self) -> Self:
-        self._engine.__enter__()
+        self.driver.__enter__()
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._engine.__exit__(*failure)
+        self.driver.__exit__(*failure)
 
     @property
     def name(self) -> str:
         """The product."""
-        return self._engine.name
+        return self.driver.name
 
     @property
     def version(self) -> str:
         """Its version."""
-        return self._engine.version
+        return self.driver.version
+
+    @property
+    def memory(self) -> float | None:
+        """How many bytes a query may take; None if the database does not say."""
+        return self.driver.memory
+
+    @property
+    def files(self) -> list[str]:
+        """The files that it has open, where it is a library that reads and writes them itself."""
+        return self.driver.files
+
+    def columns(self, source: str) -> dict[str, str]:
+        """Names and types of what stands behind FROM; the types in DuckDB's words.
+
+        Raises:
+            InputError: If it cannot be read.
+        """
+        if self._known is None:
+            return self.describe(source)
+        if source not in self._known:
+            self._known[source] = self.describe(source)
+        return self._known[source]
 
     def describe(self, source: str) -> dict[str, str]:
-        """Names and types of what stands behind FROM, as it is now."""
-        text = self.translation.text(f"select * from {source}")
-        return self._engine.columns(f"(\n{text}) as source")
+        """The same, as it is now.
+
+        Raises:
+            InputError: If it cannot be read.
+        """
+        return self.driver.described(self.translation.text(f"select * from {source}"))
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While the block lasts no table changes, so each is described once."""
+        outer = self._known
+        self._known = {} if outer is None else outer
+        try:
+            yield
+        finally:
+            self._known = outer
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        return self._engine.rows(self.translation.text(sql))
+        return self.driver.rows(self.translation.text(sql))
 
     def records(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query as dicts of Python's own values."""
-        return self.table(sql).to_pylist()  # type: ignore[no-any-return]
+        return self.driver.records(self.translation.text(sql))
 
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""
-        return self._engine.table(self.translation.text(sql))
+        return self.driver.table(self.translation.text(sql))
 
     def try_out(self, sql: str) -> None:
         """Raise an error if a query cannot run; nothing is computed."""
-        self._engine.columns(f"(\n{self.translation.text(sql)}) as evaluation")
+        self.driver.try_out(self.translation.text(sql))
 
     def execute(self, sql: str) -> None:
         """Run a statement."""
-        self._engine.execute(self.translation.text(sql))
+        self.driver.execute(self.translation.text(sql))
 
     def made(self, create: str, drop: str) -> AbstractContextManager[None]:
         """What a statement makes, for as long as the block lasts."""
-        return self._engine.made(self.translation.text(create), self.translation.text(drop))
+        return self.driver.made(self.translation.text(create), self.translation.text(drop))
 
     def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
         """A table that is kept for as long as the block lasts, made of others that are."""
-        return self._engine.chained(self.translation.text(create), self.translation.text(drop))
+        return self.driver.chained(self.translation.text(create), self.translation.text(drop))
 
 
-Database = DuckDB | TranslatedDatabase
-"""A database that is given DuckDB's text."""
-
-
-def database(
+def connect(
     connection: Any = None, *, profiles: str | Path | None = None, create: bool = False
 ) -> Database:
-    """The database of a connection; see `open_engine`, which says what one is.
+    """A database, for a `with` block; all that takes a `connection` takes it too.
+
+    Args:
+        connection: A URL such as `postgresql://ann@host/sales`, the path of a DuckDB file, an
+            output of `profiles.yml`, or a connection of the database's Python driver, or of
+            SQLAlchemy, which is left open, or SQLAlchemy's engine; default: a new DuckDB in memory.
+        profiles: Where `profiles.yml` is; default: here, or where dbt keeps its own.
+        create: Whether a file that is not there is made.
 
     Raises:
-        SpecError: If it is none, or a file that is not there and shall not be made.
+        SpecError: If it is no connection, or a file that is not there and shall not be made.
         EngineError: If it cannot be opened.
     """
-    if isinstance(connection, DuckDB | TranslatedDatabase):
+    if isinstance(connection, Database):
         return connection
-    from sqlmetrics.engines.registry import open_engine
+    from sqlmetrics.engines.registry import open_driver
 
-    engine = open_engine(connection, profiles=profiles, create=create)
-    return engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+    return Database(open_driver(connection, profiles=profiles, create=create))

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from sqlglot import exp
 
-from sqlmetrics.engines.session import Session
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.types import column
 from sqlmetrics.engines.values import plain
 from sqlmetrics.sql.template import finished
 
 
-class DbApi(Session):
+class DbApi(Driver):
     """A connection of a PEP 249 driver.
 
     Args:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from sqlmetrics.engines.descriptions import Descriptions
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.setup import Setup
-from sqlmetrics.engines.statements import Statements
 from sqlmetrics.engines.url import ConnectionURL, check_there, is_file, is_sqlite
 from sqlmetrics.engines.values import plain
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import finished, free_name, literal, parts, relation
-from sqlmetrics.sql.translation import Translation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,20 +32,17 @@ SETTINGS = {
 }
 """Settings that decide what our text means, and the values that it is written for."""
 
-
 UNWANTED = "partitioned_execution"
 """An optimizer of DuckDB 2.0: it cuts a grouping of a sorted file into ranges, and then reads
 the whole file again for each of them if the file is filtered, as our buckets are."""
 
+_FILES = "select path from duckdb_databases() where path is not null"
 
 _WRITING = RLock()
 
 
-class DuckDB(Descriptions, Statements):
-    """One connection. SELECT rights are enough: what is made is temporary.
-
-    Used in a `with` block; on leaving it the connection is as it was: settings that
-    change the meaning of SQL are put back, and nothing that was made stays.
+class DuckDB(Driver):
+    """A connection of DuckDB. SELECT rights are enough: what is made is temporary.
 
     Args:
         connection: The user's own; it is left open. Default: a new one in memory.
@@ -59,10 +53,9 @@ class DuckDB(Descriptions, Statements):
     """
 
     dialect = "duckdb"
-
     name = "DuckDB"
-    translation = Translation()
-    holds_nan = True
+    errors = (duckdb.Error,)
+    TRANSACTION = ("begin transaction", "commit", "rollback")
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection | None = None, *, own: bool = False
@@ -72,10 +65,8 @@ class DuckDB(Descriptions, Statements):
                 "connection must be a DuckDB connection; for a file give "
                 f"duckdb.connect(path), given {connection!r}"
             )
-        self._own = own or connection is None
-        self._connection = open_database() if connection is None else connection
-        self._undo = ExitStack()
-        self._entered = 0
+        given = open_database() if connection is None else connection
+        super().__init__(given, own=own or connection is None)
 
     @classmethod
     def open(cls, place: ConnectionURL) -> DuckDB:
@@ -99,7 +90,7 @@ class DuckDB(Descriptions, Statements):
 
     @property
     def memory(self) -> float:
-        """How many bytes it may take: its setting `memory_limit`."""
+        """Its setting `memory_limit`."""
         text = str(self.rows("select current_setting('memory_limit')")[0][0])
         number, unit = text.split()
         power = ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit)
@@ -107,11 +98,7 @@ class DuckDB(Descriptions, Statements):
 
     @contextmanager
     def limited(self, memory: str) -> Iterator[None]:
-        """With another limit of memory, for as long as the block lasts.
-
-        Raises:
-            SpecError: If it is no size.
-        """
+        """With another `memory_limit`, for as long as the block lasts."""
         setting = "select current_setting('memory_limit')"
         before = self.rows(setting)
         try:
@@ -136,28 +123,15 @@ class DuckDB(Descriptions, Statements):
             self._restore("reset profiling_output")
             self._restore("pragma disable_profiling")
 
-    def __enter__(self) -> DuckDB:
-        self._entered += 1
-        if self._entered > 1:
-            return self
+    def _settle(self) -> None:
+        """Set what decides the meaning of our text; the zone of the user's own connection stays."""
         if self._own:
-            self._undo.callback(self._connection.close)
             with suppress(EngineError):  # without its library of calendars it is in UTC anyway
                 self._set("TimeZone", "UTC")
-        else:  # its zone stays: days of times with a zone name theirs
-            self._settle()
+        else:  # days of times with a zone name theirs
+            for name, wanted in SETTINGS.items():
+                self._set(name, wanted)
         self._leave_out(UNWANTED)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._entered -= 1
-        if not self._entered:
-            self._undo.close()
-
-    def _settle(self) -> None:
-        """Set what decides the meaning of our text, to be put back afterwards."""
-        for name, wanted in SETTINGS.items():
-            self._set(name, wanted)
 
     def _set(self, name: str, wanted: str) -> None:
         value = self.rows(f"select current_setting('{name}')")[0][0]
@@ -179,80 +153,68 @@ class DuckDB(Descriptions, Statements):
         with suppress(EngineError):  # in a transaction that failed nothing can be set
             self.execute(setting)
 
-    def find(self, name: str) -> str | None:
-        """A table or view as text for FROM, None if there is none of this name.
+    @property
+    def files(self) -> list[str]:
+        """Those of its databases."""
+        return [path for (path,) in self.rows(_FILES)]
 
-        A name is looked up as a whole first, then as `schema.table`.
-        """
-        known = {table.casefold() for (table,) in self.rows(_TABLES)}
-        whole = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
-        for text in (whole, name):
-            if parts(text) and parts(text)[-1].casefold() in known and self._is_readable(text):
-                return text
-        return None
+    def _is_there(self, name: str) -> bool:
+        return parts(name)[-1].casefold() in self._tables() and super()._is_there(name)
 
-    def _is_readable(self, source: str) -> bool:
-        try:
-            self.columns(relation(source))
-        except InputError:
-            return False
-        return True
+    def free_name(self, name: str) -> str:
+        """The name, or one with a number behind it that no table or view has."""
+        return free_name(name, self._tables().__contains__)
 
-    def register(self, name: str, data: Any) -> str:
-        """Make data in memory readable without a copy, and say under which name.
-
-        Raises:
-            InputError: If it is not tabular data.
-        """
-        import pyarrow as pa
-
-        from sqlmetrics.engines.types import arrow_data, differ_in_case, unreadable
-
-        free = self.free_name(name)
-        try:
-            table = arrow_data(data)
-            self._connection.register(free, table)
-        except (pa.ArrowException, TypeError, ValueError, duckdb.Error) as error:
-            raise InputError(unreadable(error)) from None
-        differ_in_case(table.schema.names)
-        self._undo.callback(self._connection.unregister, free)
-        return free
-
-    def load(self, name: str, data: Any) -> str:
-        """Make a table of exactly this name, which stays, and fill it.
-
-        Raises:
-            InputError: If it is not tabular data.
-            EngineError: If there is such a table, or it cannot be written.
-        """
-        held = self.register("sqlmetrics_loaded", data)
-        self.execute(f"create table {self.quoted(name)} as select * from {held}")
-        return name
+    def _tables(self) -> set[str]:
+        return {table.casefold() for (table,) in self.rows(_TABLES)}
 
     def quoted(self, name: str) -> str:
         """A dotted name as text of the dialect."""
         return finished(relation(finished(name)))
 
-    @contextmanager
-    def scratch(self) -> Iterator[str]:
-        """A schema of its own, in memory, dropped with all that is in it."""
-        name = f"sqlmetrics_scratch_{secrets.token_hex(4)}"
-        with self.made(f"attach ':memory:' as {name}", f"detach {name}"):
-            yield name
+    def _loadable(self, data: Any) -> Any:
+        """Data in memory that can be read without a copy: a stream stays one."""
+        import pyarrow as pa
 
-    def free_name(self, name: str) -> str:
-        """The name, or one with a number behind it that no table or view has."""
-        taken = {table.casefold() for (table,) in self.rows(_TABLES)}
-        return free_name(name, taken.__contains__)
+        from sqlmetrics.engines.types import arrow_data, differ_in_case, unreadable
 
-    def describe(self, source: str) -> dict[str, str]:
-        """Names and types of what stands behind FROM, as it is now.
-
-        Raises:
-            InputError: If it cannot be read.
-        """
         try:
-            rows = self._connection.execute(finished(f"describe select * from {source}")).fetchall()
+            table = arrow_data(data)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InputError(unreadable(error)) from None
+        differ_in_case(table.schema.names)
+        return table
+
+    def _make(self, name: str, table: Any, *, temporary: bool) -> None:
+        """What is registered is read where it is."""
+        if not temporary:
+            self._fill(self.quoted(name), table)
+            return
+        from sqlmetrics.engines.types import unreadable
+
+        try:
+            self._connection.register(_plain(name), table)
+        except (TypeError, ValueError, duckdb.Error) as error:
+            raise InputError(unreadable(error)) from None
+
+    def _fill(self, target: str, table: Any) -> None:
+        """The table is made as it is filled: its types are those of the data."""
+        held = self.register("sqlmetrics_loaded", table)
+        self.execute(f"create table {target} as select * from {held}")
+
+    def _forget(self, name: str) -> None:
+        self._connection.unregister(_plain(name))
+
+    def _scratch(self, name: str) -> tuple[str, str]:
+        return f"attach ':memory:' as {name}", f"detach {name}"
+
+    def _kinds(self, source: str) -> dict[str, str]:
+        return self.described(f"select * from {source}")
+
+    def described(self, sql: str) -> dict[str, str]:
+        """The columns of a query."""
+        try:
+            rows = self._connection.execute(f"describe {finished(sql)}").fetchall()
         except duckdb.Error as error:
             raise InputError(f"cannot be read: {_brief(error)}") from None
         return {name: kind for name, kind, *_ in rows}
@@ -268,7 +230,7 @@ class DuckDB(Descriptions, Statements):
 
     def _fetched(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names and rows of a query."""
-        with _failing(sql):
+        with self._failing(sql):
             found = self._connection.execute(finished(sql))
             names = [name for name, *_ in found.description]
             kinds = [str(kind) for _, kind, *_ in found.description]
@@ -292,20 +254,25 @@ class DuckDB(Descriptions, Statements):
         with _WRITING:
             yield
 
-    def _transaction(self) -> tuple[str, str, str]:
-        return "begin transaction", "commit", "rollback"
+    def _run(self, sql: str) -> None:
+        self._connection.execute(sql)
 
-    def table(self, sql: str) -> pa.Table:
-        """The rows of a query as an Arrow table."""
-        from sqlmetrics.engines.types import settled
+    def _arrow(self, sql: str) -> pa.Table:
+        return self._connection.sql(sql).to_arrow_table()
 
-        with _failing(sql):
-            return settled(self._connection.sql(finished(sql)).to_arrow_table())
+    @contextmanager
+    def _failing(self, sql: str) -> Iterator[None]:
+        try:
+            yield
+        except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
+            raise InputError(f"cannot be read: {_brief(error)}") from error
+        except duckdb.Error as error:
+            raise EngineError(f"DuckDB failed: {_brief(error)}", sql) from error
 
-    def execute(self, sql: str) -> None:
-        """Run a statement."""
-        with _failing(sql):
-            self._connection.execute(finished(sql))
+
+def _plain(name: str) -> str:
+    """A name as it is in the catalogue, without quotes."""
+    return parts(finished(name))[-1]
 
 
 def open_database(
@@ -341,17 +308,7 @@ def open_database(
         raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
 
 
-@contextmanager
-def _failing(sql: str) -> Iterator[None]:
-    try:
-        yield
-    except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
-        raise InputError(f"cannot be read: {_brief(error)}") from error
-    except duckdb.Error as error:
-        raise EngineError(f"DuckDB failed: {_brief(error)}", sql) from error
-
-
-def _brief(error: Exception) -> str:
+def _brief(error: BaseException) -> str:
     """What went wrong, in one printable line, without DuckDB's advice on its own options."""
     if "Could not set lock" in str(error):
         holder = re.search(r" \(PID \d+\)", str(error))

@@ -7,16 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, cast
 
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
 from sqlmetrics.engines.sqlalchemy import driver_connection, is_alchemy, url_of
 from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, ConnectionURL, check_there, place
 from sqlmetrics.errors import EngineError, SpecError, unknown
-
-if TYPE_CHECKING:
-    from sqlmetrics.engines.duckdb import DuckDB
-    from sqlmetrics.engines.session import Session
 
 
 @dataclass(frozen=True)
@@ -108,16 +105,13 @@ ENGINES = (
     ),
 )
 
-Engine: TypeAlias = "DuckDB | Session"
-"""An open connection; see `Session`."""
-
 SCHEMES = {scheme: known for known in ENGINES for scheme in known.schemes}
 
 
-def open_engine(
+def open_driver(
     connection: Any = None, *, profiles: str | Path | None = None, create: bool = False
-) -> Engine:
-    """The engine of a connection; drivers are imported here and not before.
+) -> Driver:
+    """The driver of a connection; libraries are imported here and not before.
 
     Args:
         connection: A URL like `postgresql://user@host/database`, an output's name in
@@ -133,22 +127,22 @@ def open_engine(
         EngineError: If its driver is missing or the database cannot be opened.
     """
     if isinstance(connection, Path):
-        connection = ConnectionURL("duckdb", path=str(connection))
+        connection = ConnectionURL.of_file(str(connection))
     if connection is None and profiles is None:
-        return _opened(ConnectionURL("duckdb"))
+        return _opened(ConnectionURL.of_file(""))
     if connection is None or isinstance(connection, str | ConnectionURL):
         where = place_of(connection, profiles)
         return _opened(replace(where, makes=(NEW_FILE, NEW_SCHEMA)) if create else where)
-    if hasattr(connection, "free_name"):
-        return cast("Engine", connection)
+    if isinstance(connection, Driver):
+        return connection
     if is_alchemy(connection):
         return _below_alchemy(connection)
     known = _of_object(connection)
     with _driver(known):
-        return cast("Engine", _class(known)(connection))
+        return cast(Driver, _class(known)(connection))
 
 
-def _below_alchemy(connection: Any) -> Engine:
+def _below_alchemy(connection: Any) -> Driver:
     """The engine of a connection of SQLAlchemy's: by its driver, else by its URL.
 
     Raises:
@@ -160,7 +154,7 @@ def _below_alchemy(connection: Any) -> Engine:
     known = next(_engines_of(given), None)
     kind = _class(known) if known else None
     if kind and issubclass(kind, DbApi):
-        return cast("Engine", kind(given, give_back=give_back))
+        return cast(Driver, kind(given, give_back=give_back))
     if give_back is None:
         driver = type(given).__module__
         raise SpecError(
@@ -207,18 +201,16 @@ def place_of(
     if not connection.strip():
         raise SpecError("the connection is an empty text; give a URL, or the name of an output")
     if _is_place(connection):
-        return (
-            place(connection) if "://" in connection else ConnectionURL("duckdb", path=connection)
-        )
+        return place(connection) if "://" in connection else ConnectionURL.of_file(connection)
     return _profiles(connection, profiles).output(connection).place
 
 
-def _opened(where: ConnectionURL) -> Engine:
+def _opened(where: ConnectionURL) -> Driver:
     known = _known(where.scheme)
     if where.scheme in FILES and NEW_FILE not in where.makes:
         check_there(where.path)
     with _driver(known):
-        return cast("Engine", _class(known).open(where))
+        return cast(Driver, _class(known).open(where))
 
 
 def _known(scheme: str) -> EngineInfo:

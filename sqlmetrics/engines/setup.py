@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines.url import NEW_SCHEMA, SCHEMA, ConnectionURL, check_there
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import literal
 
-
-class Session(Protocol):
-    """A connection that is being set up."""
-
-    def execute(self, sql: str) -> None:
-        """Run a statement."""
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
+if TYPE_CHECKING:
+    from sqlmetrics.engines.driver import Driver
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,7 @@ class Setup:
             {**config, **{name: str(value) for name, value in given.items()}},
         )
 
-    def carry_out(self, session: Session, place: ConnectionURL) -> None:
+    def carry_out(self, driver: Driver, place: ConnectionURL) -> None:
         """Tell it all to a connection that was just opened.
 
         Raises:
@@ -69,13 +62,13 @@ class Setup:
             EngineError: If DuckDB refuses it.
         """
         for one in self.extensions:
-            _load(one, session)
+            _load(one, driver)
         for name, value in self.settings.items():
-            session.execute(f"set {_word(name)} = {literal(str(value))}")
+            driver.execute(f"set {_word(name)} = {literal(str(value))}")
         for one in self.attach:
-            session.execute(self._attachment(one))
+            driver.execute(self._attachment(one))
         if self.schema != "main":
-            self._use(session, place)
+            self._use(driver, place)
 
     def _attachment(self, one: Any) -> str:
         """The statement that attaches a database."""
@@ -93,32 +86,32 @@ class Setup:
         named = f" as {_quoted(str(alias))}" if alias else ""
         return f"attach {literal(path)}{named}" + (f" ({', '.join(options)})" if options else "")
 
-    def _use(self, session: Session, place: ConnectionURL) -> None:
-        ((database,),) = session.rows("select current_database()")
+    def _use(self, driver: Driver, place: ConnectionURL) -> None:
+        ((database,),) = driver.rows("select current_database()")
         schemas = f"from duckdb_schemas() where database_name = {literal(database)}"
-        there = [name for (name,) in session.rows(f"select schema_name {schemas}")]
+        there = [name for (name,) in driver.rows(f"select schema_name {schemas}")]
         own = f"{_quoted(database)}.{_quoted(self.schema)}"
         if self.schema.casefold() not in map(str.casefold, there):
             if NEW_SCHEMA not in place.makes or self.read_only:
                 known = ", ".join(name for name in there if name not in _INTERNAL)
                 what = f"there is no schema {self.schema!r} in {place}"
                 raise SpecError(f"{what}; known: {known}")
-            session.execute(f"create schema {own}")
-        session.execute(f"use {own}")
+            driver.execute(f"create schema {own}")
+        driver.execute(f"use {own}")
 
 
 _INTERNAL = ("information_schema", "pg_catalog")
 
 
-def _load(one: Any, session: Session) -> None:
+def _load(one: Any, driver: Driver) -> None:
     """Load an extension; one that is not here is installed first."""
     given = one if isinstance(one, Mapping) else {"name": one}
     name, repo = _word(given.get("name", "")), given.get("repo")
     try:
-        session.execute(f"load {name}")
+        driver.execute(f"load {name}")
     except (EngineError, InputError):
-        session.execute(f"install {name}" + (f" from {_word(repo)}" if repo else ""))
-        session.execute(f"load {name}")
+        driver.execute(f"install {name}" + (f" from {_word(repo)}" if repo else ""))
+        driver.execute(f"load {name}")
 
 
 def _of_kind(kind: type, value: Any, name: str) -> Any:

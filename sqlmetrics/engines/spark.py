@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import LOST
-from sqlmetrics.engines.session import Session
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 
@@ -54,7 +54,7 @@ _KEPT = re.compile(r"(?:--.*\n)*cache table (?P<name>\S+) as\n")
 _LOST = ("UNAVAILABLE", "stopped SparkContext", "Answer from Java side is empty")
 
 
-class Spark(Session):
+class Spark(Driver):
     """A SparkSession. Data becomes a temporary view; there are no transactions."""
 
     dialect = "spark"

@@ -63,6 +63,18 @@ def decimal(precision: int | None, scale: int | None) -> str:
     return "DECIMAL" if precision is None or scale is None else f"DECIMAL({precision},{scale})"
 
 
+def fields_of_list(kind: str) -> list[str]:
+    """The names in the structs that a column of this type has lists of.
+
+    >>> fields_of_list("STRUCT(id VARCHAR, score DOUBLE)[]")
+    ['id', 'score']
+    """
+    import duckdb
+
+    held: Any = dict(duckdb.sqltype(kind).children)["child"]
+    return [name for name, _ in held.children]
+
+
 def arrow_type(kind: str) -> pa.DataType:
     """What a result's column of a kind is in Arrow: texts, where no other type is known.
 

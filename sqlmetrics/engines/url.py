@@ -17,8 +17,19 @@ from sqlmetrics.errors import EngineError, SpecError
 
 SECRETS = ("password", "pass", "passwd", "token", "private_key", "secret", "credential", "key")
 
-FILES = ("duckdb", "sqlite", "chdb")
+DEFAULT = "duckdb"
+"""The scheme of the database that is taken if none is given."""
+
+FILES = (DEFAULT, "sqlite", "chdb")
 """Schemes of databases that are a file or folder here, or in memory."""
+
+SQLITE_MARK = b"SQLite format 3\0"
+
+DATABASE_FILES = (
+    ((8, b"DUCK"), "is a DuckDB database: open it with --db {path}"),
+    ((0, SQLITE_MARK), "is an SQLite database: open it with --connection sqlite:///{path}"),
+)
+"""Where a file has which bytes, and how it is then opened."""
 
 SCHEMA = "schema"
 """The option of a database in a file that names its default schema."""
@@ -50,6 +61,16 @@ class ConnectionURL:
     path: str = ""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     makes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_file(cls, path: str) -> ConnectionURL:
+        """That of a file of DuckDB."""
+        return cls(DEFAULT, path=path)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is of DuckDB."""
+        return self.scheme == DEFAULT
 
     def __str__(self) -> str:
         user = f"{self.user}@" if self.user else ""
@@ -113,7 +134,7 @@ def is_sqlite(path: str) -> bool:
     """Whether a file is a database of SQLite, by its first bytes."""
     try:
         with open(path, "rb") as file:
-            return file.read(15) == b"SQLite format 3"
+            return file.read(len(SQLITE_MARK)) == SQLITE_MARK
     except OSError:
         return False
 

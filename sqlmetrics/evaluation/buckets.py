@@ -12,7 +12,6 @@ from datetime import date
 from math import ceil
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import WINDOW, TableStatistics
@@ -65,10 +64,11 @@ def parts(
         table: Whose rows are counted.
     """
     relation = plan.shape.tables[table]
-    if relation.template not in COUNTED or not isinstance(engine, DuckDB):
+    memory = engine.memory
+    if relation.template not in COUNTED or memory is None:
         return (WHOLE,)
     rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
-    number = ceil(rows * bytes_a_row / (SHARE * engine.memory))
+    number = ceil(rows * bytes_a_row / (SHARE * memory))
     return _cut(plan, engine, number, rows) if number > 1 else (WHOLE,)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
-from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import Execution, Progress
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
@@ -182,7 +182,7 @@ def evaluate(
     >>> evaluate(run, truth, ["mrr"])["mrr"]
     0.5
     """
-    with database(connection) as engine, engine.reading():
+    with connect(connection) as engine, engine.reading():
         spec, tables = question(
             engine,
             rankings,

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.engines.duckdb import DuckDB
 from sqlmetrics.engines.failure import DENIED, StatementError
 from sqlmetrics.engines.files import writing_to
 from sqlmetrics.errors import SpecError
@@ -46,14 +45,9 @@ class Execution:
         """With the memory that was given.
 
         Raises:
-            SpecError: If it is no size, or the database is not DuckDB.
+            SpecError: If it is no size, or the database cannot be told one.
         """
-        if self.memory is None:
-            yield
-            return
-        if not isinstance(engine, DuckDB):
-            raise SpecError(f"memory is a limit for DuckDB; {engine.name} has its own settings")
-        with engine.limited(self.memory):
+        with nullcontext() if self.memory is None else engine.limited(self.memory):
             yield
 
     @contextmanager
@@ -93,11 +87,7 @@ class Execution:
             Path(self.checkpoint or "").rmdir()
 
     def _profiled(self, engine: Database) -> AbstractContextManager[None]:
-        if self.profile is None:
-            return nullcontext()
-        if not isinstance(engine, DuckDB):
-            raise SpecError(f"a profile is DuckDB's; {engine.name} has its own")
-        return engine.profiled(str(self.profile))
+        return nullcontext() if self.profile is None else engine.profiled(str(self.profile))
 
     def _tell(self, done: int, parts: Sequence[Plan]) -> None:
         if self.progress and len(parts) > 1:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL
-from sqlmetrics.evaluation.inputs.sources import is_file_name, names_in
+from sqlmetrics.evaluation.inputs.sources import is_file_name
+from sqlmetrics.sql.user_sql import names_in
 from sqlmetrics.jobs.tables import columns as columns_of
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.source import Source

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
-import tempfile
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
-from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.duckdb_file import ENDINGS, check_version, is_database, tables
 from sqlmetrics.engines.registry import place_of
 from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.template import literal, parts
-
-FILES = (".duckdb", ".ddb", ".db")
-"""How the name of a DuckDB file ends."""
+from sqlmetrics.sql.template import parts
 
 KINDS = "FILE.duckdb, a folder for Parquet files, or the URL of a database"
 
@@ -65,11 +58,11 @@ def destination(place: str, version: str | None = None) -> Destination:
 
 def _kind(place: str) -> str:
     suffix = Path(place).suffix
-    if suffix.casefold() in FILES:
+    if suffix.casefold() in ENDINGS:
         return "file"
     if suffix and not place.endswith(("/", os.sep)) and not Path(place).is_dir():
         raise SpecError(
-            f"--publish {place}: {unknown('kind of file', suffix, FILES)}; "
+            f"--publish {place}: {unknown('kind of file', suffix, ENDINGS)}; "
             f"give {KINDS} (the name of a folder may end in /)"
         )
     return "folder"
@@ -95,7 +88,7 @@ def check_destination(
         return
     _check_writable(to)
     if to.kind == "file":
-        _check_version(to.version)
+        check_version(to.version)
         _check_source(engine, to.path)
         _check_file(spec, to.path)
 
@@ -122,7 +115,7 @@ def _check_database(spec: Spec, to: Destination, days: Days | None) -> None:
                 "first, or publish FILE.duckdb without a URL, which leaves schemas out"
             )
         return
-    with database(to.place) as other:
+    with connect(to.place) as other:
         check_writer(other)
         check_own(spec, other)
         is_known = days is not None and days.start is not None and days.end is not None
@@ -142,37 +135,9 @@ def _check_writable(to: Destination) -> None:
         raise EngineError(f"cannot write {to.place!r}: {reason}")
 
 
-def _check_version(version: str) -> None:
-    if not version:
-        return
-    with tempfile.TemporaryDirectory() as folder, closing(duckdb.connect()) as connection:
-        file = literal(str(Path(folder) / "tried.duckdb"))
-        try:
-            connection.execute(f"attach {file} as tried (storage_version {literal(version)})")
-        except duckdb.InvalidInputException as error:
-            raise unknown_version(version, error) from None
-
-
-def unknown_version(version: str, error: Exception) -> SpecError:
-    """What is wrong with a storage version that DuckDB does not know.
-
-    Args:
-        version: What was given.
-        error: What DuckDB says of it; it names the versions that there are.
-    """
-    options = str(error).rpartition("valid options are")[2]
-    known = re.findall(r"v\d+\.\d+\.\d+", options) or ["v1.4.0"]
-    guess = unknown("storage version", version, known).partition(" known:")[0]
-    last = max(known, key=lambda one: tuple(map(int, one[1:].split("."))))
-    return SpecError(f"--storage-version: {guess} give one like v1.4.0, at most {last}")
-
-
 def _check_source(engine: Database, file: Path) -> None:
     """A file that takes the place of the database itself would take its data along."""
-    if engine.translation.dialect.name != "duckdb":
-        return
-    rows = engine.rows("select path from duckdb_databases() where path is not null")
-    if any(file.exists() and Path(path).exists() and file.samefile(path) for (path,) in rows):
+    if any(file.exists() and Path(one).exists() and file.samefile(one) for one in engine.files):
         raise SpecError(
             f"--publish {file}: it is the database itself, and would be replaced; "
             "give a file of its own"
@@ -183,25 +148,14 @@ def _check_file(spec: Spec, file: Path) -> None:
     """The file is replaced whole: it may hold no more than what was published before."""
     if not file.exists() or not file.stat().st_size:
         return
-    with file.open("rb") as opened:
-        if opened.read(12)[8:] != b"DUCK":
-            raise SpecError(
-                f"--publish {file}: there is a file that is no DuckDB database, and it would be "
-                "replaced; give another name"
-            )
+    if not is_database(file):
+        raise SpecError(
+            f"--publish {file}: there is a file that is no DuckDB database, and it would be "
+            "replaced; give another name"
+        )
     own = {parts(name)[-1].casefold() for name in targets(spec).values()}
-    if others := sorted(name for name in _tables(file) if name.casefold() not in own):
+    if others := sorted(name for name in tables(file) if name.casefold() not in own):
         raise SpecError(
             f"--publish {file}: it holds other tables, and would be replaced whole: "
             f"{', '.join(others)}; give each output a file of its own, or remove this one"
         )
-
-
-def _tables(file: Path) -> list[str]:
-    """The tables of a DuckDB file; none if it cannot be read now."""
-    try:
-        with closing(duckdb.connect(str(file), read_only=True)) as connection:
-            rows = connection.execute("select table_name from duckdb_tables()").fetchall()
-    except duckdb.Error:  # of a newer DuckDB, or open elsewhere
-        return []
-    return [str(name) for (name,) in rows]

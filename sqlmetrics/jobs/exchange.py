@@ -100,7 +100,7 @@ class Exchange:
     def printed(self, log: str) -> Iterator[str]:
         """The statements that do the same for whoever executes them, with that of the run log."""
         if self.at.dialect.writing.replace == OVERWRITE:
-            yield "set spark.sql.sources.partitionOverwriteMode = dynamic"
+            yield self.at.dialect.writing.begin
             for table, rows in self.rows.items():
                 if rows.are_added:
                     yield insert(self.at, targets(self.spec)[table], rows)

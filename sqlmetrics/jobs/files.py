@@ -20,7 +20,7 @@ from sqlmetrics.jobs.views import compiled_views
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialect import Client, Dialect
-from sqlmetrics.sql.dialects import DIALECTS, dialect
+from sqlmetrics.sql.dialects import DEFAULT, DIALECTS, dialect
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
 
@@ -35,7 +35,7 @@ CLIENTS: Mapping[str, Client] = {
 """Dialect -> the program that executes a compiled job."""
 
 
-def compile_job(spec: Spec, name: str = "duckdb") -> dict[str, str]:
+def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
     """The files of a job: name -> text; the same spec gives the same bytes.
 
     Args:

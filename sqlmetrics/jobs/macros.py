@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.metric import Metric, listed
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.spec.spec import Spec
@@ -105,7 +105,7 @@ def macros() -> Iterator[Macro]:
             yield Macro(metric, of_queries=True)
 
 
-def install(engine: DuckDB) -> list[Macro]:
+def install(engine: Database) -> list[Macro]:
     """Make the macros in a database; those of the same names are replaced.
 
     Raises:

@@ -13,16 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sqlmetrics.engines.database import Database, database
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.duckdb_file import new_file
 from sqlmetrics.engines.files import replaced, writing, writing_to
-from sqlmetrics.errors import EngineError, InputError
+from sqlmetrics.errors import EngineError
 from sqlmetrics.jobs.changes import changes, create
 from sqlmetrics.jobs.destination import (
     check_destination,
     check_writer,
     destination,
-    unknown_version,
 )
 from sqlmetrics.jobs.dictionary import lacking, these
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
@@ -155,27 +154,19 @@ def _to_parquet(spec: Spec, engine: Database, folder: Path) -> Iterator[str]:
 
 def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator[str]:
     """A new DuckDB file, in the old one's place."""
-    option = f" (storage_version {literal(version)})" if version else ""
     with writing(file, EngineError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with replaced(file) as beside, DuckDB() as made:
-            try:
-                made.execute(f"attach {literal(str(beside))} as published{option}")
-            except InputError as error:
-                raise unknown_version(version, error) from None
-            made.execute("use published")
+        with replaced(file) as beside, new_file(beside, version) as made:
             for one in _tables(spec, engine):
                 _load(made, one, meanings(spec, one.key))
             alone = _alone_spec(spec)
             changes(alone, made).carry_out(made)  # of a version that had fewer tables
             make_views(alone, made, view_statements(alone, made, wide(spec, engine), every=True))
             install(made)
-            made.execute("use memory")
-            made.execute("detach published")
     yield str(file)
 
 
-def _load(made: DuckDB, one: _Published, meant: Mapping[str, str]) -> None:
+def _load(made: Database, one: _Published, meant: Mapping[str, str]) -> None:
     """A table as it was: its types, what is never NULL, the order of its columns, and comments."""
     own = _alone(one.name)
     held = made.register("sqlmetrics_published", one.rows)
@@ -205,7 +196,7 @@ def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) 
     known = columns(spec)
     tables = {one.key: one.filled(known[one.key]) for one in _tables(spec, engine, spec.title)}
     source = wide(spec, engine)
-    with database(url, create=True) as other:
+    with connect(url, create=True) as other:
         check_writer(other)
         check_own(spec, other)
         at = other.translation

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.engines.database import Database, database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.layout import Cells
@@ -94,7 +94,7 @@ def tie_audit(spec: Spec, connection: Any = None) -> TieAudit:
     Raises:
         SqlmetricsError: As `evaluate` does; ties=error does not refuse here.
     """
-    with database(connection) as engine:
+    with connect(connection) as engine:
         tables = opened(spec, engine)
         own = "id_asc" if spec.options["ties"] == "error" else str(spec.options["ties"])
         results = {own: run(_with(spec, own), tables, engine)}

@@ -69,7 +69,8 @@ class Writing:
         by_run: Whether `run` can do it; else a job is compiled.
         publishes: Whether `--publish` can write there; Spark cannot delete from files.
         replace: How new rows take the place of old ones.
-        begin: How a transaction begins; empty where there is none.
+        begin: How a transaction begins; empty where there is none. Where parts are written
+            over: what a session is told so that the other parts stay.
         commit: How it ends.
         lock: What keeps two runs apart that write the same tables, of a {name}.
         add_column: How a table gains a column, of its {table}, {unless} and {column}.

@@ -485,6 +485,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 writing=Writing(
                     by_run=True,
                     replace=OVERWRITE,
+                    begin="set spark.sql.sources.partitionOverwriteMode = dynamic",
                     add_column="alter table {table} add columns ({column})",
                     client=_CLIENTS["spark"],
                     promise="each day of a table is written whole; a day that has no row any more "
@@ -561,7 +562,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
 )
 """Name -> dialect."""
 
-DUCKDB = DIALECTS["duckdb"]
+DEFAULT = "duckdb"
+"""The dialect that is taken if none is given."""
+
+DUCKDB = DIALECTS[DEFAULT]
 """The dialect of the text that all others are made from."""
 
 

@@ -29,6 +29,21 @@ def duckdb_query(text: str) -> str:
     return text.strip().rstrip(";")
 
 
+def names_in(text: str) -> list[str] | None:
+    """What a query reads by name, tables and files; None if it is of another dialect, or wrong.
+
+    >>> names_in("with a as (from shop.b) select * from a, 'c.parquet'")
+    ['"c.parquet"', 'shop.b']
+    """
+    import duckdb
+
+    with duckdb.connect() as connection:
+        try:
+            return sorted(connection.get_table_names(text, qualified=True))
+        except duckdb.Error:
+            return None
+
+
 def query(text: str) -> str:
     """A text, if some database reads it as one query and nothing else.
 

@@ -27,7 +27,7 @@ from sqlmetrics.annotation.draw import draw
 from sqlmetrics.annotation.estimator import Stratum
 from sqlmetrics.annotation.llm_labels import LlmLabels
 from sqlmetrics.annotation.prediction_powered import PairedStratum
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.distributions import student
 
 JUDGES: dict[str, Callable[[random.Random, int], int]] = {
@@ -115,7 +115,7 @@ def test_the_variance_by_hand() -> None:
 def test_the_sql_of_a_page_gives_the_estimate() -> None:
     """From the values of the queries, by DuckDB's own regression and by plain Python."""
     people, model = worlds("good", 60, 2)
-    with DuckDB() as engine:
+    with connect() as engine:
         sample = draw(people, engine, 30)
         found = estimate.estimate(people, engine, sample, llm=LlmLabels(model)).table
     ours, theirs = (values(spec) for spec in (people, model))
@@ -227,7 +227,7 @@ def test_a_model_without_an_opinion_is_left_out() -> None:
 def test_intervals_cover_93_to_97_percent(judge: str, of_model: int | None) -> None:
     """Whatever the model is: people labelled 100 of 400 queries, the model 250 or all."""
     people, model = worlds(judge, 400, 1000)
-    with DuckDB() as engine:
+    with connect() as engine:
         sample = draw(people, engine, 100, by=["country"])
         theirs = draw(people, engine, of_model, by=["country"]) if of_model else None
         checkup = estimate.estimate(people, engine, sample, llm=LlmLabels(model, theirs))

@@ -25,7 +25,7 @@ from sqlmetrics.annotation import estimate, estimator
 from sqlmetrics.annotation.draw import allocate, draw
 from sqlmetrics.annotation.estimator import Estimate, Stratum
 from sqlmetrics.annotation.sample import Sample
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.distributions import student
 
 COUNTRIES = {"de": 0.5, "fr": 0.3, "us": 0.2}
@@ -106,7 +106,7 @@ def test_the_sample_is_the_one_that_plain_python_draws() -> None:
     classes = traffic_classes(rows)
     strata = [(row["country"], c) for row, c in zip(rows, classes, strict=True)]
     sizes = Counter(strata)
-    with DuckDB() as engine:
+    with connect() as engine:
         for seed in (1, 2, -3):
             sample = draw(spec_of(queries), engine, 60, by=["country"], traffic=True, seed=seed)
             counts = {row[0]: row[2] for row in _designs(sample)}
@@ -130,7 +130,7 @@ def test_sqlite_draws_the_same_by_the_same_text() -> None:
         labels={"sql": "select 'q' as query_id, 'a' as item_id, 1 as grade"},
         metrics=["mrr"],
     )
-    with duckdb.connect() as connection, DuckDB(connection) as engine:
+    with duckdb.connect() as connection, connect(connection) as engine:
         columns = zip(names, zip(*rows, strict=True), strict=True)
         connection.register("runs", pa.table({name: list(column) for name, column in columns}))
         sample = draw(spec, engine, 40, by=["country"], traffic=True)
@@ -151,7 +151,7 @@ def _designs(sample: Sample) -> set[tuple[object, int, int]]:
 def test_the_same_seed_draws_the_same_and_another_another() -> None:
     queries = population(100)
     shuffled = queries.take(random.Random(1).sample(range(100), 100))
-    with DuckDB() as engine:
+    with connect() as engine:
         first = draw(spec_of(queries), engine, 10)
         assert draw(spec_of(shuffled), engine, 10).rows == first.rows
         assert draw(spec_of(queries), engine, 10, seed=2).rows != first.rows
@@ -159,7 +159,7 @@ def test_the_same_seed_draws_the_same_and_another_another() -> None:
 
 def test_a_larger_sample_holds_the_smaller() -> None:
     queries = population(100)
-    with DuckDB() as engine:
+    with connect() as engine:
         few, many = (draw(spec_of(queries), engine, size) for size in (10, 20))
     assert set(few.column("query_id")) < set(many.column("query_id"))
 
@@ -167,7 +167,7 @@ def test_a_larger_sample_holds_the_smaller() -> None:
 def test_head_torso_and_tail() -> None:
     # traffic 6 3 1 1 1 = 12: the first third is below 4, the second below 8
     queries = pa.table({"query_id": list("abcde"), "weight": [6.0, 3.0, 1.0, 1.0, 1.0]})
-    with DuckDB() as engine:
+    with connect() as engine:
         sample = draw(spec_of(queries), engine, 5, traffic=True)
     classes = dict(zip(sample.column("query_id"), sample.column("traffic"), strict=True))
     assert classes == {"a": "head", "b": "torso", "c": "tail", "d": "tail", "e": "tail"}
@@ -175,7 +175,7 @@ def test_head_torso_and_tail() -> None:
 
 
 def test_the_share_of_traffic() -> None:
-    with DuckDB() as engine:
+    with connect() as engine:
         spec = spec_of(population())
         by_queries = draw(spec, engine, 60, traffic=True)
         by_traffic = draw(spec, engine, 60, traffic=True, share="traffic")
@@ -199,7 +199,7 @@ def test_days_are_a_part_of_the_query() -> None:
         labels={"data": labels},
         metrics=["cg@1"],
     )
-    with DuckDB() as engine:
+    with connect() as engine:
         sample = draw(spec, engine, 3)
         found = estimate.estimate(spec, engine, Sample.read(_file(sample)))
     assert sample.of(("metric_date", "query_id")) == [
@@ -222,7 +222,7 @@ def _file(sample: Sample) -> Path:
 def test_a_sample_of_hostile_ids_reads_back(tmp_path: Path) -> None:
     ids = ['a,"b"', "=1+1", "007", "two\nlines", "cr\rcr", " spaces ", "ü€", "'x"]
     queries = pa.table({"query_id": ids, "country": ["=x", "y,z", *[None] * 6]})
-    with DuckDB() as engine:
+    with connect() as engine:
         sample = draw(spec_of(queries), engine, 8, by=["country"])
         back = Sample.read(_file(sample))
         assert (back.names, back.rows) == (sample.names, sample.rows)
@@ -238,7 +238,7 @@ def test_a_query_that_the_queries_table_lacks_is_drawn_too() -> None:
     known = pa.table({"query_id": ["a", "b"], "country": ["x", "x"]})
     queries = {"data": known, "columns": {"segments": ["country"]}}
     spec = spec_of(pa.table({"query_id": list("abc")})).having(queries=queries)
-    with DuckDB() as engine:
+    with connect() as engine:
         sample = draw(spec, engine, 3, by=["country"])
     found = list(sample.of(("query_id", "by_country")))
     assert found == [("c", "(unknown)"), ("a", "x"), ("b", "x")]
@@ -247,7 +247,7 @@ def test_a_query_that_the_queries_table_lacks_is_drawn_too() -> None:
 def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
     ids = list("abcde")
     given = spec_of(pa.table({"query_id": ids}))
-    with DuckDB() as engine:
+    with connect() as engine:
         sample = draw(given, engine, 3)
         one = sample.column("query_id")[0]
         shown = ["a" if query == one else "another" for query in ids]
@@ -275,7 +275,7 @@ def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
 )
 def test_a_spoilt_sample_is_refused(tmp_path: Path, change: object, said: str) -> None:
     queries = pa.table({"query_id": list("abcd"), "country": ["x", "x", "y", "y"]})
-    with DuckDB() as engine:
+    with connect() as engine:
         text = str(draw(spec_of(queries), engine, 4, by=["country"]))
     rows = change(list(csv.DictReader(io.StringIO(text))))
     path = tmp_path / "sample.csv"
@@ -290,7 +290,7 @@ def test_a_spoilt_sample_is_refused(tmp_path: Path, change: object, said: str) -
 def test_what_cannot_be_drawn() -> None:
     plain = pa.table({"query_id": ["a"]})
     odd = pa.table({"query_id": ["a", "b"], "weight": [1.0, None]})
-    with DuckDB() as engine:
+    with connect() as engine:
         with pytest.raises(sm.SpecError, match="name a weight"):
             draw(spec_of(plain), engine, 1, traffic=True)
         with pytest.raises(sm.InputError, match="a weight that is missing or negative: 1"):
@@ -432,7 +432,7 @@ def test_unbiased_over_500_seeds_drawn_by_the_sql() -> None:
     queries = population()
     value = {row["query_id"]: row["value"] for row in queries.to_pylist()}
     spec, estimates = spec_of(queries), []
-    with DuckDB() as engine:
+    with connect() as engine:
         for seed, expected, mean in _seeded(500):
             sample = draw(spec, engine, 60, by=["country"], traffic=True, seed=seed)
             grouped: dict[object, list[str]] = {}

@@ -20,7 +20,7 @@ import sqlmetrics as sm
 from sqlmetrics.annotation import csv_file, graded_sheet, sheet
 from sqlmetrics.annotation.draw import draw
 from sqlmetrics.annotation.import_grades import ImportReport, add
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = {"query": "query_id", "item": "item_id", "grade": "grade"}
@@ -73,7 +73,7 @@ def world(**more: object) -> sm.Spec:
 
 
 def rows_of(spec: sm.Spec, k: int = 2, **more: object) -> list[tuple[object, ...]]:
-    with DuckDB() as engine:
+    with connect() as engine:
         return list(sheet.unjudged(spec, engine, k, **more).rows)
 
 
@@ -115,7 +115,7 @@ def test_the_value_takes_the_spec_s_discount_and_weights_of_the_queries() -> Non
         conventions={"discount": "log2_max2"},
     )
     # ranks 1 and 2 weigh 1; q3 is not among the queries: its weight is not known
-    with DuckDB() as engine:
+    with connect() as engine:
         made = sheet.unjudged(spec, engine, 2, check=False)
     assert [(row[:2], row[-1]) for row in made.rows] == [
         (("q1", "b"), 20.0),
@@ -133,7 +133,7 @@ def test_texts_and_titles() -> None:
         queries={"data": queries, "columns": {"query": "qid", "text": "q"}},
         items={"data": items, "columns": {"item": "sku", "title": "name"}},
     )
-    with DuckDB() as engine:
+    with connect() as engine:
         made = sheet.unjudged(spec, engine, 2)
     rows = list(csv.DictReader(io.StringIO(str(made), newline="")))
     assert [(row["query_text"], row["item_title"]) for row in rows] == [
@@ -159,7 +159,7 @@ def test_labels_of_a_day_are_asked_for_by_the_day() -> None:
         labels={"data": labels, "columns": {"date": "ds"}},
         metrics=["mrr"],
     )
-    with DuckDB() as engine:
+    with connect() as engine:
         made = sheet.unjudged(spec, engine, 1)
     assert made.names[0] == "metric_date"
     assert [row[:3] for row in made.rows] == [(days[1], "q", "a")]
@@ -171,7 +171,7 @@ def test_labels_of_a_day_are_asked_for_by_the_day() -> None:
 def test_the_sql_is_readable() -> None:
     weighted = {"score": "score", "system": "model", "weight": "w"}
     spec = world(rankings={"data": world().rankings.data, "columns": weighted})
-    with DuckDB() as engine:
+    with connect() as engine:
         sql = sheet.unjudged(spec, engine, 2, limit=3, labelled_queries=True).sql
         drawn = draw(spec, engine, 3, by=["model"], traffic=True).sql
     assert "\npool as (\n" in sql

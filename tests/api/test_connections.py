@@ -22,8 +22,8 @@ from marked import by_turns, first
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.database import database
-from sqlmetrics.engines.registry import ENGINES, EngineInfo, dialect_of, open_engine
+from sqlmetrics.engines.database import connect
+from sqlmetrics.engines.registry import ENGINES, EngineInfo, dialect_of, open_driver
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.days import days_of
 from sqlmetrics.jobs.job import job_text
@@ -169,7 +169,7 @@ def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
     for verb in ("run", "check"):
         assert "say where: --db" in sqlmetrics(verb, "files.yml", folder=folder, expect=2).stderr
     with pytest.raises(sm.SpecError, match="an empty text"):
-        database("")
+        connect("")
     assert there(folder) == {"p.duckdb"}
 
 
@@ -260,7 +260,7 @@ def test_dbt_s_profile_of_duckdb(folder: Path) -> None:
     joined = TABLES.replace("relation: runs", "relation: other.main.runs")
     (folder / "joined.yml").write_text(joined)
     sqlmetrics("validate", "joined.yml", folder=folder)
-    with chdir(folder), open_engine(profiles="profiles.yml") as engine:
+    with chdir(folder), open_driver(profiles="profiles.yml") as engine:
         ((limit, threads),) = engine.rows(
             "select current_setting('memory_limit'), current_setting('threads')"
         )
@@ -465,7 +465,7 @@ def test_verify_takes_the_same_sample_everywhere(name: str, servers: Any) -> Non
         labels={"relation": "graded"},
         metrics=["mrr", "ndcg@3"],
     )
-    with database(servers.open(name)) as engine:
+    with connect(servers.open(name)) as engine:
         engine.load("shown", pa.table({"Query ID": ids, "item_id": items, "score": numbers}))
         engine.load("graded", pa.table({"query_id": ids, "item_id": items, "grade": numbers}))
         try:
@@ -488,7 +488,7 @@ def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, server
     file = folder / "shop.db"
     url = servers.connection(name) if name == "postgres" else f"sqlite:///{file}"
     client = _psql(url) if name == "postgres" else sqlite3.connect(file).executescript
-    with database(url, create=True) as engine:
+    with connect(url, create=True) as engine:
         engine.load("runs", duckdb.sql(f"from '{folder}/runs.csv'").to_arrow_table())
         engine.load("truth", duckdb.sql(f"from '{folder}/truth.csv'").to_arrow_table())
     try:
@@ -505,13 +505,13 @@ def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, server
             assert own == other
             (folder / "drawn.csv").write_text(own)
         script = sqlmetrics("run", "tables.yml", "--dry-run", "--connection", url, folder=folder)
-        with database(url) as engine:
+        with connect(url) as engine:
             assert engine.find("metrics") is None
         client(script.stdout)
-        with database(url) as engine:
+        with connect(url) as engine:
             assert engine.rows("select count(*) as n from metrics") == [(2,)]
     finally:
-        with database(url) as engine:
+        with connect(url) as engine:
             own = ("metrics", "metrics_runs", "metrics_metrics", "metrics_definitions")
             for table in ("runs", "truth", *own):
                 engine.execute(f"drop table if exists {table}")
@@ -557,7 +557,7 @@ def test_verify_says_what_differs(folder: Path) -> None:
 
 def test_a_wrong_condition_is_blamed_and_not_the_file(folder: Path) -> None:
     line = ["evaluate", "runs.csv", "truth.csv", "-m", "mrr", "--where"]
-    with database(f"sqlite:///{folder}/shop.db", create=True) as engine:
+    with connect(f"sqlite:///{folder}/shop.db", create=True) as engine:
         engine.load("runs", duckdb.sql(f"from '{folder}/runs.csv'").to_arrow_table())
         engine.load("truth", duckdb.sql(f"from '{folder}/truth.csv'").to_arrow_table())
     tables = ["evaluate", "runs", "truth", "--connection", "sqlite:///shop.db", *line[3:]]

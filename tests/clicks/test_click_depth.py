@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sqlmetrics.clicks.analysis.depth import LONGEST, Depth, depth
 from sqlmetrics.clicks.evaluate import cleaned_log
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.dialects import dialect
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def found(clicks: Clicks, **more: Any) -> Depth:
-    with DuckDB() as engine, cleaned_log(clicks, engine) as log:
+    with connect() as engine, cleaned_log(clicks, engine) as log:
         return depth(log, **more)
 
 
@@ -246,7 +246,7 @@ def test_a_row_without_a_request_is_one_by_itself() -> None:
         for i in range(60)
     ]
     log = wide(rows, columns={"request": None})
-    with DuckDB() as engine, cleaned_log(log, engine) as there:
+    with connect() as engine, cleaned_log(log, engine) as there:
         counts = there.counts()
         result = depth(there)
     assert counts == {("impressions", None): 60, ("click", None): 20, ("purchase", None): 30}
@@ -268,7 +268,7 @@ def test_only_a_wide_log_can_be_without_requests() -> None:
 
 def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
-    with DuckDB() as engine, cleaned_log(SMALL_LOG, engine) as log:
+    with connect() as engine, cleaned_log(SMALL_LOG, engine) as log:
         rows = engine.rows
         monkeypatch.setattr(engine, "rows", lambda sql: texts.append(sql) or rows(sql))
         depth(log)

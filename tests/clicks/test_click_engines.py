@@ -16,7 +16,7 @@ from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.experiment import soundness
 from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 
 METRICS = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
 POOL = {"pool": "query_item"}
@@ -52,7 +52,7 @@ def told(engine: Any, name: str) -> Mapping[Any, Any]:
         for row in result.facts().to_pylist()
     }
     found |= {"cleaning": result.cleaning(), "findings": result.findings}
-    with database(engine) as opened, cleaned_log(spec.clicks, opened) as log:
+    with connect(engine) as opened, cleaned_log(spec.clicks, opened) as log:
         found["depth"] = repr(depth(log))
         found["soundness"] = repr(soundness(log, ranked=spec.clicks.ranked))
         for row in log.judgments().to_pylist() if spec.clicks.labels.pools else ():
@@ -69,7 +69,7 @@ def near(value: Any) -> Any:
 
 @cache
 def wanted(name: str) -> Mapping[Any, Any]:
-    with database() as own:
+    with connect() as own:
         for table, rows in tables().items():
             own.load(table, rows)
         return told(own, name)

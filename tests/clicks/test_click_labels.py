@@ -23,7 +23,7 @@ import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log, evaluate_clicks
 from sqlmetrics.clicks.labels import POOLED, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
 from sqlmetrics.spec.click_log import ClickLabels, Clicks
 from sqlmetrics.sql.dialects import dialect
@@ -107,7 +107,7 @@ ENGINE = duckdb.connect()
 @contextmanager
 def opened(log: Sequence[Request], **more: Any) -> Iterator[CleanLog]:
     """A log, cleaned."""
-    with database(ENGINE) as engine, cleaned_log(Clicks(**asked(log, **more)), engine) as done:
+    with connect(ENGINE) as engine, cleaned_log(Clicks(**asked(log, **more)), engine) as done:
         yield done
 
 
@@ -255,7 +255,7 @@ CASES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def clean() -> Iterator[CleanLog]:
-    with database() as own, cleaned_log(Clicks(**asked(LOG)), own) as done:
+    with connect() as own, cleaned_log(Clicks(**asked(LOG)), own) as done:
         yield done
 
 
@@ -446,7 +446,7 @@ def test_a_request_is_of_the_day_on_which_it_began() -> None:
         both = {"pool": "query_item", "window": {"end": start}}
         apart = Clicks(**late, labels=both, evaluation={"start": start})
         for clicks in (given, apart):
-            with database(ENGINE) as engine, cleaned_log(clicks, engine) as done:
+            with connect(ENGINE) as engine, cleaned_log(clicks, engine) as done:
                 assert len(engine.rows(done.rankings())) == rows
                 assert done.tables.clicks.labels.pools is False or (
                     done.judgments().num_rows == 2 - rows
@@ -595,7 +595,7 @@ def test_a_wide_table_pools_too() -> None:
     )
     labels = POOL | {"rate": "purchase_rate"}
     clicks = Clicks(log={"data": table, "columns": columns}, labels=labels)
-    with database(ENGINE) as engine, cleaned_log(clicks, engine) as done:
+    with connect(ENGINE) as engine, cleaned_log(clicks, engine) as done:
         assert [tuple(row.values()) for row in done.judgments().to_pylist()] == [
             ("tv", "a", 2, 1, 1, 1, 0.5, 0.5),
             ("tv", "b", 1, 0, 0, 0, 0, 0),
@@ -610,7 +610,7 @@ def test_the_text_is_portable(options: dict[str, Any]) -> None:
         events={"relation": "done", "columns": role | {"action": "a"}},
         labels=POOL | options,
     )
-    with duckdb.connect() as own, database(own) as engine:
+    with duckdb.connect() as own, connect(own) as engine:
         own.execute("create table shown (r text, i text, q text, p bigint)")
         own.execute("create table done (r text, i text, a text)")
         with cleaned_log(clicks, engine) as done:

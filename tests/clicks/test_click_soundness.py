@@ -20,7 +20,7 @@ from sqlmetrics.clicks.analysis import shown_vs_ranked as module
 from sqlmetrics.clicks.analysis.experiment import EXAMPLES, Soundness, mismatch, soundness
 from sqlmetrics.clicks.analysis.shown_vs_ranked import REASONS, ListComparison, shown_vs_ranked
 from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.distributions import chi_square
 from sqlmetrics.proof import reference
@@ -35,7 +35,7 @@ Lists = Mapping[str, Sequence[str]]
 
 
 def on(clicks: Clicks, do: Callable[[CleanLog], Any]) -> Any:
-    with DuckDB() as engine, cleaned_log(clicks, engine) as log:
+    with connect() as engine, cleaned_log(clicks, engine) as log:
         return do(log)
 
 
@@ -409,11 +409,14 @@ def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
     run = module.run
     monkeypatch.setattr(module, "run", unheard)
-    with DuckDB() as engine, cleaned_log(CROSSING, engine) as log:
-        rows, made = engine.rows, engine.made
+    with connect() as engine, cleaned_log(CROSSING, engine) as log:
+        rows, made, chained = engine.rows, engine.made, engine.chained
         monkeypatch.setattr(engine, "rows", lambda sql: texts.append(sql) or rows(sql))
         monkeypatch.setattr(
             engine, "made", lambda create, drop: texts.append(create) or made(create, drop)
+        )
+        monkeypatch.setattr(
+            engine, "chained", lambda create, drop: texts.append(create) or chained(create, drop)
         )
         soundness(log, ranked=ranked({"u1-0": "ba"}))
     ours = [text for text in texts if "duckdb_tables()" not in text]

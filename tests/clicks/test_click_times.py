@@ -22,7 +22,7 @@ from sqlmetrics.cli import cli
 from sqlmetrics.clicks.analysis.offline_online import offline_online
 from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.run import write
 from sqlmetrics.spec.click_log import Clicks
@@ -100,7 +100,7 @@ def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
         for n, text in enumerate(texts)
     ]
     columns = {"time": "at", "clicked": "clicked"}
-    with database(servers.open(name)) as engine:
+    with connect(servers.open(name)) as engine:
         engine.load("texts_log", pa.Table.from_pylist(rows))
         try:
             clicks = Clicks(log={"relation": "texts_log", "columns": columns}, daily=True)
@@ -228,7 +228,7 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     assert value(result, "first_click_rank") == 2
     assert result.findings["lists taken from query_response_hit_ids"] == 3
     assert left(result) == {("click", "no impression"): 1, ("impressions", "incomplete"): 1}
-    with database() as engine, cleaned_log(Clicks(**log), engine) as done:
+    with connect() as engine, cleaned_log(Clicks(**log), engine) as done:
         rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
     assert rates == {
         **{("w1", item): float(item == "b") for item in "abc"},
@@ -241,14 +241,14 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     log = ubi(
         tmp_path, [*again, *queries, *again], [*shown, *events], labels={"pool": "query_item"}
     )
-    with database() as engine, cleaned_log(Clicks(**log), engine) as done:
+    with connect() as engine, cleaned_log(Clicks(**log), engine) as done:
         rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
         repeated = {"requests that are logged more than once": 1}
         assert done.findings() == {"lists that start at position 0": 1, **repeated}
     assert rates == {("w1", "b"): 1.0, ("w1", "a"): 0.0}
     own = [one | {"user_query": "mine"} for one in shown]
     log = ubi(tmp_path, queries, [*own, *events], labels={"pool": "query_item"})
-    with database() as engine, cleaned_log(Clicks(**log), engine) as done:
+    with connect() as engine, cleaned_log(Clicks(**log), engine) as done:
         assert {r["query_text"] for r in done.judgments().to_pylist()} == {"mine"}
     # as told
     asked = ubi(tmp_path, queries, [*own, *events], lists_from="hit_ids")
@@ -490,7 +490,7 @@ def test_judgments_of_no_row_say_why() -> None:
     """Nobody asked anything: the text is NULL."""
     clicks = Clicks(**two_tables(["click"], labels={"pool": "query_item"}))
     told = "there is no judgment: none of 2 impressions has a query's text"
-    with database() as engine, cleaned_log(clicks, engine) as log:
+    with connect() as engine, cleaned_log(clicks, engine) as log:
         assert log.judgments().num_rows == 0
         with pytest.raises(sm.InputError, match=told):
             log.judgments(some=True)
@@ -514,7 +514,7 @@ def test_a_job_of_a_day_reads_texts(tmp_path: Path) -> None:
     spec = sm.Spec(
         name="log", clicks={"log": log}, metrics=["ctr", "mrr"], output={"relation": "facts"}
     )
-    with database() as engine:
+    with connect() as engine:
         for day in (1, 2):
             write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
         found = engine.rows("select metric_date, value from facts where metric = 'ctr' order by 1")
@@ -535,7 +535,7 @@ def test_a_day_without_a_click_is_a_day(tmp_path: Path) -> None:
         for name, file in (("impressions", "shown.csv"), ("events", "done.csv"))
     }
     facts = {"relation": "facts"}
-    with database() as engine:
+    with connect() as engine:
         for day in (1, 2):
             spec = sm.Spec(name="log", clicks=clicks, metrics=["ctr"], output=facts)
             write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
@@ -605,7 +605,7 @@ def test_a_drop_is_harm() -> None:
         output={"relation": "facts"},
         checks=checks,
     )
-    with database() as engine:
+    with connect() as engine:
         write(spec, engine)
         told = [(one.what, one.holds, one.note) for one in verdicts(spec, engine)]
     note = "lower is better: a rise counts"

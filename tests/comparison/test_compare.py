@@ -29,8 +29,7 @@ from sqlmetrics.comparison.ranks import ranks_query
 from sqlmetrics.comparison.resampling import Resampling
 from sqlmetrics.comparison.samples import Samples, samples_query
 from sqlmetrics.comparison.verdict import verdict
-from sqlmetrics.engines.database import TranslatedDatabase
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import signed_rank
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan.plan import plan
@@ -307,7 +306,7 @@ def test_engines_give_duckdb_s_sums_and_replicates(name: str, servers: Servers) 
     for ask in asks:
         asked: dict[str, Any] = {"facts": {"country": country, "user_id": user}, **ask}
         with servers.open(name) as engine:
-            database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+            database = Database(engine)
             there = compared(systems, connection=database, **asked)
         here = compared(systems, **asked)
         for own, duck in zip(

@@ -22,8 +22,7 @@ from sqlmetrics.comparison.diagnosis import MARGIN
 from sqlmetrics.comparison.log_numbers import log_numbers
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.rules import METRICS, ONLINE, RULES, Condition, Rule
-from sqlmetrics.engines.database import TranslatedDatabase
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import student
 
 HAIR = 1e-6
@@ -218,7 +217,7 @@ def test_rates_and_their_errors_are_those_of_plain_python(
     }
     asks = Options(metrics=METRICS, days=None, baseline="old")
     with servers.open(name) as engine:
-        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        database = Database(engine)
         found = log_numbers(spec_of(requests, per_user=per_user), asks, database, check=True)
     sums: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for system, lists in requests.items():

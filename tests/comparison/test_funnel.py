@@ -17,8 +17,7 @@ from engines.starting import Servers
 from marked import by_turns, engines, first
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import TranslatedDatabase
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 
 Row = dict[str, Any]
 STAGES = ("recall", "pre-rank", "it's rank")
@@ -203,7 +202,7 @@ def test_each_stage_loses_what_plain_python_says(seed: int) -> None:
 def test_databases_say_the_same(name: str, servers: Servers) -> None:
     rankings, labels, countries = world(random.Random(9), days=True)
     with servers.open(name) as engine:
-        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        database = Database(engine)
         found = sm.funnel(
             pa.Table.from_pylist(rankings),
             pa.Table.from_pylist(labels),
@@ -360,7 +359,7 @@ def test_each_source_finds_what_plain_python_says(name: str, servers: Servers) -
         texts = [row | {"found_by": "|".join(row["found_by"])} for row in rows]
         engine.load("lists", pa.Table.from_pylist(texts))
         read = "string_to_array(nullif(found_by, ''), '|') as sources"
-        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        database = Database(engine)
         found = sm.funnel(
             f"select query_id, item_id, score, {read} from lists",
             truth,

@@ -16,8 +16,7 @@ from engines.starting import Servers
 from marked import by_turns, engines, long
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import TranslatedDatabase
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import student
 
 N = 40
@@ -146,7 +145,7 @@ def test_both_lists_stand_side_by_side_and_no_other_query_leaves() -> None:
 def test_engines_give_duckdb_s_movers(name: str, servers: Servers) -> None:
     for dated in (False, True):
         with servers.open(name) as engine:
-            database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+            database = Database(engine)
             there = compared(dated=dated, connection=database).movers
         for own, duck in zip(there, compared(dated=dated).movers, strict=True):
             numbers = {k: pytest.approx(v) for k, v in duck.items() if isinstance(v, float)}

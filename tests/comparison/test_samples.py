@@ -17,8 +17,7 @@ from marked import by_turns, engines
 from test_compare import NEW, OLD, OTHERS, N, compared, near
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import TranslatedDatabase
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import student
 
 SPLIT = {"new": [*NEW[:25], *[None] * 15], "old": [*[None] * 25, *OLD[25:]]}
@@ -312,7 +311,7 @@ def test_engines_give_duckdb_s_samples(name: str, servers: Servers) -> None:
     for ask in asks[:1] if name == "spark" else asks:
         asked: dict[str, Any] = {"facts": facts | country, **ask}
         with servers.open(name) as engine:
-            database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+            database = Database(engine)
             there = compared(SPLIT, connection=database, **asked)
         for own, duck in zip(there.rows, compared(SPLIT, **asked).rows, strict=True):
             assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duck.items()} == own

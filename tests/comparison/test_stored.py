@@ -18,8 +18,7 @@ from test_compare import NEW, OLD, OTHERS, N, near, tables
 from test_samples import of_days
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import TranslatedDatabase
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 
 SAME = ("value", "baseline_value", "difference", "ci_low", "p_value", "n", "wins", "losses")
 
@@ -116,7 +115,7 @@ def test_engines_read_a_stored_baseline(name: str, servers: Servers) -> None:
     wanted = sm.compare(rankings, labels, "cg@1", baseline="old").rows[0]
     kept = sm.evaluate(of_one(rankings, "old"), labels, "cg@1", system="system").per_query()
     with servers.open(name) as engine:
-        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        database = Database(engine)
         own = of_one(rankings, "new")
         there = sm.compare(own, labels, "cg@1", baseline_values=kept, connection=database).rows[0]
     assert [there[one] for one in SAME] == [near(wanted[one]) for one in SAME]

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import ABSENT, TYPE, first_line
-from sqlmetrics.engines.session import Session
 from sqlmetrics.engines.types import ARROW, kind_of
 
 _REASONS = (
@@ -20,7 +20,7 @@ _REASONS = (
 )
 
 
-class DataFusion(Session):
+class DataFusion(Driver):
     """A SessionContext."""
 
     dialect = "datafusion"

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import ABSENT, TYPE, first_line
-from sqlmetrics.engines.session import Session
 from sqlmetrics.engines.types import column, kind_of
 from sqlmetrics.sql.template import parts
 
@@ -46,7 +46,7 @@ _MADE = re.compile(r"\s*create\s+(?:temp\w*\s+)?table\s+(\S+)\s+as\b(.*)", re.I 
 _DROPPED = re.compile(r"\s*drop\s+table\s+(\S+)\s*$", re.I)
 
 
-class GoogleSQL(Session):
+class GoogleSQL(Driver):
     """Tables live in a catalog that is registered anew when it changed; up to 100,000 rows."""
 
     dialect = "bigquery"

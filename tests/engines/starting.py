@@ -1,4 +1,4 @@
-"""Starting each engine once a session: its name -> what `open_engine` takes."""
+"""Starting each engine once a session: its name -> what `open_driver` takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 from engines.data_fusion import DataFusion
 from engines.googlesql import GoogleSQL
-from sqlmetrics.engines.registry import open_engine
+from sqlmetrics.engines.registry import open_driver
 
 SMALL = {
     "spark.ui.enabled": "false",
@@ -57,7 +57,7 @@ class Servers:
         self._stack.close()
 
     def connection(self, name: str) -> Any:
-        """What `open_engine` takes; the test skips without it, and fails if it is required."""
+        """What `open_driver` takes; the test skips without it, and fails if it is required."""
         if name not in self._started:
             try:
                 self._started[name] = self._stack.enter_context(STARTED[name]())
@@ -72,7 +72,7 @@ class Servers:
     def open(self, name: str) -> Any:
         """A new engine; a new connection of its own where the database is a server."""
         connection = self.connection(name)
-        return connection() if callable(connection) else open_engine(connection)
+        return connection() if callable(connection) else open_driver(connection)
 
 
 @contextmanager

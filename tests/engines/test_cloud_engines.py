@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE
-from sqlmetrics.engines.registry import ENGINES, open_engine
+from sqlmetrics.engines.registry import ENGINES, open_driver
 from sqlmetrics.errors import EngineError
 
 DATA = pa.table({"n": [1, None], "text": ["it's \\ é", None], "day": [date(2024, 2, 29), None]})
@@ -162,7 +162,7 @@ def reason(engine: Any, driver: Driver, error: BaseException) -> str:
 
 
 def test_redshift(driver):
-    with open_engine("redshift://ann:pw@host:5439/db?sslmode=require") as engine:
+    with open_driver("redshift://ann:pw@host:5439/db?sslmode=require") as engine:
         login = {"host": "host", "port": 5439, "user": "ann", "password": "pw"}
         assert driver.given == login | {"database": "db", "sslmode": "require"}
         assert driver.autocommit
@@ -181,7 +181,7 @@ def test_redshift(driver):
 
 
 def test_trino(driver):
-    with open_engine("trino://ann:pw@host:8443/hive/web") as engine:
+    with open_driver("trino://ann:pw@host:8443/hive/web") as engine:
         assert driver.given["http_scheme"] == "https"
         assert driver.given["auth"] == ("basic", "ann")
         assert (driver.given["catalog"], driver.given["schema"]) == ("hive", "web")
@@ -199,7 +199,7 @@ def test_trino(driver):
 
 def test_databricks(driver):
     url = "databricks://token:pw@host/main/web?http_path=/sql/1"
-    with open_engine(url) as engine:
+    with open_driver(url) as engine:
         assert driver.given == {
             "server_hostname": "host",
             "access_token": "pw",
@@ -215,7 +215,7 @@ def test_databricks(driver):
 
 
 def test_snowflake(driver):
-    with open_engine("snowflake://ann:pw@account/db/web?warehouse=wh&role=reader") as engine:
+    with open_driver("snowflake://ann:pw@account/db/web?warehouse=wh&role=reader") as engine:
         login = {"account": "account", "user": "ann", "password": "pw"}
         place = {"database": "db", "schema": "web", "warehouse": "wh", "role": "reader"}
         assert driver.given == login | place
@@ -236,7 +236,7 @@ def test_snowflake(driver):
 
 
 def test_bigquery(driver):
-    with open_engine("bigquery://project/dataset") as engine:
+    with open_driver("bigquery://project/dataset") as engine:
         assert driver.given["project"] == "project"
         assert driver.given["default_query_job_config"].default_dataset == "project.dataset"
         assert engine.columns("t") == {"n": "BIGINT", "l": "VARCHAR[]"}

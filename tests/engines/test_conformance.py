@@ -12,8 +12,7 @@ from slices import commit, keep
 
 from engines.starting import STARTED, Servers
 from sqlmetrics.cli.listing import dialects
-from sqlmetrics.engines.database import Database, TranslatedDatabase
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.proof.doctor.cases import cases
 from sqlmetrics.proof.doctor.data import tables
 from sqlmetrics.proof.doctor.examine import TOLERANCE, examine, executed
@@ -38,7 +37,7 @@ def fewer(name: str) -> bool:
 
 def examined(name: str, servers: Servers, only: Callable[[str], bool] | None = None) -> Any:
     engine = servers.open(name)
-    opened: Database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+    opened: Database = Database(engine)
     with opened as database:
         return examine(database, only=only, longest=LONGEST.get(name, 1000))
 
@@ -117,7 +116,7 @@ def test_the_hard_data_is_hard() -> None:
 
 def test_a_wrong_number_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the doctor says of a database whose logarithm is a little off."""
-    with DuckDB() as database:
+    with connect() as database:
         rows = database.table
 
         def off(sql: str) -> Any:

@@ -305,7 +305,7 @@ def test_a_lost_connection_and_a_missing_privilege_on_postgres(servers):
 @by_turns(1.9)
 @pytest.mark.xdist_group("mariadb")
 def test_a_lost_connection_and_a_missing_privilege_on_mariadb(servers):
-    from sqlmetrics.engines.registry import open_engine
+    from sqlmetrics.engines.registry import open_driver
 
     url = servers.connection("mariadb")
     with servers.open("mariadb") as root, root.scratch() as schema:
@@ -313,7 +313,7 @@ def test_a_lost_connection_and_a_missing_privilege_on_mariadb(servers):
         root.execute("create user reader")
         try:
             root.execute("grant create temporary tables on sqlmetrics.* to reader")
-            with open_engine(url.replace("root@", "reader@")) as reader:
+            with open_driver(url.replace("root@", "reader@")) as reader:
                 with pytest.raises(EngineError, match=f"MariaDB failed: {DENIED}"):
                     reader.rows(f"select * from {schema}.secret")
                 with pytest.raises(EngineError, match=DENIED):

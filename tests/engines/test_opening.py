@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from sqlmetrics.engines.profiles import Profiles
-from sqlmetrics.engines.registry import ENGINES, open_engine
+from sqlmetrics.engines.registry import ENGINES, open_driver
 from sqlmetrics.engines.url import place
 from sqlmetrics.errors import EngineError, SpecError
 
@@ -56,7 +56,7 @@ def profiles(tmp_path, monkeypatch):
 def told(given, **named) -> str:
     """The message of the one error; it holds no secret."""
     with pytest.raises((SpecError, EngineError)) as caught:
-        open_engine(given, **named)
+        open_driver(given, **named)
     message = str(caught.value)
     assert "s3cr3t" not in message
     assert caught.value.__cause__ is None
@@ -67,9 +67,9 @@ def test_a_url_of_a_file_opens_it(tmp_path):
     for scheme in ("duckdb", "sqlite"):
         path = tmp_path / f"a b.{scheme}"
         url = f"{scheme}:///{str(path).replace(' ', '%20')}"
-        with open_engine(url, create=True) as engine:
+        with open_driver(url, create=True) as engine:
             engine.load("t", __import__("pyarrow").table({"n": [1]}))
-        with open_engine(url) as engine:
+        with open_driver(url) as engine:
             assert engine.rows("select n from t") == [(1,)]
 
 
@@ -77,7 +77,7 @@ def test_an_object_is_recognised_and_left_open():
     connection = sqlite3.connect(":memory:")
     connection.execute("create table mine (n integer)")
     connection.execute("insert into mine values (1)")  # a transaction that is the user's
-    with open_engine(connection) as engine:
+    with open_driver(connection) as engine:
         assert engine.dialect == "sqlite"
         with engine.transaction():
             engine.execute("insert into mine values (2)")
@@ -125,9 +125,9 @@ def test_a_password_is_in_no_message():
 
 
 def test_profiles_by_name_and_by_target(profiles):
-    with open_engine("dev", create=True) as engine:
+    with open_driver("dev", create=True) as engine:
         assert engine.dialect == "duckdb"
-    with open_engine("lite", profiles=profiles, create=True) as engine:
+    with open_driver("lite", profiles=profiles, create=True) as engine:
         assert engine.dialect == "sqlite"
     assert (profiles.parent / "dev.duckdb").exists()
     assert (profiles.parent / "lite.db").exists()
@@ -163,7 +163,7 @@ def test_profiles_tell_what_is_wrong(profiles, monkeypatch):
 def test_dbts_layout_is_understood(profiles, monkeypatch):
     profiles.write_text(DBT)
     for name in ("shop", "shop.dev", "dev"):
-        with open_engine(name, create=True) as engine:
+        with open_driver(name, create=True) as engine:
             assert engine.dialect == "duckdb"
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DBT_USER", "ann")

@@ -18,7 +18,7 @@ from slices import kept
 
 import sqlmetrics as sm
 from engines.starting import REQUIRED, STARTED, Servers
-from sqlmetrics.engines.database import TranslatedDatabase, database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
@@ -233,11 +233,11 @@ INJECTIONS = (
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_hostile_conditions_fail_cleanly(name: str, servers: Servers) -> None:
-    with TranslatedDatabase(servers.open(name)) as engine:
+    with Database(servers.open(name)) as engine:
         labels = engine.register("labels", rows(LABELS, "grade"))
         for where in INJECTIONS:
             try:
-                lists, given = rows(LISTS, "score"), {"where": where, "connection": engine._engine}
+                lists, given = rows(LISTS, "score"), {"where": where, "connection": engine}
                 result = sm.evaluate(lists, labels, "num_q", **given)
             except SqlmetricsError:
                 continue
@@ -265,7 +265,7 @@ def test_a_missing_table_is_told(name: str, servers: Servers) -> None:
     spec = sm.Spec(
         rankings={"relation": "nowhere"}, labels={"relation": "nothing"}, metrics=["mrr"]
     )
-    with database(servers.open(name)) as engine:
+    with connect(servers.open(name)) as engine:
         there = opened(spec, engine)
         with pytest.raises(InputError, match="nowhere"):
             run(spec, there, engine)
@@ -329,7 +329,7 @@ def people(postgres: str) -> Iterator[str]:
 @by_turns(1.3)
 @pytest.mark.xdist_group("postgres")
 def test_a_database_that_sorts_like_people_do(people: str) -> None:
-    with database(people) as engine:
+    with connect(people) as engine:
         report = examine(engine, only=lambda name: name == "preset house")
     assert report.failures == []
     result = sm.evaluate(rows(LISTS, "score"), rows(LABELS, "grade"), METRICS, connection=people)

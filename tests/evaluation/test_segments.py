@@ -11,8 +11,7 @@ from engines.starting import Servers
 from marked import engines
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import TranslatedDatabase
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 
 DAYS = ("2026-01-01", "2026-01-02")
 TEXTS = ("red shoe", " shoe", "a  b   c", "", None, "one two three four five", "b c d e")
@@ -90,7 +89,7 @@ def test_queries_stand_in_the_segments_that_plain_python_puts_them_in() -> None:
 @pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
 def test_engines_give_duckdb_s_segments(name: str, servers: Servers) -> None:
     with servers.open(name) as engine:
-        database = engine if isinstance(engine, DuckDB) else TranslatedDatabase(engine)
+        database = Database(engine)
         there = evaluated(connection=database)
     for own, duck in zip(there, evaluated(), strict=True):
         assert own == {k: pytest.approx(v) if k == "value" else v for k, v in duck.items()} | {

@@ -18,7 +18,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.views import NAMES
@@ -88,7 +88,7 @@ def days(start: int, end: int) -> Days:
 @pytest.fixture(params=engines(WRITERS, now=["duckdb", "sqlite", "postgres"], night=["spark"]))
 def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
     """A database with the log in a place of its own."""
-    with database(servers.open(request.param)) as opened:
+    with connect(servers.open(request.param)) as opened:
         rankings, labels = log()
         opened.load("runs", rankings)
         opened.load("truth", labels)
@@ -372,7 +372,7 @@ def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) ->
 def test_a_year_in_pieces_is_a_year(servers: Any) -> None:
     """Days, weeks and months in any order, overlapping, are what one run of a year is."""
     chance = random.Random(5)
-    with database(servers.open("duckdb")) as opened:
+    with connect(servers.open("duckdb")) as opened:
         for name, rows in zip(("runs", "truth"), log(days=365), strict=True):
             opened.load(name, rows)
         write(job("whole"), opened, days(0, 365))
@@ -391,7 +391,7 @@ def test_a_year_in_pieces_is_a_year(servers: Any) -> None:
 
 @pytest.mark.xdist_group("duckdb")
 def test_tables_may_be_called_like_our_stages(servers: Any) -> None:
-    with database(servers.open("duckdb")) as opened:
+    with connect(servers.open("duckdb")) as opened:
         for name, rows in zip(("rankings", "labels"), log(), strict=True):
             opened.load(name, rows)
         columns = {"score": "score", "system": "system", "date": "ds"}
@@ -481,7 +481,7 @@ CLICK_CELLS = [
 
 def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str, pa.Table]) -> None:
     """These are the numbers that DuckDB gives, without a job, of the whole log at once."""
-    with database() as own:
+    with connect() as own:
         for name, table in tables.items():
             own.load(name, table)
         whole = evaluate_clicks(click_job(), own, confidence=0.95).facts().to_pylist()
@@ -498,7 +498,7 @@ def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str,
 def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
     """What a day reads of a log is enough: it has the numbers that the whole log gives it."""
     tables = click_log(seed)
-    with database(servers.open(writer)) as engine:
+    with connect(servers.open(writer)) as engine:
         for name, table in tables.items():
             engine.load(name, table)
         try:
@@ -524,7 +524,7 @@ def test_pooled_labels_and_rows_without_requests_by_days() -> None:
     output = {"relation": "metrics", "per_query": "metrics_of_queries"}
     without = sm.Spec(name="log", clicks=log, metrics=["mrr", "ctr"], output=output)
     for spec, parts in ((click_job(**pooled), [(4, 5), (3, 4)]), (without, [(2, 5), (0, 3)])):
-        with database() as engine:
+        with connect() as engine:
             for name, table in {**tables, "wide": wide}.items():
                 engine.load(name, table)
             whole = evaluate_clicks(spec, engine, confidence=0.95)
@@ -551,7 +551,7 @@ def test_days_that_are_open_of_a_click_log(tmp_path: Any) -> None:
         for name, column in (("impressions", "shown_at"), ("events", "happened_at"))
     }
     spec = sm.Spec(name="log", clicks=clicks, metrics=["mrr"], output={"relation": "metrics"})
-    with database() as engine:
+    with connect() as engine:
         (everything,) = open_days(spec, engine, backfill=True)
         assert (everything.end - everything.start).days == 4  # type: ignore[operator]
         write(spec, engine, Days(start=everything.start, end=everything.start + timedelta(3)))
@@ -571,4 +571,4 @@ def test_labels_are_not_learned_from_the_days_of_a_run(tmp_path: Any) -> None:
     }
     spec = sm.Spec(name="log", clicks=clicks, metrics=["mrr"], output={"relation": "metrics"})
     with pytest.raises(sm.SpecError, match=r"on the days of this run: .* overlap"):
-        write(spec, database(), Days(start=date(2026, 1, 2), end=date(2026, 1, 4)))
+        write(spec, connect(), Days(start=date(2026, 1, 2), end=date(2026, 1, 4)))

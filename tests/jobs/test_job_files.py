@@ -42,7 +42,7 @@ from test_job_days import (
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.engines.database import TranslatedDatabase, database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
 from sqlmetrics.jobs.job import job_text
 from sqlmetrics.jobs.run import write
@@ -102,7 +102,7 @@ def day(number: int) -> str:
 def test_duckdb_s_command(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     older = {"storage_compatibility_version": "v1.4.0"}  # the command may be older than the module
-    with duckdb.connect(str(file), config=older) as connection, database(connection) as opened:
+    with duckdb.connect(str(file), config=older) as connection, connect(connection) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
     write_job(job(), "duckdb", tmp_path)
@@ -110,7 +110,7 @@ def test_duckdb_s_command(tmp_path: Path) -> None:
         days = [f"set variable start = '{day(start)}'", f"set variable \"end\" = '{day(end)}'"]
         command = [client("duckdb"), "-bail", "-cmd", days[0], "-cmd", days[1], str(file)]
         called(tmp_path, command, whole(tmp_path))
-    with database(f"duckdb:///{file}") as opened:
+    with connect(f"duckdb:///{file}") as opened:
         check(opened, [*range(6)])
         assert len(opened.rows("select * from metrics_runs where facts > 0")) == len(RANGES)
 
@@ -118,7 +118,7 @@ def test_duckdb_s_command(tmp_path: Path) -> None:
 @pytest.mark.xdist_group("postgres")
 def test_psql(tmp_path: Path, servers: Any) -> None:
     url = servers.connection("postgres")
-    with database(url) as opened:
+    with connect(url) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         try:
@@ -134,7 +134,7 @@ def test_psql(tmp_path: Path, servers: Any) -> None:
 
 def test_sqlite3_s_command(tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
-    with database(f"sqlite:///{file}", create=True) as opened:
+    with connect(f"sqlite:///{file}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
     write_job(job(), "sqlite", tmp_path)
@@ -145,7 +145,7 @@ def test_sqlite3_s_command(tmp_path: Path) -> None:
         ]
         command = [client("sqlite3"), "-bail", "-cmd", days[0], "-cmd", days[1], str(file)]
         called(tmp_path, command, whole(tmp_path))
-    with database(f"sqlite:///{file}") as opened:
+    with connect(f"sqlite:///{file}") as opened:
         check(opened, [*range(6)])
 
 
@@ -193,11 +193,11 @@ def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
     older = {"storage_compatibility_version": "v1.4.0"}
     place = f"sqlite:///{tmp_path}/{file}"
     made = duckdb.connect(str(tmp_path / file), config=older) if name == "duckdb" else place
-    with database(made, create=True) as opened:
+    with connect(made, create=True) as opened:
         for table, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(table, rows)
     if name == "duckdb":
-        made.close()  # type: ignore[union-attr]
+        made.close()
     folders = {str(Path(client(one)).parent) for one in ("duckdb", "sqlite3")}
     write_job(job(name='it\'s; -- "one"'), name, tmp_path)
     command = json.loads((tmp_path / "manifest.json").read_text())["run"]
@@ -213,7 +213,7 @@ def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    with database(f"{name}:///{tmp_path}/{file}") as opened:
+    with connect(f"{name}:///{tmp_path}/{file}") as opened:
         found = opened.rows("select spec, count(distinct metric_date) from metrics group by spec")
     assert found == [('it\'s; -- "one"', 2)]
 
@@ -221,21 +221,21 @@ def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
 def test_sqlite_s_module(tmp_path: Path) -> None:
     """The same text by any program that has SQLite: here Python's own module."""
     file = tmp_path / "shop.db"
-    with database(f"sqlite:///{file}", create=True) as opened:
+    with connect(f"sqlite:///{file}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
     write_job(job(), "sqlite", tmp_path)
     with sqlite3.connect(file, isolation_level=None) as connection:
         for statement in statements(tmp_path):
             connection.execute(statement, {"start": day(1), "end": day(5)})
-    with database(f"sqlite:///{file}") as opened:
+    with connect(f"sqlite:///{file}") as opened:
         check(opened, [1, 2, 3, 4])
 
 
 def test_sqlite_s_module_of_a_click_log(tmp_path: Path) -> None:
     """Its views have no parameter of the client's."""
     file, tables = tmp_path / "shop.db", click_log(1)
-    with database(f"sqlite:///{file}", create=True) as opened:
+    with connect(f"sqlite:///{file}", create=True) as opened:
         for name, rows in tables.items():
             opened.load(name, rows)
     write_job(click_job(), "sqlite", tmp_path)
@@ -243,14 +243,14 @@ def test_sqlite_s_module_of_a_click_log(tmp_path: Path) -> None:
         for start, end in ((2, 5), (0, 3)):
             for statement in statements(tmp_path):
                 connection.execute(statement, {"start": day(start), "end": day(end)})
-    with database(f"sqlite:///{file}") as opened:
+    with connect(f"sqlite:///{file}") as opened:
         check_clicks(facts(opened, "log"), tables)
 
 
 @pytest.mark.xdist_group("postgres")
 def test_psql_of_a_click_log(tmp_path: Path, servers: Any) -> None:
     url, tables = servers.connection("postgres"), click_log(1)
-    with database(url) as opened:
+    with connect(url) as opened:
         for name, rows in tables.items():
             opened.load(name, rows)
         try:
@@ -267,7 +267,7 @@ def test_psql_of_a_click_log(tmp_path: Path, servers: Any) -> None:
 def test_mariadb_s_command(tmp_path: Path, servers: Any) -> None:
     url = servers.connection("mariadb")
     socket = url.split("unix_socket=")[1]
-    with database(url) as opened:
+    with connect(url) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         try:
@@ -288,8 +288,8 @@ def statements(folder: Path) -> list[str]:
 
 @pytest.mark.xdist_group("chdb")
 def test_chdb(tmp_path: Path, servers: Any) -> None:
-    with database(servers.open("chdb")) as opened:
-        session: Any = opened._engine._connection  # type: ignore[union-attr]
+    with connect(servers.open("chdb")) as opened:
+        session: Any = opened.driver._connection
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         try:
@@ -358,7 +358,7 @@ def test_bigquery_s_text(tmp_path: Path, servers: Any) -> None:
             engine._put(name, rows)
         write_job(job(), "bigquery", tmp_path)
         evaluate_all(engine, tmp_path, ((0, 3), (2, 6), (4, 5)))
-        check(TranslatedDatabase(engine), [*range(6)])
+        check(Database(engine), [*range(6)])
 
 
 @pytest.mark.xdist_group("googlesql")
@@ -374,14 +374,14 @@ def test_bigquery_s_text_of_a_click_log(tmp_path: Path, servers: Any) -> None:
             changed[name] = {"sql": read, "columns": columns | {"time": "logged_at"}}
         write_job(click_job(**changed), "bigquery", tmp_path)
         evaluate_all(engine, tmp_path, ((2, 5), (0, 3)))
-        check_clicks(facts(TranslatedDatabase(engine), "log"), tables)
+        check_clicks(facts(Database(engine), "log"), tables)
 
 
 @pytest.mark.xdist_group("spark")
 def test_spark_s_variables(tmp_path: Path, servers: Any) -> None:
     """As spark-sql does it: ${start} is a variable of the session."""
-    with database(servers.open("spark")) as opened:
-        session: Any = opened._engine._connection  # type: ignore[union-attr]
+    with connect(servers.open("spark")) as opened:
+        session: Any = opened.driver._connection
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         try:
@@ -474,7 +474,7 @@ def test_a_click_log(tmp_path: Path) -> None:
     numbers = (
         f"select {key}, value, numerator, denominator, n_queries, definition_hash from metrics"
     )
-    with database() as opened:
+    with connect() as opened:
         write(spec, opened)
         wanted = opened.rows(f"{numbers} order by all")
         dates = sorted({row[0] for row in wanted})
@@ -515,7 +515,7 @@ def test_the_files_and_their_hashes(name: str) -> None:
 def test_without_tables_for_a_while_each_insert_computes() -> None:
     """As on Trino and Databricks; here DuckDB is told that it cannot keep anything."""
     at = Translation(replace(dialect("duckdb"), keep=""))
-    with database() as opened:
+    with connect() as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         for part in (days(0, 4), days(3, 6)):

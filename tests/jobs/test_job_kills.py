@@ -24,8 +24,8 @@ from slices import keep
 from test_job_days import check, clear, days, job, log
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import Database, database
-from sqlmetrics.engines.registry import open_engine
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.registry import open_driver
 from sqlmetrics.jobs.run import write
 
 RANGE = days(1, 4)
@@ -46,7 +46,7 @@ def url(request: pytest.FixtureRequest, servers: Any, tmp_path: Path) -> Iterato
     """Where it is, with all days done once."""
     files = {"duckdb": f"duckdb:///{tmp_path}/shop.duckdb", "sqlite": f"sqlite:///{tmp_path}/a.db"}
     where = files.get(request.param) or servers.connection(request.param)
-    with database(where, create=True) as engine:
+    with connect(where, create=True) as engine:
         rankings, labels = log()
         engine.load("runs", rankings)
         engine.load("truth", labels)
@@ -55,19 +55,19 @@ def url(request: pytest.FixtureRequest, servers: Any, tmp_path: Path) -> Iterato
     try:
         yield where
     finally:
-        with database(where) as engine:
+        with connect(where) as engine:
             clear(engine)
 
 
 def change(url: str, number: int) -> None:
     """Other labels, so that new numbers are not the old ones."""
-    with database(url) as engine:
+    with connect(url) as engine:
         engine.execute(f"update truth set grade = {number % 3} + 1 where item_id = 'i1'")
 
 
 def run_until(url: str, stop: Callable[[Database], None] | None) -> None:
     """What a child does: a run, with something in its way."""
-    with database(url) as engine:
+    with connect(url) as engine:
         if stop:
             stop(engine)
         write(job(), engine, RANGE)
@@ -97,7 +97,7 @@ def cut_off(engine: Database, number: int, url: str) -> None:
     ((pid,),) = server.rows("select pg_backend_pid()")
 
     def end() -> None:
-        with open_engine(url) as other:
+        with open_driver(url) as other:
             other.rows(f"select pg_terminate_backend({pid})")
 
     before_statement(engine, number, end)
@@ -117,7 +117,7 @@ def child(url: str, stop: Callable[[Database], None] | None = None) -> Any:
 
 def state(url: str) -> tuple[str, ...]:
     """The run that the days of RANGE stand for, after a look at all that must hold."""
-    with database(url) as engine:
+    with connect(url) as engine:
         within = (
             "spec = 'shop' and metric_date >= date '2026-01-02' and metric_date < date '2026-01-05'"
         )
@@ -192,7 +192,7 @@ def stopped(engine: Database, number: int, beginning: str = "") -> None:
 @pytest.mark.parametrize("name", engines(["chdb", "spark"], now=[], night=["spark"]))
 def test_without_transactions_each_day_of_a_table_is_whole(name: str, servers: Any) -> None:
     """As their pages promise: some days may be new and others old, and the next run mends it."""
-    with database(servers.open(name)) as engine:
+    with connect(servers.open(name)) as engine:
         rankings, labels = log()
         engine.load("runs", rankings)
         engine.load("truth", labels)
@@ -255,7 +255,7 @@ def test_killed_at_any_time(url: str) -> None:
 def write_whole(url: str) -> None:
     """The next run repairs whatever is left."""
     before = state(url)
-    with database(url) as engine:
+    with connect(url) as engine:
         write(job(), engine, RANGE)
     assert state(url) != before
 
@@ -279,7 +279,7 @@ def test_two_of_one_process(tmp_path: Path) -> None:
     import duckdb
 
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
-        with database(connection) as engine:
+        with connect(connection) as engine:
             rankings, labels = log()
             engine.load("runs", rankings)
             engine.load("truth", labels)
@@ -288,7 +288,7 @@ def test_two_of_one_process(tmp_path: Path) -> None:
 
         def work(cursor: Any) -> None:
             try:
-                write(job(), database(cursor), RANGE)
+                write(job(), connect(cursor), RANGE)
             except BaseException as error:
                 errors.append(error)
 
@@ -310,7 +310,7 @@ def test_two_of_one_process(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_full_disk(tmp_path: Path) -> None:
     where = f"duckdb:///{tmp_path}/shop.duckdb"
-    with database(where, create=True) as engine:
+    with connect(where, create=True) as engine:
         rankings, labels = log()
         engine.load("runs", rankings)
         engine.load("truth", labels)
@@ -347,13 +347,13 @@ def small_disk(servers: Any, tmp_path: Path) -> Iterator[str]:
         tmp_path.chmod(0o755)
         (disk / "space").mkdir(mode=0o700)
         os.chown(disk / "space", server.st_uid, server.st_gid)
-        with open_engine(url) as engine:
+        with open_driver(url) as engine:
             engine.execute(f"create tablespace small location '{disk}/space'")
             engine.execute("alter database postgres set default_tablespace = small")
         yield url
-        with database(url) as engine:
+        with connect(url) as engine:
             clear(engine)
-        with open_engine(url) as engine:
+        with open_driver(url) as engine:
             engine.execute("alter database postgres reset default_tablespace")
             engine.execute("drop table if exists ballast")
             engine.execute("drop tablespace small")
@@ -364,14 +364,14 @@ def small_disk(servers: Any, tmp_path: Path) -> Iterator[str]:
 @pytest.mark.long
 @pytest.mark.xdist_group("postgres")
 def test_a_full_disk_of_postgres(small_disk: str) -> None:
-    with database(small_disk) as engine:
+    with connect(small_disk) as engine:
         rankings, labels = log()
         engine.load("runs", rankings)
         engine.load("truth", labels)
         write(job(), engine)
         write(job("other"), engine)
     before = state(small_disk)
-    with open_engine(small_disk) as engine:
+    with open_driver(small_disk) as engine:
         engine.execute("create table ballast (x text)")
         with pytest.raises(sm.EngineError, match="No space left"):
             engine.execute(
@@ -388,7 +388,7 @@ def test_a_full_disk_of_postgres(small_disk: str) -> None:
             assert state(small_disk) == before
     assert told
     assert all("No space left" in one for one in told)
-    with open_engine(small_disk) as engine:
+    with open_driver(small_disk) as engine:
         engine.execute("drop table ballast")
     write_whole(small_disk)
 
@@ -397,7 +397,7 @@ def test_a_full_disk_of_postgres(small_disk: str) -> None:
 @pytest.mark.xdist_group("postgres")
 def test_a_dropped_connection(servers: Any) -> None:
     url = servers.connection("postgres")
-    with database(url) as engine:
+    with connect(url) as engine:
         rankings, labels = log()
         engine.load("runs", rankings)
         engine.load("truth", labels)
@@ -415,5 +415,5 @@ def test_a_dropped_connection(servers: Any) -> None:
         assert changed == sorted(changed), "nothing is there before all is"
         assert state(url) != before
     finally:
-        with database(url) as engine:
+        with connect(url) as engine:
             clear(engine)

@@ -22,8 +22,7 @@ from test_job_days import TABLES
 import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.engines.database import Database, database
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.evaluation.buckets import SHARE, parts
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.files import CLIENTS, compile_job
@@ -131,7 +130,7 @@ def some_runs(seed: int) -> list[Days]:
 @pytest.fixture(params=[*USUALLY, *LATER])
 def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Database]:
     """A database, with what a test has made dropped after it."""
-    with database(servers.open(request.param)) as there:
+    with connect(servers.open(request.param)) as there:
         try:
             yield there
         finally:
@@ -183,7 +182,7 @@ def proven(spec: sm.Spec, tables: Rows) -> tuple[dict[Any, Any], set[Any]]:
         own = tables if whole else {n: rows_of(rows, day) for n, rows in tables.items()}
         if not own["runs"].num_rows:
             continue
-        with DuckDB() as engine:
+        with connect() as engine:
             for name, rows in own.items():
                 engine.load(name, rows)
             proof = evaluated_by_reference(plan(spec, opened(spec, engine)), engine)
@@ -252,7 +251,7 @@ def per_query(the_plan: Plan, engine: Database) -> list[tuple[Any, ...]]:
 def test_buckets_and_physical_plans_know_the_systems_of_a_day(absent: str) -> None:
     """A bucket of queries in which a system has no list on a day still has the system."""
     spec = spec_of(1, absent_systems=absent).having(metrics=("ndcg@3", "mrr"))
-    with DuckDB() as engine:
+    with connect() as engine:
         filled(engine, world(1))
         tables = opened(spec, engine)
         whole = plan(spec, tables)
@@ -272,7 +271,7 @@ def test_without_systems_a_day_without_a_ranking_has_no_numbers() -> None:
     spec = spec_of(1)
     columns = spec.rankings.columns.model_copy(update={"system": None})
     one = spec.having(rankings=spec.rankings.model_copy(update={"columns": columns}))
-    with DuckDB() as engine:
+    with connect() as engine:
         tables = world(1)
         runs = tables["runs"]
         ours = runs.filter(pa.array([name == "paused" for name in runs["system"].to_pylist()]))
@@ -371,7 +370,7 @@ def test_days_of_times_with_a_zone_are_of_utc_or_of_the_zone_that_is_named(
     servers: Any, name: str
 ) -> None:
     """Whatever the session says: run, range, backfill, verify and the checks see the same day."""
-    with database(servers.open(name)) as engine:
+    with connect(servers.open(name)) as engine:
         zoned_tables(engine)
         try:
             engine.execute("set TimeZone = 'America/Los_Angeles'")
@@ -393,7 +392,7 @@ def test_days_of_times_with_a_zone_are_of_utc_or_of_the_zone_that_is_named(
 def test_a_connection_s_own_zone_stays_and_decides_no_day() -> None:
     """Also for the days of a click log, which are those of UTC."""
     with duckdb.connect() as connection:
-        zoned_tables(DuckDB(connection))
+        zoned_tables(connect(connection))
         connection.execute("set TimeZone = 'America/Los_Angeles'")
         given = {"date": "ds", "connection": connection, "queries": "searches"}
         for zone, day in ((None, DAY["UTC"]), *DAY.items()):

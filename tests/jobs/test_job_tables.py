@@ -29,7 +29,7 @@ from test_job_days import (
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.destination import check_destination, destination
 from sqlmetrics.jobs.files import CLIENTS, compile_job
@@ -72,7 +72,7 @@ def client(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
 
 
 def opened(name: str, servers: Any) -> Iterator[Any]:
-    with database(servers.open(name)) as engine:
+    with connect(servers.open(name)) as engine:
         for table, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(table, rows)
         try:
@@ -94,14 +94,14 @@ def carry_out(engine: Any, spec: sm.Spec, start: int, end: int) -> None:
         day = f"'{FIRST + timedelta(number)}'"
         text = text.replace(CLIENTS[name].parameter.format(name=parameter), day)
     if name == "duckdb":
-        engine._connection.execute(text)
+        engine.driver._connection.execute(text)
     elif name == "postgres":
-        engine._engine._connection.execute(text, prepare=False)
+        engine.driver._connection.execute(text, prepare=False)
     elif name == "sqlite":
-        engine._engine._connection.executescript(text)
+        engine.driver._connection.executescript(text)
     else:
         for statement in filter(str.strip, re.split(r";\n(?:\n|$)", text)):
-            engine._engine.execute(statement)
+            engine.driver.execute(statement)
 
 
 def metrics_in(engine: Any, view: str = "metrics_wide") -> list[str]:
@@ -176,7 +176,7 @@ class analyst:  # noqa: N801 (it reads like a function)
         )
         try:
             if dialect(self.engine) == "postgres" and failure is None:
-                assert self.engine._engine.rows(granted) == [(1,)]
+                assert self.engine.driver.rows(granted) == [(1,)]
         finally:
             self.run("drop view metrics_built")
             if dialect(self.engine) == "postgres":
@@ -260,7 +260,7 @@ def test_backfill_of_a_click_log(name: str, servers: Any) -> None:
     """Lists and what users did come apart: a day without lists has none of their metrics."""
     given = {"name": "log", "clicks": CLICK_JOB, "output": {"relation": "metrics"}}
     lists, both = (sm.Spec(**given, metrics=metrics) for metrics in (["mrr"], ["mrr", "ctr@3"]))
-    with database(servers.open(name)) as engine:
+    with connect(servers.open(name)) as engine:
         for table, rows in click_log(1).items():
             engine.load(table, rows)
         try:
@@ -308,7 +308,7 @@ def test_a_change_is_to_the_last_day_before(any_engine: Any) -> None:
 def shop(folder: Path, *specs: sm.Spec) -> str:
     """A DuckDB file with the tables of jobs, some days done."""
     url = f"duckdb:///{folder}/shop.duckdb"
-    with database(url, create=True) as engine:
+    with connect(url, create=True) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         for spec in (job(), *specs):
@@ -323,7 +323,7 @@ def test_what_is_published_is_as_it_was(tmp_path: Path) -> None:
     described = "select table_name, column_name, data_type, is_nullable from duckdb_columns() "
     described += "where table_name in ('metrics', 'metrics_of_queries', 'metrics_runs', "
     described += "'metrics_wide') and not internal order by table_name, column_index"
-    with database(url) as engine:
+    with connect(url) as engine:
         write(job(metrics=["hit@1", "mrr"]), engine, full_refresh=True)
         engine.execute("alter table metrics add column note varchar")
         publish(job(), engine, str(file))
@@ -348,7 +348,7 @@ def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: 
     url = shop(tmp_path, job("other", metrics=OTHER))
     place = {"duckdb": f"duckdb:///{tmp_path}/bi.duckdb", "sqlite": f"sqlite:///{tmp_path}/b.db"}
     there = place.get(name) or servers.connection(name)
-    with database(url) as engine, database(there, create=True) as other:
+    with connect(url) as engine, connect(there, create=True) as other:
         for table, rows in zip(("runs", "truth"), log(), strict=True):
             other.load(table, rows)
         try:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.changes import changes as changes_of
 from sqlmetrics.jobs.run import write
@@ -532,7 +532,7 @@ def wide(rows: list[dict[str, Any]]) -> dict[Key, Any]:
 
 @pytest.mark.xdist_group("duckdb")
 def test_duckdb_filters_days_in_the_scan(servers: Any) -> None:
-    with database(servers.open("duckdb")) as engine:
+    with connect(servers.open("duckdb")) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         write(job(), engine)
@@ -552,7 +552,7 @@ def _scans(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.xdist_group("postgres")
 def test_postgres_filters_days_in_the_scan(servers: Any) -> None:
-    with database(servers.open("postgres")) as engine:
+    with connect(servers.open("postgres")) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         try:

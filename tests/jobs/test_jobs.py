@@ -14,7 +14,8 @@ from command import sqlmetrics
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.engines.duckdb import DuckDB, open_database
+from sqlmetrics.engines.database import connect
+from sqlmetrics.engines.duckdb import open_database
 from sqlmetrics.jobs.exchange import Exchange
 from sqlmetrics.jobs.run import write
 
@@ -152,7 +153,7 @@ def test_a_run_that_fails_anywhere_changes_nothing(folder: Path) -> None:
         with (
             patch.object(Exchange, "statements", broken),
             open_database(str(folder / "shop.duckdb"), writing=True) as connection,
-            DuckDB(connection) as engine,
+            connect(connection) as engine,
             pytest.raises(sm.EngineError, match=f"nowhere_{failing}"),
         ):
             write(the_spec, engine)
@@ -222,7 +223,7 @@ def test_a_sample_is_of_whole_queries_and_always_the_same(folder: Path) -> None:
         )
         connection.execute("create table truth as select query_id, item_id, 1 as grade from runs")
         the_spec = sm.Spec.read(folder / spec(folder))
-        with DuckDB(connection) as engine:
+        with connect(connection) as engine:
             part, queries = sampled(the_spec, engine, most=100)
             again, _ = sampled(the_spec, engine, most=100)
             whole, every = sampled(the_spec, engine, most=500)

@@ -21,7 +21,7 @@ from test_job_files import client
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.macros import VALUES, Macro, install, macros, text
 
 CUTOFFS: dict[str, list[int | None]] = {
@@ -56,7 +56,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as made:
         for name, rows in zip(("runs", "truth"), tables(), strict=True):
             made.register(name, rows)
-        install(DuckDB(made))
+        install(connect(made))
         yield made
 
 

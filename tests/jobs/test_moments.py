@@ -15,7 +15,7 @@ from slices import kept
 from test_job_days import MORE, engine
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.run import write
 
@@ -93,7 +93,7 @@ TABLES = ("weighted_lists", "weighted_truth")
 
 def check_pairs(rows: list[Row], asked: sm.Spec, case: Row) -> None:
     """Each day's difference is that of `compare`, on DuckDB."""
-    with database() as here:
+    with connect() as here:
         for name, one in zip(TABLES, tables(), strict=True):
             here.load(name, one)
         wanted = {}

@@ -17,7 +17,7 @@ from test_job_files import client
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
 
@@ -28,7 +28,7 @@ OLDER = "v1.5.0" if duckdb.__version__ >= "1.5" else "v1.4.0"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with three days."""
     file = tmp_path_factory.mktemp("shop") / "shop.duckdb"
-    with database(f"duckdb:///{file}", create=True) as engine:
+    with connect(f"duckdb:///{file}", create=True) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         write(job(), engine, days(0, 3))
@@ -45,16 +45,16 @@ def shop(made: Path, tmp_path: Path) -> str:
 @by_turns(1.2)
 def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "new" / "published.duckdb"
-    with database(shop) as engine:
+    with connect(shop) as engine:
         assert publish(job(), engine, str(file)) == [str(file)]
     with duckdb.connect(str(file), read_only=True) as reader:
         count = "select count(distinct metric_date) from metrics"
         assert reader.execute(count).fetchone() == (3,)
-        with database(shop) as engine:
+        with connect(shop) as engine:
             write(job(), engine)
             publish(job(), engine, str(file))
         assert reader.execute(count).fetchone() == (3,), "an open file stays as it is"
-    with database(f"duckdb:///{file}?read_only=1") as engine:
+    with connect(f"duckdb:///{file}?read_only=1") as engine:
         check(engine, [*range(6)])
         for view in ("wide", "latest", "daily_change", "rollup", "running"):
             assert engine.rows(f"select count(*) from metrics_{view}")[0][0] > 0
@@ -65,7 +65,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) ->
 
 def test_a_failure_leaves_the_old_file(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "published.duckdb"
-    with database(shop) as engine:
+    with connect(shop) as engine:
         publish(job(), engine, str(file))
         before = file.read_bytes()
         with pytest.raises(sm.SpecError, match="unknown storage version 'v0"):
@@ -82,7 +82,7 @@ def test_an_older_duckdb_reads_it(shop: str, tmp_path: Path) -> None:
     version = subprocess.check_output([*command[:1], "--version"], text=True)
     if not version.startswith("v1."):
         pytest.skip("the duckdb command is not 1.x; pip install 'duckdb-cli<2'")
-    with database(shop) as engine:
+    with connect(shop) as engine:
         publish(job(), engine, str(file), storage_version=OLDER)
     query = "select count(distinct metric_date) from metrics_wide"
     done = subprocess.run([*command, query], capture_output=True, text=True, check=True)
@@ -90,7 +90,7 @@ def test_an_older_duckdb_reads_it(shop: str, tmp_path: Path) -> None:
 
 
 def test_parquet(shop: str, tmp_path: Path) -> None:
-    with database(shop) as engine:
+    with connect(shop) as engine:
         wanted = engine.rows("select count(*), sum(numerator) from metrics")
         found = publish(job(), engine, str(tmp_path / "bi"))
     assert found == [str(tmp_path / "bi" / f"{name}.parquet") for name in TABLES]
@@ -102,7 +102,7 @@ def test_parquet(shop: str, tmp_path: Path) -> None:
 @pytest.mark.xdist_group("postgres")
 def test_another_database(shop: str, servers: Any) -> None:
     url = servers.connection("postgres")
-    with database(shop) as engine, database(url) as other:
+    with connect(shop) as engine, connect(url) as other:
         try:
             for name, rows in zip(("runs", "truth"), log(), strict=True):
                 other.load(name, rows)
@@ -123,10 +123,10 @@ def test_another_database(shop: str, servers: Any) -> None:
 def test_a_database_without_transactions(shop: str, servers: Any) -> None:
     """Days are exchanged there as a run does it, and the run log is only added to."""
     there = servers.open("chdb")
-    with database(shop) as engine, database(there) as other:
+    with connect(shop) as engine, connect(there) as other:
         try:
             for _ in range(2):
-                with patch("sqlmetrics.jobs.publish.database", return_value=database(there)):
+                with patch("sqlmetrics.jobs.publish.database", return_value=connect(there)):
                     publish(job(), engine, "clickhouse://here/default")
                 write(job(), engine)
             check(other, [*range(6)])
@@ -145,7 +145,7 @@ def test_on_the_command_line(shop: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "metrics: " in done.stderr
     assert f"published {file}" in done.stderr
-    with database(f"duckdb:///{file}?read_only=1") as engine:
+    with connect(f"duckdb:///{file}?read_only=1") as engine:
         check(engine, [*range(6)])
     again = CliRunner().invoke(cli, [*line, "--backfill"])
     assert again.stderr == "no day of shop is missing\n"

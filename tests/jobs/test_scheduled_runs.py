@@ -18,7 +18,7 @@ from test_job_days import FIRST, job, log
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.jobs.days import day_named, days_between
 from sqlmetrics.spec import days as days_module
@@ -36,7 +36,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """A folder with a database of six days, and a spec of it."""
-    with database(f"duckdb:///{tmp_path / 'shop.duckdb'}", create=True) as opened:
+    with connect(f"duckdb:///{tmp_path / 'shop.duckdb'}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
     written(tmp_path)
@@ -61,7 +61,7 @@ def called(verb: str, folder: Path, *words: str, expect: int = 0) -> Result:
 
 def there(folder: Path) -> list[int]:
     """The days of the fact table by their numbers, from the first of the log."""
-    with database(f"duckdb:///{folder / 'shop.duckdb'}") as opened:
+    with connect(f"duckdb:///{folder / 'shop.duckdb'}") as opened:
         rows = opened.rows("select distinct metric_date from metrics order by 1")
     return [(day - FIRST).days for (day,) in rows]
 
@@ -117,7 +117,7 @@ def test_a_run_of_yesterday_fills_yesterday(now: None, shop: Path) -> None:
     assert "2026-01-02" in two.stdout
     assert "2026-01-01" in two.stdout
     spec = sm.Spec.read(shop / "shop.yml")
-    with database(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
+    with connect(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
         assert {one.day for one in sm.check(spec, opened, day="yesterday")} == {date(2026, 1, 2)}
 
 
@@ -167,7 +167,7 @@ def test_a_click_log_waits_for_its_day_and_keeps_the_others(
         "events": {"file": str(tmp_path / "events.parquet")},
     }
     spec = sm.Spec(name="log", clicks=clicks, output={"relation": "numbers"}, **asked)
-    with database() as opened:
+    with connect() as opened:
         sm.run(spec, opened)
         rows = opened.rows("select count(*) from numbers")
         with pytest.raises(sm.NoDataError, match="no impression is left"):
@@ -182,7 +182,7 @@ def test_a_click_log_waits_for_its_day_and_keeps_the_others(
 def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
     called("run", shop)
     spec = sm.Spec.read(shop / "shop.yml")
-    with database(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
+    with connect(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
         one_by_one = [
             told for day in range(6) for told in sm.check(spec, opened, day=FIRST + timedelta(day))
         ]
@@ -252,7 +252,7 @@ def test_a_summary_says_what_the_run_log_says(shop: Path) -> None:
     summary = json.loads(called("run", shop, "--backfill", "--lookback", "1", "-o", "json").stdout)
     assert (summary["outcome"], summary["exit_code"]) == ("replaced", 0)
     assert (summary["start"], summary["end"]) == ("2026-01-03", "2026-01-07")
-    with database(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
+    with connect(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
         logged = opened.rows(
             "select run_id, range_start::varchar, range_end::varchar, facts, per_query "
             "from metrics_runs order by started_at"
@@ -313,7 +313,7 @@ def test_lineage_begins_and_ends(shop: Path, lineage: Path) -> None:
     outputs = {one["name"]: one for one in complete["outputs"]}
     ends = ("", "_of_queries", "_runs", "_metrics", "_definitions")
     assert set(outputs) == {f"shop.main.metrics{end}" for end in ends}
-    with database(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
+    with connect(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
         for name, one in outputs.items():
             table = name.removeprefix("shop.main.")
             fields = {field["name"] for field in one["facets"]["schema"]["fields"]}

@@ -23,7 +23,7 @@ from test_job_days import FIRST, MORE, days, engine, job, log, numbers_of
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.distributions import always_valid
 from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
@@ -36,7 +36,7 @@ LAST = FIRST + timedelta(5)
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Any]:
     """A database with all days; tests look at it, and change nothing that stays."""
-    with database() as opened:
+    with connect() as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         write(job(), opened)
@@ -136,7 +136,7 @@ def beside() -> Iterator[Any]:
         for day, values in enumerate(of_days)
         for q, value in enumerate(values)
     ]
-    with database() as opened:
+    with connect() as opened:
         opened.load("runs", pa.Table.from_pylist(rows))
         write(graded(), opened)
         yield opened
@@ -275,7 +275,7 @@ def test_another_definition_is_no_drop(shop: Any) -> None:
 def test_on_every_database(engine: Any) -> None:
     write(job(), engine, days(3, 6))
     asked = job(checks=[{"metric": "mrr", "min": 0, "max_drop": 0}, {"max_age": 1, "min_rows": 1}])
-    with database() as here:
+    with connect() as here:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             here.load(name, rows)
         write(job(), here, days(3, 6))
@@ -319,7 +319,7 @@ def test_what_is_wrong_is_told(shop: Any) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     file = str(tmp_path / "shop.duckdb")
-    with database(f"duckdb:///{file}", create=True) as opened:
+    with connect(f"duckdb:///{file}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         write(job(), opened)

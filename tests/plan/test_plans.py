@@ -18,7 +18,7 @@ from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, pr
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation import buckets, statistics
 from sqlmetrics.evaluation import run as api
 from sqlmetrics.evaluation.checks import checks, prescan
@@ -392,9 +392,9 @@ def test_each_table_is_described_once_and_each_bucket_planned_once(tmp_path: Pat
     """Counted through the engine: what is asked of it, and how often stages are made."""
     rankings, labels = some_files(tmp_path)
     described, planned = Counter[str](), Counter[str]()
-    describe, stages = DuckDB.describe, PerQuery.stages
+    describe, stages = Database.describe, PerQuery.stages
 
-    def counted(self: DuckDB, source: str) -> dict[str, str]:
+    def counted(self: Database, source: str) -> dict[str, str]:
         described[source] += 1
         return describe(self, source)
 
@@ -403,7 +403,7 @@ def test_each_table_is_described_once_and_each_bucket_planned_once(tmp_path: Pat
         return stages(self)
 
     with (
-        patch.object(DuckDB, "describe", counted),
+        patch.object(Database, "describe", counted),
         patch.object(PerQuery, "stages", made),
         patch.object(buckets, "ceil", lambda _: 3),
     ):

@@ -11,7 +11,8 @@ import pytest
 from memory import evaluate
 
 import sqlmetrics as sm
-from sqlmetrics.engines.duckdb import DuckDB, open_database
+from sqlmetrics.engines.database import connect
+from sqlmetrics.engines.duckdb import open_database
 from sqlmetrics.jobs.run import write
 
 RUN = pa.table(
@@ -89,7 +90,7 @@ def test_a_job_writes_the_number_and_no_column(tmp_path: Path) -> None:
         output={"relation": "facts", "per_query": "per_query"},
     )
     with open_database(str(tmp_path / "shop.duckdb"), writing=True) as connection:
-        with DuckDB(connection) as engine:
+        with connect(connection) as engine:
             write(spec, engine)
         found = connection.sql("select metric, value, numerator from facts").fetchall()
         assert ("auc", 0.75, None) in found

@@ -19,7 +19,7 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import Metric, catalog, listed
 from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.proof.explain.choices import OptionExample, tried
 from sqlmetrics.proof.explain.example import LIST, NOT_RETRIEVED, items, needed, rankings
 from sqlmetrics.proof.explain.explain import explain, sql_of
@@ -55,7 +55,7 @@ def all_texts() -> list[str]:
 def _one_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """Examples are worked out in the database of this process, and choices tried once."""
     monkeypatch.setattr(
-        "sqlmetrics.proof.explain.worked_example.DuckDB", lambda: DuckDB(database())
+        "sqlmetrics.proof.explain.worked_example.connect", lambda: connect(database())
     )
     monkeypatch.setattr("sqlmetrics.proof.explain.choices.evaluate", evaluate)
     monkeypatch.setattr("sqlmetrics.proof.explain.explain.tried", tried_once)

@@ -28,7 +28,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import cli
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.evaluate import question
 from sqlmetrics.proof.reconcile import chance, target, words
 from sqlmetrics.proof.reconcile.matching import MeanMatch
@@ -97,7 +97,7 @@ Counted = tuple[Tally, dict[Point, int]]
 def counted(seed: int | None, metric: str, departures: int = 2) -> Counted:
     """The statement's rows for a world, or for the toy data: they fit any number."""
     tables = toy() if seed is None else world(seed)
-    with DuckDB(database()) as engine:
+    with connect(database()) as engine:
         spec, places = question(engine, *tables, metric)
         return _counted(spec, places, target.read("0.5"), departures, engine)
 

@@ -19,7 +19,7 @@ import pytest
 from slices import commit
 from test_job_days import FIRST, check, check_clicks, click_job, click_log, facts, job, log
 
-from sqlmetrics.engines.database import TranslatedDatabase
+from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.files import compile_job
 from sqlmetrics.proof.doctor.examine import examine, executed
 from sqlmetrics.spec.spec import Spec
@@ -50,7 +50,7 @@ def emulated(connection: Any) -> Iterator[Any]:
         TYPES: ClassVar = {**Snowflake.TYPES, "VARCHAR": "varchar"}
         _fill = DbApi._fill
 
-    with TranslatedDatabase(Emulated(connection)) as engine:
+    with Database(Emulated(connection)) as engine:
         yield engine
 
 

@@ -11,7 +11,7 @@ from sqlmetrics.cli.demo import clicks
 from sqlmetrics.cli.demo.answer import answer
 from sqlmetrics.cli.demo.search import COUNTRIES, DAYS, make_log
 from sqlmetrics.clicks.simulation.simulate import refuse_existing
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.engines.files import writing_to
 from sqlmetrics.proof.verify import verify
 from sqlmetrics.spec.spec import Spec
@@ -54,7 +54,7 @@ def show(folder: Path, say: Callable[[str], object], *, overwrite: bool = False)
     """
     paths = _write_log(folder, overwrite=overwrite)
     spec = Spec.read(paths["spec"])
-    with DuckDB() as engine:
+    with connect() as engine:
         result, agreements = verify(spec, engine)
         pq.write_table(result.summary(), paths["summary"])
         pq.write_table(result.per_query(), paths["per_query"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.report.table import aligned, metric_value
 
 COMPARED = """\
@@ -37,7 +37,7 @@ order by segment_name, segment_value, metric, k
 """Sums over sums, as a BI tool would: days with many queries weigh more."""
 
 
-def answer(engine: DuckDB, summary: Path, metrics: Sequence[str]) -> str:
+def answer(engine: Database, summary: Path, metrics: Sequence[str]) -> str:
     """The answer, and two tables beneath it: all queries and each country, in 80 columns.
 
     Args:

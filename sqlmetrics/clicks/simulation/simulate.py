@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlmetrics.clicks.simulation.script import TABLES, statements
 from sqlmetrics.clicks.simulation.settings import Settings
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.files import writing_to
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import aligned
@@ -122,7 +122,7 @@ def simulate(
     files = {name: target / f"{name}.parquet" for name in TABLES}
     if not (overwrite or all(file.exists() for file in files.values())):
         refuse_existing(files.values())
-    with writing_to(target), DuckDB() as engine:
+    with writing_to(target), connect() as engine:
         for statement in statements(world, files):
             engine.execute(statement)
         return _written(target, files, engine)
@@ -135,7 +135,7 @@ def refuse_existing(files: Iterable[Path]) -> None:
         raise SpecError(f"{str(there)!r} is there already; name another folder, or say --overwrite")
 
 
-def _written(folder: Path, files: Mapping[str, Path], engine: DuckDB) -> SimulatedLog:
+def _written(folder: Path, files: Mapping[str, Path], engine: Database) -> SimulatedLog:
     rows = {
         name: engine.rows(f"select count(*) from {literal(str(file))}")[0][0]
         for name, file in files.items()

@@ -371,8 +371,8 @@ class _Look:
 
     def _bad_row(self, table: str, rule: RowCheck, count: int) -> Problem:
         # as text first: DuckDB drops NaN rows of Parquet files from a plain numeric filter
-        is_duckdb = not self.plan.shape.at.translation.changes
-        read = "cast({column} as varchar)" if is_duckdb else "{column}"
+        reads_files = not self.plan.shape.at.translation.changes
+        read = "cast({column} as varchar)" if reads_files else "{column}"
         columns = self.plan.shape.columns[table]
         condition = rule.text(columns[rule.role], read)
         shown = ", ".join(identifier(name) for name in columns.values())

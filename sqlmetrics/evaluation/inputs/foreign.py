@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sqlmetrics.engines.url import DATABASE_FILES
 from sqlmetrics.errors import InputError
 
 _SAVE = "save it as Parquet or CSV"
-_DUCKDB = (8, b"DUCK")
 
 MARKS = (
-    (*_DUCKDB, "is a DuckDB database: open it with --db {path}, and name a table of it"),
-    (
-        *(0, b"SQLite format 3\0"),
-        "is an SQLite database: open it with --connection sqlite:///{path}, and name a table of it",
-    ),
+    *((*mark, f"{opening}, and name a table of it") for mark, opening in DATABASE_FILES),
     (0, b"PAR1", "is Parquet: let its name end in .parquet"),
     (0, b"ARROW1", f"is Arrow or Feather: {_SAVE}"),
     (0, b"PK\x03\x04", f"is a spreadsheet or another archive: {_SAVE}"),

@@ -7,8 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from sqlmetrics.engines.database import Database
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.lists import holds_hits, listed
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
@@ -101,7 +100,7 @@ def guessed_file(table: str, source: Table, engine: Database) -> tuple[Table, st
     """
     note = ""
     if engine.translation.changes and source.file is not None:
-        with suppress(InputError), DuckDB() as reader:
+        with suppress(InputError), connect() as reader:
             relation = readable(source, table, reader, exact=True)
             source, _, note = guessed(table, source, relation, reader)
     return source, note

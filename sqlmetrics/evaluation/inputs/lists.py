@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.names import in_hit
@@ -42,10 +41,9 @@ def _fields(kind: str) -> list[str]:
     """The names in the structs of a list; none of another type."""
     if not re.match(r"STRUCT.*\[\]$", kind, re.DOTALL):
         return []
-    import duckdb
+    from sqlmetrics.engines.types import fields_of_list
 
-    held: Any = dict(duckdb.sqltype(kind).children)["child"]
-    return [name for name, _ in held.children]
+    return fields_of_list(kind)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
-from sqlmetrics.engines.database import Database
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.evaluation.checks.scores import problems
@@ -96,7 +95,7 @@ def _is_loaded(source: Source, engine: Database) -> bool:
 
 def _check_scores(source: Rankings) -> None:
     """Raise InputError if scores differ that are loaded as one number."""
-    with DuckDB() as reader:
+    with connect() as reader:
         relation = _relation(source, "rankings", reader)
         named = source.columns.model_dump(exclude_none=True)
         columns = named | {"score": source.columns.order} | dict(relation.columns)
@@ -127,20 +126,20 @@ def source_relation(source: Source, role: str, engine: Database) -> Relation:
     relation = relation_of(source, role)
     if not engine.translation.changes or relation.is_sql:
         return shown(relation, engine.translation)
-    with DuckDB() as reader:
+    with connect() as reader:
         _check_there(source, role.removeprefix("clicks_"), reader)
         data = reader.table(f"select * from {source_text(relation)}")
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
 
 
-def _check_there(source: Source, role: str, reader: DuckDB) -> None:
+def _check_there(source: Source, role: str, reader: Database) -> None:
     if source.data is None and (what := absent(source, reader)):
         raise InputError(f"{role}: {what}")
 
 
 def _loaded(source: Source, role: str, engine: Database) -> Relation:
     """A file, or data in memory, as DuckDB reads it: a temporary table of another database."""
-    with DuckDB() as reader:
+    with connect() as reader:
         _check_there(source, role, reader)
         relation = _relation(source, role, reader)
         text = source_text(relation)
@@ -159,7 +158,7 @@ def _loaded(source: Source, role: str, engine: Database) -> Relation:
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
 
 
-def _columns(relation: Relation, role: str, text: str, reader: DuckDB) -> Mapping[str, str]:
+def _columns(relation: Relation, role: str, text: str, reader: Database) -> Mapping[str, str]:
     """The columns of a file; which file it is stands in the message if it cannot be read."""
     try:
         return reader.columns(text)
@@ -172,7 +171,7 @@ def _unreadable(
     role: str,
     kinds: Mapping[str, str],
     cells: Mapping[str, str],
-    reader: DuckDB,
+    reader: Database,
 ) -> list[Problem]:
     """The columns with values that are not what they are wanted as."""
     problems, text = [], source_text(relation)

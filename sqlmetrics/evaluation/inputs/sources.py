@@ -20,7 +20,7 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.translation import Translation
-from sqlmetrics.sql.user_sql import query
+from sqlmetrics.sql.user_sql import names_in, query
 
 if TYPE_CHECKING:
     from sqlmetrics.spec.spec import Spec
@@ -81,21 +81,6 @@ def _names_tables(text: str | None) -> bool:
         return False
     names = names_in(text)
     return names is None or not all(map(is_file_name, names))
-
-
-def names_in(text: str) -> list[str] | None:
-    """What a query reads by name, tables and files; None if it is of another dialect, or wrong.
-
-    >>> names_in("with a as (from shop.b) select * from a, 'c.parquet'")
-    ['"c.parquet"', 'shop.b']
-    """
-    import duckdb
-
-    with duckdb.connect() as connection:
-        try:
-            return sorted(connection.get_table_names(text, qualified=True))
-        except duckdb.Error:
-            return None
 
 
 def is_file_name(name: str) -> bool:

@@ -18,7 +18,7 @@ from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import Dialect
-from sqlmetrics.sql.dialects import dialect as named
+from sqlmetrics.sql.dialects import DEFAULT, DIALECTS
 
 K = 3
 VALUES: Mapping[str, Any] = {"table": Table({1: 1, 2: 4.5, 3: 9}), "number": 2}
@@ -166,7 +166,7 @@ def names(dialect: Dialect | None = None) -> list[str]:
         found.append(name)
         return False
 
-    list(cases(dialect or named("duckdb"), "", noted))
+    list(cases(dialect or DIALECTS[DEFAULT], "", noted))
     return [*found, *(one.name for one in refusals(""))]
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
@@ -74,7 +74,7 @@ def agreeing(measure: Measure) -> Iterator[Agreeing | tuple[str, str]]:
 
 
 def _numbers(spec: Spec) -> tuple[Values, float | None, int]:
-    with DuckDB() as engine:
+    with connect() as engine:
         result = run(spec, opened(spec, engine), engine, check=False)
     column = result.measures[0].column
     rows = {row["query_id"]: row[column] for row in result.per_query().to_pylist()}

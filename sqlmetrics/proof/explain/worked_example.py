@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.option import Table
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import plan
@@ -132,7 +132,7 @@ def _seen(spec: Spec, ranked: Grades) -> Grades:
 
 def _both(spec: Spec) -> tuple[Value, Value]:
     """The query's value by the reference and by the SQL; or that of all, which is one."""
-    with DuckDB() as engine:
+    with connect() as engine:
         tables = opened(spec, engine)
         proof = evaluated_by_reference(plan(spec, tables), engine)
         result = run(spec, tables, engine, check=False)

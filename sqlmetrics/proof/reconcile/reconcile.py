@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.engines.database import database
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.evaluate import Asked, question
@@ -73,7 +72,7 @@ def reconcile(
         EngineError: If DuckDB fails.
     """
     _refuse(value, values, departures, given)
-    with _duckdb(connection) as engine:
+    with _default(connection) as engine:
         spec, tables = question(engine, rankings, labels, metric, **given)
         measure = _one_measure(spec)
         _asks(spec, tables)
@@ -93,9 +92,9 @@ def reconcile(
     return replace(found, notes=tables.notes)
 
 
-def _duckdb(connection: Any) -> DuckDB:
-    engine = database(connection)
-    if not isinstance(engine, DuckDB):
+def _default(connection: Any) -> Database:
+    engine = connect(connection)
+    if engine.translation.changes:
         raise SpecError(f"reconcile works in DuckDB alone, given {engine.name}")
     return engine
 
@@ -156,7 +155,7 @@ def _needless(spec: Spec, tables: Tables, target: Target | GivenValues) -> list[
 
 
 def _counted(
-    spec: Spec, tables: Tables, target: Target | GivenValues, departures: int, engine: DuckDB
+    spec: Spec, tables: Tables, target: Target | GivenValues, departures: int, engine: Database
 ) -> tuple[Tally, dict[Point, int]]:
     """Run the statement, and keep the points that it could compute."""
     _one_list_a_query(spec, tables, engine)
@@ -175,7 +174,7 @@ def _counted(
     return tally, {point: far for point, far in points.items() if tally.holds(point)}
 
 
-def _one_list_a_query(spec: Spec, tables: Tables, engine: DuckDB) -> None:
+def _one_list_a_query(spec: Spec, tables: Tables, engine: Database) -> None:
     """Refuse several systems or days: a number is of one."""
     shape = plan(spec, tables).shape
     name = shape.names["rankings"]
@@ -193,7 +192,7 @@ def _one_list_a_query(spec: Spec, tables: Tables, engine: DuckDB) -> None:
             )
 
 
-def _grades(spec: Spec, tables: Tables, engine: DuckDB) -> list[float]:
+def _grades(spec: Spec, tables: Tables, engine: Database) -> list[float]:
     """The grades from which an item may be relevant, where there are few."""
     if "rel" not in spec.measures[0].metric.parameters:
         return []

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.engines.duckdb import DuckDB
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.arrow import arrow_of
 from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
@@ -46,7 +46,7 @@ class GivenValues:
 
 
 def read_seen(
-    values: Any, column: str | None, query: str, measure: Measure, engine: DuckDB
+    values: Any, column: str | None, query: str, measure: Measure, engine: Database
 ) -> GivenValues:
     """The values of queries, from a mapping or a table.
 
@@ -84,7 +84,7 @@ def _target(query: str, value: object, measure: Measure) -> Target | None:
 
 
 def _rows(
-    values: Any, column: str | None, query: str, measure: Measure, engine: DuckDB
+    values: Any, column: str | None, query: str, measure: Measure, engine: Database
 ) -> list[tuple[Any, Any]]:
     source = Queries(**source_of(values, "values", engine.find), columns={"query": query})
     if source.data is not None:

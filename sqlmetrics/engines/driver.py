@@ -1,24 +1,21 @@
-"""What all engines but DuckDB share, whatever their driver is."""
+"""What drivers share: one open connection that is given text of its own dialect."""
 
 from __future__ import annotations
 
 import secrets
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, ClassVar, Self
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from sqlglot import exp
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
-from sqlmetrics.engines.statements import Statements
-from sqlmetrics.engines.types import ARROW, kind_of, settled, tabular
 from sqlmetrics.engines.values import plain
-from sqlmetrics.errors import EngineError, InputError
+from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.template import finished, free_name, identifier, parts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TRANSACTION = ("begin", "commit", "rollback")
 SAVEPOINT = (
@@ -28,7 +25,7 @@ SAVEPOINT = (
 )
 
 
-class Session(Statements):
+class Driver(ABC):
     """One open connection, used in a `with` block; a subclass says what differs.
 
     It is given text in its own dialect, and names as `template.relation` reads them: dotted,
@@ -42,11 +39,13 @@ class Session(Statements):
             cannot be loaded.
         CODES: Beginnings of the database's codes of errors -> the kind of failure.
         errors: What its driver raises.
+        transactional: Whether `transaction` can undo; if not, each statement stands alone.
     """
 
     dialect: str
     name: str
     holds_nan: ClassVar[bool] = True
+    transactional: ClassVar[bool] = True
     errors: tuple[type[BaseException], ...]
     TYPES: ClassVar[Mapping[str, str]]
     CODES: ClassVar[Mapping[str, str]] = SQLSTATE
@@ -100,6 +99,16 @@ class Session(Statements):
         """Put all rows into a table that is empty, the fastest way there is."""
 
     @property
+    def memory(self) -> float | None:
+        """How many bytes it may take; None if the database does not say."""
+        return None
+
+    @property
+    def files(self) -> list[str]:
+        """The files that it has open, where it is a library that reads and writes them itself."""
+        return []
+
+    @property
     def _grammar(self) -> str:
         """The dialect's name in sqlglot."""
         return named(self.dialect).grammar
@@ -107,10 +116,10 @@ class Session(Statements):
     def _close(self) -> None:
         self._connection.close()
 
-    def _settle(self) -> None:
+    def _settle(self) -> None:  # noqa: B027 (most have nothing to set)
         """Set what decides the meaning of our text, to be put back afterwards."""
 
-    def _recover(self) -> None:
+    def _recover(self) -> None:  # noqa: B027 (most need nothing)
         """Make the connection usable after an error."""
 
     def _in_transaction(self) -> bool:
@@ -135,6 +144,8 @@ class Session(Statements):
 
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""
+        from sqlmetrics.engines.types import settled
+
         with self._failing(sql):
             return settled(self._arrow(finished(sql)))
 
@@ -143,6 +154,18 @@ class Session(Statements):
         with self._failing(sql):
             columns = [array.to_pylist() for array in self._arrow(finished(sql)).columns]
         return [tuple(map(plain, row)) for row in zip(*columns, strict=True)]
+
+    def records(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query as dicts of Python's own values."""
+        return self.table(sql).to_pylist()  # type: ignore[no-any-return]
+
+    def try_out(self, sql: str) -> None:
+        """Raise an error if a query cannot run; nothing is computed."""
+        self.columns(f"(\n{sql}) as evaluation")
+
+    def described(self, sql: str) -> dict[str, str]:
+        """The columns of a query; see `columns`."""
+        return self.columns(f"(\n{sql}) as source")
 
     def columns(self, source: str) -> dict[str, str]:
         """Names and types of what stands behind FROM; the types in DuckDB's words.
@@ -165,6 +188,8 @@ class Session(Statements):
         return ".".join(map(self._quoted, parts(finished(name))))
 
     def _quoted(self, part: str) -> str:
+        from sqlglot import exp
+
         return exp.to_identifier(part, quoted=True).sql(self._grammar)
 
     def find(self, name: str) -> str | None:
@@ -199,8 +224,12 @@ class Session(Statements):
         table = self._loadable(data)
         free = identifier(self.free_name(name))
         self._make(free, table, temporary=True)
-        self._undo.callback(self._quietly, self.execute, f"{self.DROP} {self.quoted(free)}")
+        self._undo.callback(self._quietly, self._forget, free)
         return free
+
+    def _forget(self, name: str) -> None:
+        """Drop what was registered."""
+        self.execute(f"{self.DROP} {self.quoted(name)}")
 
     def load(self, name: str, data: Any) -> str:
         """Make a table of exactly this name, which stays, and fill it.
@@ -229,9 +258,13 @@ class Session(Statements):
 
     def _types(self, table: pa.Table) -> list[str]:
         """The type of each column of a table that is created."""
+        from sqlmetrics.engines.types import kind_of
+
         return [self.TYPES[kind_of(array.type)] for array in table.columns]
 
     def _loadable(self, data: Any) -> pa.Table:
+        from sqlmetrics.engines.types import kind_of, tabular
+
         table = tabular(data)
         for field in table.schema:
             if kind_of(field.type) not in self.TYPES:
@@ -242,6 +275,10 @@ class Session(Statements):
         return table
 
     def _refuse_nan(self, table: pa.Table) -> None:
+        import pyarrow.compute as pc
+
+        from sqlmetrics.engines.types import ARROW
+
         for name, array in zip(table.column_names, table.columns, strict=True):
             if array.type == ARROW["DOUBLE"] and pc.any(pc.invert(pc.is_finite(array))).as_py():
                 raise InputError(f"column {name!r} has NaN or infinity; {self.name} holds neither")
@@ -251,8 +288,60 @@ class Session(Statements):
         """As the only one that writes what is named so; others wait."""
         yield
 
-    def _transaction(self) -> tuple[str, str, str]:
-        return SAVEPOINT if self._in_transaction() else self.TRANSACTION
+    @contextmanager
+    def limited(self, memory: str) -> Iterator[None]:  # noqa: ARG002 (a few can be told)
+        """With another limit of memory, for as long as the block lasts.
+
+        Raises:
+            SpecError: If it is no size, or the database cannot be told one.
+        """
+        raise SpecError(f"memory is a limit for DuckDB; {self.name} has its own settings")
+        yield
+
+    @contextmanager
+    def profiled(self, file: str) -> Iterator[None]:  # noqa: ARG002 (a few write one)
+        """With the database's own profile of the last statement of the block in a JSON file.
+
+        Raises:
+            SpecError: If it writes none.
+        """
+        raise SpecError(f"a profile is DuckDB's; {self.name} has its own")
+        yield
+
+    @contextmanager
+    def made(self, create: str, drop: str) -> Iterator[None]:
+        """What a statement makes, for as long as the block lasts."""
+        self.execute(create)
+        with self._dropped(drop):
+            yield
+
+    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
+        """A table that is kept for as long as the block lasts, made of others that are."""
+        return self.made(create, drop)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that the block does, or nothing of it, where the engine has transactions."""
+        if not self.transactional:
+            yield
+            return
+        begin, commit, rollback = SAVEPOINT if self._in_transaction() else self.TRANSACTION
+        self.execute(begin)
+        try:
+            yield
+        except BaseException:
+            self._quietly(self.execute, rollback)
+            raise
+        self.execute(commit)
+
+    @contextmanager
+    def _dropped(self, drop: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._quietly(self.execute, drop)
+            raise
+        self.execute(drop)
 
     @contextmanager
     def scratch(self) -> Iterator[str]:
@@ -274,7 +363,7 @@ class Session(Statements):
             with suppress(*self.errors):
                 self._recover()
             raise StatementError(self.name, reason, brief, sql) from error
-        except (pa.ArrowException, OverflowError) as error:
+        except _arrow_errors() as error:
             brief = f"its answer cannot be read: {first_line(error)}"
             raise StatementError(self.name, "", brief, sql) from error
 
@@ -282,3 +371,10 @@ class Session(Statements):
         """Clean up as far as it goes: what failed before is the thing to tell."""
         with suppress(EngineError, *self.errors):
             act(*given)
+
+
+def _arrow_errors() -> tuple[type[BaseException], ...]:
+    """What is raised by an answer that Arrow cannot hold; imported once something failed."""
+    from pyarrow import ArrowException
+
+    return ArrowException, OverflowError
