@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.evaluate import evaluate_clicks
     from sqlmetrics.clicks.simulation.simulate import simulate
     from sqlmetrics.comparison.compare import compare
-    from sqlmetrics.comparison.comparison import Comparison
-    from sqlmetrics.comparison.diagnosis import Diagnosis, diagnose
-    from sqlmetrics.comparison.funnel import funnel
-    from sqlmetrics.comparison.funnel_table import Funnel
+    from sqlmetrics.comparison.report.comparison import Comparison
+    from sqlmetrics.diagnosis.diagnosis import Diagnosis, diagnose
     from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import EngineError, InputError, NoDataError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
     from sqlmetrics.evaluation.streaming.metric import StreamingMetric
+    from sqlmetrics.funnels.funnel import funnel
+    from sqlmetrics.funnels.funnel_table import Funnel
     from sqlmetrics.jobs.exports.write import export
     from sqlmetrics.proof.explain.explain import explain
     from sqlmetrics.proof.reconcile.reconcile import reconcile
@@ -71,10 +71,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "comparison.comparison",
-    "Diagnosis": "comparison.diagnosis",
+    "Comparison": "comparison.report.comparison",
+    "Diagnosis": "diagnosis.diagnosis",
     "EngineError": "errors",
-    "Funnel": "comparison.funnel_table",
+    "Funnel": "funnels.funnel_table",
     "InputError": "errors",
     "NoDataError": "errors",
     "Result": "evaluation.report.result",
@@ -85,12 +85,12 @@ _HOMES = {
     "TieAudit": "proof.ties",
     "compare": "comparison.compare",
     "connect": "engines.database",
-    "diagnose": "comparison.diagnosis",
+    "diagnose": "diagnosis.diagnosis",
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
     "explain": "proof.explain.explain",
     "export": "jobs.exports.write",
-    "funnel": "comparison.funnel",
+    "funnel": "funnels.funnel",
     "parse": "catalog.measure",
     "reconcile": "proof.reconcile.reconcile",
     "simulate": "clicks.simulation.simulate",

@@ -21,7 +21,7 @@ from sqlmetrics.cli.output import emit, format_of, output_options
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
-    from sqlmetrics.comparison.comparison import Comparison
+    from sqlmetrics.comparison.report.comparison import Comparison
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
@@ -130,8 +130,8 @@ def compare(
     sqlmetrics compare search.yml --systems prod,cand --margin 0.005
     sqlmetrics compare search.yml --dates 2026-11-01,2026-11-08
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison import sections
     from sqlmetrics.comparison.compare import compare as compared
+    from sqlmetrics.comparison.report import sections
 
     form = format_of(output, out, FORMATS)
     given = options_given(named, label_columns, grades, conventions)
@@ -159,7 +159,7 @@ def compare(
 
 
 def _texts(found: Comparison) -> dict[str, Any]:
-    from sqlmetrics.comparison import text
+    from sqlmetrics.comparison.report import text
 
     made = {"table": text.text, "markdown": text.markdown, "html": text.html, "latex": text.latex}
     return {name: lambda write=write: write(found) for name, write in made.items()}

@@ -45,7 +45,7 @@ def diagnose(
     sqlmetrics diagnose runs.parquet labels.parquet --baseline prod
     sqlmetrics diagnose old.run new.run qrels.txt
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.diagnosis import diagnose as diagnosed
+    from sqlmetrics.diagnosis.diagnosis import diagnose as diagnosed
 
     form = format_of(output, out, ("table", "json"))
     rankings, labels = sources(tables, labels)

@@ -21,7 +21,7 @@ from sqlmetrics.cli.output import emit, format_of, output_options
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
-    from sqlmetrics.comparison.funnel_table import Funnel
+    from sqlmetrics.funnels.funnel_table import Funnel
 
 
 @click.command()
@@ -92,7 +92,7 @@ def funnel(
     sqlmetrics funnel --stage recall=all.csv --stage page=page.csv labels.csv
     sqlmetrics funnel search.yml --stage-column step
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.funnel import funnel as found_by
+    from sqlmetrics.funnels.funnel import funnel as found_by
 
     form = format_of(output, out, FORMATS)
     given = options_given(named, label_columns, grades, conventions)

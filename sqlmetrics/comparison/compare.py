@@ -9,19 +9,20 @@ from datetime import date
 from typing import Any
 
 from sqlmetrics.clicks.evaluate import ready
-from sqlmetrics.comparison import contributions as slices
-from sqlmetrics.comparison import findings, ranks, resampling
-from sqlmetrics.comparison import movers as moved
-from sqlmetrics.comparison.comparison import Comparison, check_level
+from sqlmetrics.comparison import findings
+from sqlmetrics.comparison.breakdown import contributions as slices
+from sqlmetrics.comparison.breakdown import movers as moved
+from sqlmetrics.comparison.breakdown.mover_lists import movers_of, with_texts
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
-from sqlmetrics.comparison.mover_lists import movers_of, with_texts
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.periods import period, periods
 from sqlmetrics.comparison.presence import check_present
-from sqlmetrics.comparison.resampling import Resampling
+from sqlmetrics.comparison.report.comparison import Comparison, check_level
 from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.sums import ranks, resampling
+from sqlmetrics.comparison.sums.pairing import Pairing
+from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.evaluate import question, segmented

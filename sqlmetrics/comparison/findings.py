@@ -9,16 +9,16 @@ from typing import Any
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric
-from sqlmetrics.comparison import moments, ranks, resampling, samples
-from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
-from sqlmetrics.comparison.estimate import Estimate
-from sqlmetrics.comparison.moments import KEYS, Moments
+from sqlmetrics.comparison.inference.adjustment import benjamini_hochberg, holm
+from sqlmetrics.comparison.inference.estimate import Estimate
+from sqlmetrics.comparison.inference.verdict import sentence, verdict
+from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.pairing import Pairing
-from sqlmetrics.comparison.resampling import Replicates
-from sqlmetrics.comparison.samples import Samples
-from sqlmetrics.comparison.verdict import sentence, verdict
-from sqlmetrics.comparison.welch import SampleMoments
+from sqlmetrics.comparison.sums import moments, ranks, resampling, samples
+from sqlmetrics.comparison.sums.moments import KEYS, Moments
+from sqlmetrics.comparison.sums.pairing import Pairing
+from sqlmetrics.comparison.sums.resampling import Replicates
+from sqlmetrics.comparison.sums.samples import Samples
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan

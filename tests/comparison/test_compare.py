@@ -20,15 +20,15 @@ from engines.starting import Servers
 from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.comparison import lots
-from sqlmetrics.comparison.adjustment import benjamini_hochberg, holm
-from sqlmetrics.comparison.covariate import Covariate
-from sqlmetrics.comparison.moments import moments_query
-from sqlmetrics.comparison.pairing import Pairing
-from sqlmetrics.comparison.ranks import ranks_query
-from sqlmetrics.comparison.resampling import Resampling
-from sqlmetrics.comparison.samples import Samples, samples_query
-from sqlmetrics.comparison.verdict import verdict
+from sqlmetrics.comparison.inference.adjustment import benjamini_hochberg, holm
+from sqlmetrics.comparison.inference.verdict import verdict
+from sqlmetrics.comparison.sums import lots
+from sqlmetrics.comparison.sums.covariate import Covariate
+from sqlmetrics.comparison.sums.moments import moments_query
+from sqlmetrics.comparison.sums.pairing import Pairing
+from sqlmetrics.comparison.sums.ranks import ranks_query
+from sqlmetrics.comparison.sums.resampling import Resampling
+from sqlmetrics.comparison.sums.samples import Samples, samples_query
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import signed_rank
 from sqlmetrics.evaluation.inputs.sources import tables_of

@@ -8,13 +8,13 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.comparison import sections
-from sqlmetrics.comparison.numbers import number, signed
+from sqlmetrics.comparison.report import sections
+from sqlmetrics.comparison.report.numbers import number, signed
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
 
 if TYPE_CHECKING:
-    from sqlmetrics.comparison.comparison import Comparison
+    from sqlmetrics.comparison.report.comparison import Comparison
 
 WIDTH = 80
 Row = dict[str, Any]

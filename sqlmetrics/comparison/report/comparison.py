@@ -113,12 +113,12 @@ class Comparison:
         return pl.from_arrow(self.to_arrow())
 
     def __repr__(self) -> str:
-        from sqlmetrics.comparison import text
+        from sqlmetrics.comparison.report import text
 
         return text.text(self)
 
     def _repr_html_(self) -> str:
-        from sqlmetrics.comparison import text
+        from sqlmetrics.comparison.report import text
 
         return text.html(self)
 

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.text import tabular
+from sqlmetrics.comparison.report.text import tabular
 from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.table import aligned, many, metric_value, parts, printable
 from sqlmetrics.evaluation.report.text import page, piped

@@ -19,12 +19,12 @@ from typing import Any
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.findings import Key, Sums, key
-from sqlmetrics.comparison.moments import Moments
+from sqlmetrics.comparison.inference.shrinkage import estimated
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.pairing import METRIC, TIED, Pairing
-from sqlmetrics.comparison.shrinkage import estimated
 from sqlmetrics.comparison.stages import segments_stage
 from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.sums.moments import Moments
+from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL

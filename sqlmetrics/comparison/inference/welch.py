@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.comparison.estimate import NOISE, Estimate
+from sqlmetrics.comparison.inference.estimate import NOISE, Estimate
 
 SIDES = ("system", "baseline")
 BOTH = "both"

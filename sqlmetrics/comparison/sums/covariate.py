@@ -14,7 +14,7 @@ from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
 
 if TYPE_CHECKING:
-    from sqlmetrics.comparison.samples import Samples
+    from sqlmetrics.comparison.sums.samples import Samples
 
 
 @dataclass(frozen=True)

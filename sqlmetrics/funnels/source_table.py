@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from sqlmetrics.comparison.funnel_table import KINDS, SIZES, Cell, Funnel, Row, percent
 from sqlmetrics.evaluation.report.table import metric_value, printable
+from sqlmetrics.funnels.funnel_table import KINDS, SIZES, Cell, Funnel, Row, percent
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison import lots
-from sqlmetrics.comparison.pairing import SEGMENT, Pairing
 from sqlmetrics.comparison.stages import (
     chosen_if,
     columns_stage,
@@ -16,6 +14,8 @@ from sqlmetrics.comparison.stages import (
     segments_stage,
     sums_stage,
 )
+from sqlmetrics.comparison.sums import lots
+from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.stage import Column, Stage
 

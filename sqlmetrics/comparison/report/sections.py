@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.comparison.numbers import number, signed
+from sqlmetrics.comparison.report.numbers import number, signed
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
 
 if TYPE_CHECKING:
-    from sqlmetrics.comparison.comparison import Comparison
+    from sqlmetrics.comparison.report.comparison import Comparison
 
 SUMMED = ("rate", "mix", "contribution")
 MIXED = 1e-12

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlmetrics.comparison.moments import KEYS
-from sqlmetrics.comparison.pairing import METRIC, TIED, Pairing, is_above
 from sqlmetrics.comparison.stages import columns_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.sums.moments import KEYS
+from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing, is_above
 from sqlmetrics.evaluation.distributions import signed_rank
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.sql.stage import Column, Stage, Window

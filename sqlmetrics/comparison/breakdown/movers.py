@@ -17,10 +17,10 @@ from math import sqrt
 from typing import Any
 
 from sqlmetrics.comparison.findings import Key
-from sqlmetrics.comparison.moments import Moments
-from sqlmetrics.comparison.pairing import METRIC, TIED, Pairing
-from sqlmetrics.comparison.shrinkage import Shrinkage
+from sqlmetrics.comparison.inference.shrinkage import Shrinkage
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, join_stage, sums_stage
+from sqlmetrics.comparison.sums.moments import Moments
+from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.plan.summary import ALL

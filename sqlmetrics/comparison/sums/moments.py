@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.comparison.estimate import NOISE, Estimate
-from sqlmetrics.comparison.pairing import METRIC, SEGMENT, Pairing, is_above
+from sqlmetrics.comparison.inference.estimate import NOISE, Estimate
 from sqlmetrics.comparison.stages import join_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.sums.pairing import METRIC, SEGMENT, Pairing, is_above
 from sqlmetrics.sql.stage import Column, Stage
 
 KEYS = ("system", *SEGMENT, *METRIC)

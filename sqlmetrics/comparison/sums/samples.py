@@ -12,16 +12,16 @@ from itertools import combinations_with_replacement
 from typing import Any, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.covariate import Covariate
-from sqlmetrics.comparison.moments import KEYS
-from sqlmetrics.comparison.pairing import SEGMENT, Pairing
+from sqlmetrics.comparison.inference.welch import SIDES, Group, SampleMoments
 from sqlmetrics.comparison.stages import (
     chosen_if,
     columns_stage,
     segments_stage,
     sums_stage,
 )
-from sqlmetrics.comparison.welch import SIDES, Group, SampleMoments
+from sqlmetrics.comparison.sums.covariate import Covariate
+from sqlmetrics.comparison.sums.moments import KEYS
+from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
 

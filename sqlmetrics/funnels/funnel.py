@@ -10,18 +10,18 @@ from typing import Any
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable
-from sqlmetrics.comparison.funnel_table import Funnel
-from sqlmetrics.comparison.losses import Losses
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.source_table import SourceFunnel
-from sqlmetrics.comparison.sources import SourceSums, of_sources
-from sqlmetrics.comparison.stage_order import check_order, in_stages
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.evaluation.run import executing
+from sqlmetrics.funnels.funnel_table import Funnel
+from sqlmetrics.funnels.losses import Losses
+from sqlmetrics.funnels.source_table import SourceFunnel
+from sqlmetrics.funnels.sources import SourceSums, of_sources
+from sqlmetrics.funnels.stage_order import check_order, in_stages
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script

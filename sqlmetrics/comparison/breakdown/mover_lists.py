@@ -11,12 +11,12 @@ from typing import Any
 
 from sqlmetrics.annotation import pool
 from sqlmetrics.annotation.texts import texts
+from sqlmetrics.comparison.breakdown.movers import movers, movers_query, noises, sums_query
 from sqlmetrics.comparison.findings import Sums
-from sqlmetrics.comparison.movers import movers, movers_query, noises, sums_query
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.pairing import Pairing
 from sqlmetrics.comparison.stages import columns_stage
 from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.evaluate import TEXTS
 from sqlmetrics.evaluation.inputs.open import source_relation

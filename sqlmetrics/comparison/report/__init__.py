@@ -1,0 +1,1 @@
+"""The rows of a comparison, and how people read them."""

@@ -1,0 +1,1 @@
+"""Patterns among metrics: what each means, with numbers, and where to look next."""
