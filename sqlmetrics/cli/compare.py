@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import SPECS, error_options, say, several
+from sqlmetrics.cli.common import error_options, several
 from sqlmetrics.cli.evaluation_options import (
-    convention_option,
+    given_options,
     metrics_option,
-    options_given,
-    preset_option,
     segment_option,
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import emit, format_of, output_options
-from sqlmetrics.errors import SpecError
+from sqlmetrics.cli.output import format_of, output_options
+from sqlmetrics.cli.systems import (
+    FORMATS,
+    answer,
+    found_by,
+    items_option,
+    sources,
+    sql_option,
+    system_options,
+)
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
 
-FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
-
-
-_SYSTEMS = (
-    click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC"),
-    click.option(
-        "--labels", metavar="TABLE", help="The labels; all that stands before are systems."
-    ),
-    click.option(
-        "--systems", multiple=True, callback=several, metavar="A,B", help="Only these systems."
-    ),
-    click.option(
-        "--baseline",
-        metavar="SYSTEM",
-        help="What the others are compared with.  [default: the first]",
-    ),
-    click.option("--level", default=0.95, show_default=True, help="Of the intervals."),
-    click.option("--start", metavar="DATE", help="The first day."),
-    click.option("--end", metavar="DATE", help="The day after the last one."),
-    preset_option(),
-    convention_option(),
-    click.option("--queries", metavar="TABLE", help="What is known of queries: segments, weights."),
-    click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first."),
-)
-
-
-def system_options(command: Callable[..., None]) -> Callable[..., None]:
-    """What a command is told that looks at systems beside one another."""
-    for option in reversed(_SYSTEMS):
-        command = option(command)
-    return command
 
 
 @click.command()
@@ -97,26 +71,22 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option("--replicates", default=1000, show_default=True, help="Of a resampling test.")
 @click.option("--seed", default=1, show_default=True, help="Another one draws other replicates.")
-@click.option("--sql", is_flag=True, help="Print the SQL that ran, instead.")
-@click.option("--items", metavar="TABLE", help="What is known of items: category, popularity.")
+@sql_option
+@items_option
 @table_options
 @place_options
 @output_options(FORMATS)
 @error_options
+@given_options
 def compare(
     *,
     tables: tuple[str, ...],
     labels: str | None,
-    metrics: tuple[str, ...],
-    conventions: tuple[str, ...],
-    grades: tuple[str, ...],
-    label_columns: tuple[str, ...],
     location: Location,
     sql: bool,
-    skip_input_checks: bool,
     output: str | None,
     out: str | None,
-    **named: Any,
+    given: dict[str, Any],
 ) -> None:
     """Say whether systems are better than a baseline, by how much, and if that is real.
 
@@ -134,28 +104,14 @@ def compare(
     from sqlmetrics.comparison.report import sections
 
     form = format_of(output, out, FORMATS)
-    given = options_given(named, label_columns, grades, conventions)
     rankings, labels = sources(tables, labels)
-    if labels is not None and not metrics:
+    if labels is not None and "metrics" not in given:
         raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
-    with location.reading(rankings if labels is None else None) as engine:
-        found = compared(
-            rankings,
-            labels,
-            metrics,
-            connection=engine,
-            check=not skip_input_checks,
-            **given,
-        )
-    if sql:
-        click.echo(found.sql, nl=False)
-        return
+    found = found_by(compared, rankings, labels, location, given)
     texts = _texts(found)
-    for note in found.notes if form not in texts else ():
-        say(f"note: {note}")
-    if named["contributions"] or named["movers"]:
+    if given["contributions"] or given["movers"]:
         texts["json"] = lambda: sections.json_object(found)
-    emit(found.to_arrow, texts, form, out)
+    answer(found, texts, form, out, sql=sql)
 
 
 def _texts(found: Comparison) -> dict[str, Any]:
@@ -163,30 +119,3 @@ def _texts(found: Comparison) -> dict[str, Any]:
 
     made = {"table": text.text, "markdown": text.markdown, "html": text.html, "latex": text.latex}
     return {name: lambda write=write: write(found) for name, write in made.items()}
-
-
-def sources(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
-    """The rankings, of several tables by their names, and the labels; a spec, and None."""
-    if labels is None and len(tables) == 1:
-        if not tables[0].endswith(SPECS):
-            raise click.UsageError("give LABELS behind the rankings, or a spec (.yml) alone")
-        from sqlmetrics.spec.spec import Spec
-
-        return Spec.read(tables[0]), None
-    *runs, labels = tables if labels is None else (*tables, labels)
-    return (runs[0] if len(runs) == 1 else _named(runs)), labels
-
-
-def _named(runs: list[str]) -> Any:
-    """The paths, or system -> its table where names stand before =.
-
-    Raises:
-        SpecError: If only some have a name, or two have the same.
-    """
-    parts = [run.partition("=") for run in runs]
-    names = [name for name, equal, _ in parts if equal and name.isidentifier()]
-    if not names:
-        return runs
-    if len({*names}) < len(runs):
-        raise SpecError(f"give each system a name of its own, like a={runs[0]} b={runs[-1]}")
-    return {name: place for name, _, place in parts}

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.common import error_options
-from sqlmetrics.cli.compare import sources, system_options
-from sqlmetrics.cli.evaluation_options import options_given, table_options
+from sqlmetrics.cli.evaluation_options import given_options, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, output_options, write
+from sqlmetrics.cli.systems import found_by, sources, system_options
 
 
 @click.command()
@@ -23,18 +23,15 @@ from sqlmetrics.cli.output import format_of, output_options, write
 @place_options
 @output_options(("table", "json"))
 @error_options
+@given_options
 def diagnose(
     *,
     tables: tuple[str, ...],
     labels: str | None,
-    conventions: tuple[str, ...],
-    grades: tuple[str, ...],
-    label_columns: tuple[str, ...],
     location: Location,
-    skip_input_checks: bool,
     output: str | None,
     out: str | None,
-    **named: Any,
+    given: dict[str, Any],
 ) -> None:
     """Look for known patterns: recall up and NDCG flat, good recall and poor order, few labels.
 
@@ -49,13 +46,6 @@ def diagnose(
 
     form = format_of(output, out, ("table", "json"))
     rankings, labels = sources(tables, labels)
-    with location.reading(rankings if labels is None else None) as engine:
-        found = diagnosed(
-            rankings,
-            labels,
-            connection=engine,
-            check=not skip_input_checks,
-            **options_given(named, label_columns, grades, conventions),
-        )
+    found = found_by(diagnosed, rankings, labels, location, given)
     rows = json.dumps(found.to_dicts(), indent=2) if form == "json" else repr(found)
     write(rows + "\n", out)

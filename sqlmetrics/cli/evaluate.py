@@ -9,9 +9,10 @@ from click.core import ParameterSource
 
 from sqlmetrics.cli.common import SPECS, error_options, progress_bar
 from sqlmetrics.cli.evaluation_options import (
+    check_option,
     convention_option,
+    given_options,
     metrics_option,
-    options_given,
     preset_option,
     segment_option,
     table_options,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 @click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
 @click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
 @click.option("--tie-audit", is_flag=True, help="Print how much equal scores matter instead.")
-@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@check_option
 @click.option(
     "--plan", metavar="NAME", help="How lists are ranked: window, lists, counts or ranks."
 )
@@ -61,21 +62,18 @@ if TYPE_CHECKING:
 @click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
 @output_options(FORMATS)
 @error_options
+@given_options
 def evaluate(
     *,
     tables: tuple[str, ...],
     labels: str | None,
     metrics: tuple[str, ...],
-    conventions: tuple[str, ...],
-    grades: tuple[str, ...],
-    label_columns: tuple[str, ...],
     location: Location,
     per_query: bool,
     tie_audit: bool,
-    skip_input_checks: bool,
     output: str | None,
     out: str | None,
-    **named: Any,
+    given: dict[str, Any],
 ) -> None:
     """Evaluate RANKINGS against LABELS: files, or tables of a database.
 
@@ -96,8 +94,8 @@ def evaluate(
             tables[0],
             location,
             per_query=per_query,
-            check=not skip_input_checks,
-            confidence=named["confidence"],
+            check=given["check"],
+            confidence=given.get("confidence"),
             output=output,
             out=out,
         )
@@ -108,7 +106,6 @@ def evaluate(
     if not metrics:
         raise click.UsageError("say what to compute: -m ndcg@10,recall@100,mrr")
     form = format_of(output, out, FORMATS)
-    given = options_given(named, label_columns, grades, conventions)
     with (
         location.reading() as engine,
         progress_bar("evaluating") as told,
@@ -118,7 +115,6 @@ def evaluate(
             labels,
             metrics,
             connection=engine,
-            check=not skip_input_checks,
             per_query=per_query,
             progress=told,
             **given,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import click
@@ -62,7 +64,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def segment_option(command: Callable[..., None]) -> Callable[..., None]:
-    """`--segment`, as texts for `options_given`."""
+    """`--segment`, as texts for `given_options`."""
     return click.option(
         "--segment",
         "segments",
@@ -91,7 +93,7 @@ def preset_option(about: str = "A tool to agree with: see list presets.") -> Dec
 
 
 def convention_option(about: str = "Overrides the preset: see list options.") -> Decorator:
-    """`-c`, as texts for `options_given`."""
+    """`-c`, as texts for `given_options`."""
     return click.option(
         "-c",
         "--convention",
@@ -103,11 +105,35 @@ def convention_option(about: str = "Overrides the preset: see list options.") ->
     )
 
 
-def options_given(
-    named: Mapping[str, Any],
+def check_option(command: Callable[..., None]) -> Callable[..., None]:
+    """`--skip-input-checks`."""
+    about = "Do not look for bad input first."
+    return click.option("--skip-input-checks", is_flag=True, help=about)(command)
+
+
+def given_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Hand over what a command does not take by name as `given`: arguments of `evaluate`'s like.
+
+    Options that were not given are not in it.
+    """
+    own = signature(command).parameters.keys()
+
+    @wraps(command)
+    def called(**named: Any) -> None:
+        mine = {name: value for name, value in named.items() if name in own}
+        others = {name: value for name, value in named.items() if name not in own}
+        command(**mine, given=_arguments(**others))
+
+    return called
+
+
+def _arguments(
+    *,
     label_columns: tuple[str, ...],
     grades: tuple[str, ...],
     conventions: tuple[str, ...],
+    skip_input_checks: bool,
+    **named: Any,
 ) -> dict[str, Any]:
     """The options that were given, as arguments of `evaluate` and its like.
 
@@ -115,6 +141,7 @@ def options_given(
         SpecError: If one is not of its form.
     """
     asked = {
+        "check": not skip_input_checks,
         "segments": segments_given(named.get("segments", ())),
         "label_columns": pairs(label_columns, "--label-column"),
         "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
@@ -122,7 +149,7 @@ def options_given(
     }
     texts = {key: value for key, value in named.items() if key != "segments"}
     given = {key: value for key, value in texts.items() if value not in (None, ())}
-    return given | {name: value for name, value in asked.items() if value}
+    return given | {name: value for name, value in asked.items() if value or name == "check"}
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, say, several
-from sqlmetrics.cli.compare import FORMATS, sources
+from sqlmetrics.cli.common import error_options, several
 from sqlmetrics.cli.evaluation_options import (
-    convention_option,
+    check_option,
+    given_options,
     metrics_option,
-    options_given,
     pairs,
-    preset_option,
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import emit, format_of, output_options
+from sqlmetrics.cli.output import format_of, output_options
+from sqlmetrics.cli.systems import (
+    FORMATS,
+    answer,
+    found_by,
+    items_option,
+    question_options,
+    sources,
+    sql_option,
+)
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -55,33 +62,25 @@ if TYPE_CHECKING:
 @metrics_option("After each stage; several behind commas.  [default: ndcg@10; of a spec its own]")
 @click.option("--rel", default=1.0, show_default=True, help="The lowest grade that is relevant.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Look at each segment too.")
-@click.option("--start", metavar="DATE", help="The first day.")
-@click.option("--end", metavar="DATE", help="The day after the last one.")
-@preset_option()
-@convention_option()
-@click.option("--queries", metavar="TABLE", help="What is known of queries: segments, weights.")
-@click.option("--items", metavar="TABLE", help="What is known of items: category, popularity.")
-@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
-@click.option("--sql", is_flag=True, help="Print the SQL that ran, instead.")
+@question_options
+@items_option
+@check_option
+@sql_option
 @table_options
 @place_options
 @output_options(FORMATS)
 @error_options
+@given_options
 def funnel(
     *,
     tables: tuple[str, ...],
     labels: str | None,
     stages: tuple[str, ...],
-    metrics: tuple[str, ...],
-    conventions: tuple[str, ...],
-    grades: tuple[str, ...],
-    label_columns: tuple[str, ...],
     location: Location,
     sql: bool,
-    skip_input_checks: bool,
     output: str | None,
     out: str | None,
-    **named: Any,
+    given: dict[str, Any],
 ) -> None:
     """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
 
@@ -92,27 +91,12 @@ def funnel(
     sqlmetrics funnel --stage recall=all.csv --stage page=page.csv labels.csv
     sqlmetrics funnel search.yml --stage-column step
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.funnels.funnel import funnel as found_by
+    from sqlmetrics.funnels.funnel import funnel as lost
 
     form = format_of(output, out, FORMATS)
-    given = options_given(named, label_columns, grades, conventions)
     rankings, labels = _sources(tables, labels, stages)
-    with location.reading(rankings if labels is None else None) as engine:
-        found = found_by(
-            rankings,
-            labels,
-            metrics,
-            connection=engine,
-            check=not skip_input_checks,
-            **given,
-        )
-    if sql:
-        click.echo(found.sql, nl=False)
-        return
-    texts = _texts(found)
-    for note in found.notes if form not in texts else ():
-        say(f"note: {note}")
-    emit(found.to_arrow, texts, form, out)
+    found = found_by(lost, rankings, labels, location, given)
+    answer(found, _texts(found), form, out, sql=sql)
 
 
 def _sources(

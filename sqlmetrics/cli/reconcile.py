@@ -9,7 +9,12 @@ import click
 
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, progress_bar
-from sqlmetrics.cli.evaluation_options import convention_option, options_given, table_options
+from sqlmetrics.cli.evaluation_options import (
+    check_option,
+    convention_option,
+    given_options,
+    table_options,
+)
 from sqlmetrics.cli.location import Location, place_options
 
 NOTHING_FITS = 1
@@ -42,12 +47,13 @@ NOTHING_FITS = 1
 @click.option("--queries", metavar="TABLE", help="What is known of queries: weights, days.")
 @table_options
 @place_options
-@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@check_option
 @click.option("--sql", is_flag=True, help="Print the statement that ran instead.")
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True
 )
 @error_options
+@given_options
 def reconcile(
     *,
     rankings: str,
@@ -56,14 +62,10 @@ def reconcile(
     value: str | None,
     values: str | None,
     departures: int,
-    conventions: tuple[str, ...],
-    grades: tuple[str, ...],
-    label_columns: tuple[str, ...],
     location: Location,
-    skip_input_checks: bool,
     sql: bool,
     output: str,
-    **named: Any,
+    given: dict[str, Any],
 ) -> None:
     """Say which conventions give a number that was seen elsewhere.
 
@@ -79,7 +81,6 @@ def reconcile(
 
     from sqlmetrics.proof.reconcile.reconcile import reconcile as run
 
-    given = options_given(named, label_columns, grades, conventions)
     file, column = (None, None) if values is None else _file_and_column(values)
     with location.reading_default("reconcile") as engine, progress_bar("trying conventions"):
         found = run(
@@ -91,7 +92,6 @@ def reconcile(
             column=column,
             departures=departures,
             connection=engine,
-            check=not skip_input_checks,
             **given,
         )
     if sql:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlmetrics.cli.common import error_options, progress_bar, say
+from sqlmetrics.cli.evaluation_options import check_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.recipients import Recipients, recipient_options
 from sqlmetrics.errors import SpecError
@@ -49,7 +50,7 @@ SYSTEMS = 4
     help="The oldest DuckDB that must read the published file, like v1.5.0.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
-@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@check_option
 @recipient_options
 @error_options
 def run(

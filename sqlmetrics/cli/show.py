@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.evaluation_options import check_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import (
     FORMATS,
@@ -25,7 +26,7 @@ from sqlmetrics.errors import SpecError
 @click.option("--end", metavar="DATE", help="The day after the last one.")
 @click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
 @click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
-@click.option("--skip-input-checks", is_flag=True, help="Do not look for bad input first.")
+@check_option
 @output_options(FORMATS)
 @error_options
 def show(

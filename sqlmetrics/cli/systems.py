@@ -1,0 +1,134 @@
+"""What commands are told that look at systems or stages side by side, and how they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from sqlmetrics.cli.common import SPECS, say, several
+from sqlmetrics.cli.evaluation_options import check_option, convention_option, preset_option
+from sqlmetrics.cli.location import Location
+from sqlmetrics.cli.output import emit
+from sqlmetrics.errors import SpecError
+
+FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
+
+_QUESTION = (
+    click.option("--start", metavar="DATE", help="The first day."),
+    click.option("--end", metavar="DATE", help="The day after the last one."),
+    preset_option(),
+    convention_option(),
+    click.option("--queries", metavar="TABLE", help="What is known of queries: segments, weights."),
+)
+
+_SYSTEMS = (
+    click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC"),
+    click.option(
+        "--labels", metavar="TABLE", help="The labels; all that stands before are systems."
+    ),
+    click.option(
+        "--systems", multiple=True, callback=several, metavar="A,B", help="Only these systems."
+    ),
+    click.option(
+        "--baseline",
+        metavar="SYSTEM",
+        help="What the others are compared with.  [default: the first]",
+    ),
+    click.option("--level", default=0.95, show_default=True, help="Of the intervals."),
+    *_QUESTION,
+    check_option,
+)
+
+
+def question_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Days, conventions, and what is known of queries."""
+    for option in reversed(_QUESTION):
+        command = option(command)
+    return command
+
+
+def system_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What a command is told that looks at systems beside one another."""
+    for option in reversed(_SYSTEMS):
+        command = option(command)
+    return command
+
+
+def items_option(command: Callable[..., None]) -> Callable[..., None]:
+    """`--items`."""
+    about = "What is known of items: category, popularity."
+    return click.option("--items", metavar="TABLE", help=about)(command)
+
+
+def sql_option(command: Callable[..., None]) -> Callable[..., None]:
+    """`--sql`."""
+    return click.option("--sql", is_flag=True, help="Print the SQL that ran, instead.")(command)
+
+
+def found_by(
+    ask: Callable[..., Any],
+    rankings: Any,
+    labels: str | None,
+    location: Location,
+    given: Mapping[str, Any],
+) -> Any:
+    """What a function finds in the tables that a command names.
+
+    Args:
+        ask: `compare`, `diagnose`, `funnel`.
+        rankings: The rankings, or a spec.
+        labels: The labels; None of a spec.
+        location: Where they are.
+        given: The function's other arguments.
+    """
+    with location.reading(rankings if labels is None else None) as engine:
+        return ask(rankings, labels, connection=engine, **given)
+
+
+def answer(
+    found: Any, texts: Mapping[str, Callable[[], str]], form: str, out: str | None, *, sql: bool
+) -> None:
+    """Print what was found, and notes on stderr where its text has none.
+
+    Args:
+        found: A comparison or a funnel.
+        texts: Format -> the text for people.
+        form: The format.
+        out: A file, None for stdout.
+        sql: Whether the SQL is wanted instead.
+    """
+    if sql:
+        click.echo(found.sql, nl=False)
+        return
+    for note in found.notes if form not in ("table", "markdown", "html", "latex") else ():
+        say(f"note: {note}")
+    emit(found.to_arrow, texts, form, out)
+
+
+def sources(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
+    """The rankings, of several tables by their names, and the labels; a spec, and None."""
+    if labels is None and len(tables) == 1:
+        if not tables[0].endswith(SPECS):
+            raise click.UsageError("give LABELS behind the rankings, or a spec (.yml) alone")
+        from sqlmetrics.spec.spec import Spec
+
+        return Spec.read(tables[0]), None
+    *runs, labels = tables if labels is None else (*tables, labels)
+    return (runs[0] if len(runs) == 1 else _named(runs)), labels
+
+
+def _named(runs: list[str]) -> Any:
+    """The paths, or system -> its table where names stand before =.
+
+    Raises:
+        SpecError: If only some have a name, or two have the same.
+    """
+    parts = [run.partition("=") for run in runs]
+    names = [name for name, equal, _ in parts if equal and name.isidentifier()]
+    if not names:
+        return runs
+    if len({*names}) < len(runs):
+        raise SpecError(f"give each system a name of its own, like a={runs[0]} b={runs[-1]}")
+    return {name: place for name, _, place in parts}
