@@ -137,7 +137,7 @@ class ChDB(ClickHouse):
     @classmethod
     def open(cls, place: ConnectionURL) -> ChDB:
         """A folder, or without a path a new database in memory."""
-        from chdb.session import Driver as Opened
+        from chdb.session import Session as Opened
 
         with place.opening():
             return cls(Opened(f"/{place.path}") if place.path else Opened(), own=True)
