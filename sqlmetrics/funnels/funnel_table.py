@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.report.rows import Row, Rows, block, of_segment
 from sqlmetrics.comparison.report.text import tabular
 from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.table import aligned, many, metric_value, parts, printable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WIDTH = 80
-Row = dict[str, Any]
 
 KINDS = {
     **dict.fromkeys(("system", "segment_name", "segment_value", "stage"), "string"),
@@ -40,7 +40,7 @@ SIZES: Mapping[str, Cell] = {
 
 
 @dataclass(frozen=True, repr=False)
-class Funnel:
+class Funnel(Rows):
     """Where relevant items are lost on their way; it prints as tables and sentences.
 
     Attributes:
@@ -58,21 +58,13 @@ class Funnel:
     kinds: ClassVar[Mapping[str, str]] = KINDS
     """Column -> its type, without the metrics."""
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
+    def _kinds(self) -> dict[str, str]:
+        return {**self.kinds} | {one.column: "double" for one in self.measures}
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Where most are lost: one sentence a system and segment."""
         return tuple(self._sentence(rows) for _, rows in self._blocks())
-
-    def to_dicts(self) -> list[Row]:
-        """The rows as a list of dicts."""
-        names = [*self.kinds, *(one.column for one in self.measures)]
-        return [{name: row[name] for name in names} for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table.
@@ -87,27 +79,12 @@ class Funnel:
         over queries, from 0 to 1 for the first two; NULL where no query has a value, as of the
         first stage's retention.
         """
-        import pyarrow as pa
-
-        kinds = {**self.kinds} | {one.column: "double" for one in self.measures}
-        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in kinds.items()])
-        return pa.Table.from_pylist(self.to_dicts(), schema)
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The rows as a polars DataFrame."""
-        import polars as pl
-
-        return pl.from_arrow(self.to_arrow())
+        return super().to_arrow()
 
     def _blocks(self) -> Iterator[tuple[str, list[Row]]]:
         """A heading, and the stages of a system and segment."""
-        for (system, name, value), rows in groupby(self.rows, _block):
-            of = "" if name == "all" else f", {printable(name)}={printable(value)}"
-            yield f"{printable(system)}{of}", list(rows)
+        for (system, name, value), rows in groupby(self.rows, block):
+            yield f"{printable(system)}{of_segment(name, value)}", list(rows)
 
     def __repr__(self) -> str:
         blocks = []
@@ -202,10 +179,6 @@ class Funnel:
 
     def _repr_html_(self) -> str:
         return page(self.cells(), self.below())
-
-
-def _block(row: Row) -> tuple[str, str, str]:
-    return row["system"], row["segment_name"], row["segment_value"]
 
 
 def _chosen(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> list[list[str]]:

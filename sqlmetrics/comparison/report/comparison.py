@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sqlmetrics.comparison.report.rows import Row, Rows
 from sqlmetrics.errors import SpecError, unknown
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Rows):
     """Systems against a baseline; it prints as tables and sentences, also in a notebook.
 
     Iterate over it for its rows; `comparison["ndcg@10"]` is the row of a metric where one
@@ -50,7 +50,7 @@ class Comparison:
             empty unless asked for.
     """
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
     baseline: str
     level: float
     margin: float
@@ -59,16 +59,13 @@ class Comparison:
     cluster: str | None
     notes: tuple[str, ...]
     sql: str
-    contributions: tuple[dict[str, Any], ...] = ()
-    movers: tuple[dict[str, Any], ...] = ()
+    contributions: tuple[Row, ...] = ()
+    movers: tuple[Row, ...] = ()
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows)
+    def _kinds(self) -> dict[str, str]:
+        return KINDS
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, metric: str) -> dict[str, Any]:
+    def __getitem__(self, metric: str) -> Row:
         """The row of a metric, as it is spelled in the rows.
 
         Raises:
@@ -83,10 +80,6 @@ class Comparison:
             )
         return found[0]
 
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as a list of dicts."""
-        return [{name: row[name] for name in KINDS} for row in self.rows]
-
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table.
 
@@ -97,20 +90,7 @@ class Comparison:
         or by Benjamini and Hochberg over segments; both are NULL with less than two queries.
         `smallest_detectable` is the difference that such data show with probability 0.8.
         """
-        import pyarrow as pa
-
-        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in KINDS.items()])
-        return pa.Table.from_pylist(self.to_dicts(), schema)
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The rows as a polars DataFrame."""
-        import polars as pl
-
-        return pl.from_arrow(self.to_arrow())
+        return super().to_arrow()
 
     def __repr__(self) -> str:
         from sqlmetrics.comparison.report import text

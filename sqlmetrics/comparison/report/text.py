@@ -6,10 +6,11 @@ import html as markup
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlmetrics.comparison.report import sections
 from sqlmetrics.comparison.report.numbers import number, signed
+from sqlmetrics.comparison.report.rows import Row, block, of_segment
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
 
@@ -17,21 +18,16 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
 
 WIDTH = 80
-Row = dict[str, Any]
 
 
 def text(comparison: Comparison) -> str:
     """Tables that fit 80 columns, a block a system and segment; then what they mean."""
     blocks = []
-    for (system, name, value), rows in groupby(comparison.rows, _block):
-        of = "" if name == "all" else f", {printable(name)}={printable(value)}"
-        title = f"{printable(system)} against {printable(comparison.baseline)}{of}"
+    for (system, name, value), rows in groupby(comparison.rows, block):
+        against = f"{printable(system)} against {printable(comparison.baseline)}"
+        title = f"{against}{of_segment(name, value)}"
         blocks.append("\n".join([title, "", *_tables(comparison, list(rows))]))
     return "\n\n".join([*blocks, *sections.text(comparison), "\n".join(footer(comparison))])
-
-
-def _block(row: Row) -> tuple[str, str, str]:
-    return row["system"], row["segment_name"], row["segment_value"]
 
 
 def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
