@@ -11,6 +11,7 @@ from databricks import sql
 from databricks.sql import exc
 
 from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import LOST
 from sqlmetrics.engines.url import ConnectionURL
 
@@ -42,14 +43,7 @@ class Databricks(DbApi):
     transactional = False  # atomic a table, not across them
     errors = (exc.Error, OSError)
     TEMPORARY = ""
-    TYPES: ClassVar = {
-        "BIGINT": "bigint",
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "DOUBLE": "double",
-        "TIMESTAMP": "timestamp_ntz",
-        "VARCHAR": "string",
-    }
+    TYPES: ClassVar = STANDARD | {"TIMESTAMP": "timestamp_ntz", "VARCHAR": "string"}
 
     @classmethod
     def open(cls, place: ConnectionURL) -> Databricks:

@@ -17,6 +17,11 @@ from sqlmetrics.sql.template import finished, free_name, identifier, parts
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_KINDS = ("BIGINT", "BOOLEAN", "DATE", "DOUBLE", "TIMESTAMP", "VARCHAR")
+
+STANDARD = {kind: kind.lower() for kind in _KINDS}
+"""Kind -> the type of a column, by the words of the standard."""
+
 TRANSACTION = ("begin", "commit", "rollback")
 SAVEPOINT = (
     "savepoint sqlmetrics",

@@ -15,6 +15,7 @@ from pymysql.constants import FIELD_TYPE, SERVER_STATUS
 from pymysql.cursors import Cursor
 
 from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal, kind_of
 from sqlmetrics.engines.url import ConnectionURL
@@ -54,14 +55,7 @@ class MySQL(DbApi):
 
     holds_nan = False
     errors = (pymysql.Error,)
-    TYPES: ClassVar = {
-        "BIGINT": "bigint",
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "DOUBLE": "double",
-        "TIMESTAMP": "datetime(6)",
-        "VARCHAR": "varchar",
-    }
+    TYPES: ClassVar = STANDARD | {"TIMESTAMP": "datetime(6)"}
     CODES: ClassVar = {
         "0": LOST,
         "2006": LOST,

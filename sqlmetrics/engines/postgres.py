@@ -13,6 +13,7 @@ from psycopg.rows import tuple_row
 from pyarrow import csv
 
 from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import LOST, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
@@ -44,14 +45,7 @@ class Postgres(DbApi):
     dialect = "postgres"
     name = "PostgreSQL"
     errors = (psycopg.Error,)
-    TYPES: ClassVar = {
-        "BIGINT": "bigint",
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "DOUBLE": "double precision",
-        "TIMESTAMP": "timestamp",
-        "VARCHAR": 'text collate "C"',  # ids compare as bytes whatever the database's locale
-    }
+    TYPES: ClassVar = STANDARD | {"DOUBLE": "double precision", "VARCHAR": 'text collate "C"'}
 
     @classmethod
     def open(cls, place: ConnectionURL) -> Postgres:

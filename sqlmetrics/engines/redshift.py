@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import redshift_connector
 
 from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import LOST, first_line
 from sqlmetrics.engines.url import ConnectionURL
 
@@ -33,12 +34,8 @@ class Redshift(DbApi):
     dialect = "redshift"
     name = "Redshift"
     errors = (redshift_connector.Error, OSError)
-    TYPES: ClassVar = {
-        "BIGINT": "bigint",
-        "BOOLEAN": "boolean",
-        "DATE": "date",
+    TYPES: ClassVar = STANDARD | {
         "DOUBLE": "double precision",
-        "TIMESTAMP": "timestamp",
         "VARCHAR": "varchar(65535) collate case_sensitive",
     }
 

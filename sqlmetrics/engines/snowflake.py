@@ -10,6 +10,7 @@ import snowflake.connector
 from snowflake.connector.pandas_tools import write_pandas
 
 from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
@@ -40,11 +41,8 @@ class Snowflake(DbApi):
     dialect = "snowflake"
     name = "Snowflake"
     errors = (snowflake.connector.errors.Error,)
-    TYPES: ClassVar = {
+    TYPES: ClassVar = STANDARD | {
         "BIGINT": "number(38, 0)",
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "DOUBLE": "double",
         "TIMESTAMP": "timestamp_ntz(6)",
         "VARCHAR": "varchar collate ''",
     }

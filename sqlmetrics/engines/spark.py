@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlmetrics.engines.driver import Driver
+from sqlmetrics.engines.driver import STANDARD, Driver
 from sqlmetrics.engines.failure import LOST
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
@@ -61,12 +61,8 @@ class Spark(Driver):
     name = "Apache Spark"
     transactional = False
     DROP = "drop view"
-    TYPES: ClassVar = {
-        "BIGINT": "bigint",
+    TYPES: ClassVar = STANDARD | {
         "BLOB": "binary",
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "DOUBLE": "double",
         "TIMESTAMP": "timestamp_ntz",
         "VARCHAR": "string",
     }

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, TYPE
 from sqlmetrics.engines.types import column, decimal
 from sqlmetrics.engines.url import SCHEMA, ConnectionURL
@@ -53,15 +54,7 @@ class SQLite(DbApi):
     errors = (sqlite3.Error, sqlite3.Warning)
     TEMPORARY = "temp "
     TRANSACTION = ("begin immediate", "commit", "rollback")
-    TYPES: ClassVar = {
-        "BIGINT": "integer",
-        "BLOB": "blob",
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "DOUBLE": "double",
-        "TIMESTAMP": "timestamp",
-        "VARCHAR": "text",
-    }
+    TYPES: ClassVar = STANDARD | {"BIGINT": "integer", "BLOB": "blob", "VARCHAR": "text"}
 
     @classmethod
     def open(cls, place: ConnectionURL) -> SQLite:

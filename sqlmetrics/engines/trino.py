@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import trino
 
 from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
@@ -39,14 +40,7 @@ class Trino(DbApi):
     transactional = False  # most catalogs write outside of them
     errors = (trino.exceptions.Error, OSError)
     TEMPORARY = ""
-    TYPES: ClassVar = {
-        "BIGINT": "bigint",
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "DOUBLE": "double",
-        "TIMESTAMP": "timestamp(6)",
-        "VARCHAR": "varchar",
-    }
+    TYPES: ClassVar = STANDARD | {"TIMESTAMP": "timestamp(6)"}
     CODES: ClassVar = {
         "CATALOG_NOT_FOUND": ABSENT,
         "COLUMN_NOT_FOUND": ABSENT,
