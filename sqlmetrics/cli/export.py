@@ -65,6 +65,7 @@ def export(
     from sqlmetrics.jobs.exports.formats import format_named
     from sqlmetrics.jobs.exports.write import export as written
     from sqlmetrics.spec.spec import Spec
+    from sqlmetrics.sql.dialects import DEFAULT
 
     named = format_named(tool)
     folder = out or named.place or tool
@@ -72,7 +73,7 @@ def export(
         Spec.read(spec),
         tool,
         folder,
-        dialect=dialect or location.dialect() or "duckdb",
+        dialect=dialect or location.dialect() or DEFAULT,
         force=force,
         **{key: value for key, value in options.items() if value is not None},
     )
