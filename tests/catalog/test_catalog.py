@@ -21,7 +21,7 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import Metric, catalog, spellings
 from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.evaluation.evaluate import question
+from sqlmetrics.evaluation.question import NAMED, OTHERS, question
 from sqlmetrics.plan.expressions import WHOLE_LIST
 from sqlmetrics.plan.needs import SUMS
 from sqlmetrics.proof import reference
@@ -494,10 +494,7 @@ def test_the_typed_keywords_are_those_of_the_catalogue() -> None:
     assert get_type_hints(Conventions) == {name: kind(one) for name, one in OPTIONS.items()}
     for function in (sm.evaluate, question, sm.reconcile):
         assert Conventions.__annotations__.keys() <= _keywords(function)
-    own = {name for name in signature(question).parameters if name not in ("engine", "metrics")}
-    assert own - {"rankings", "labels", "conventions"} | {*OPTIONS} == _keywords(sm.reconcile) - {
-        *signature(sm.reconcile).parameters
-    }
+    assert {*NAMED, *OTHERS} == signature(sm.evaluate).parameters.keys() - {"conventions"}
 
 
 def _keywords(function: Callable[..., Any]) -> set[str]:

@@ -29,7 +29,7 @@ from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.evaluate import question
+from sqlmetrics.evaluation.question import question
 from sqlmetrics.proof.reconcile import chance, target, words
 from sqlmetrics.proof.reconcile.matching import MeanMatch
 from sqlmetrics.proof.reconcile.reconcile import _counted

@@ -18,8 +18,8 @@ from sqlmetrics.comparison.stages import columns_stage
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.evaluate import TEXTS
 from sqlmetrics.evaluation.inputs.open import source_relation
+from sqlmetrics.evaluation.question import TEXTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import PORTABLE
 from sqlmetrics.spec.spec import Spec

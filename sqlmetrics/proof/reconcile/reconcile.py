@@ -10,7 +10,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks import checks
-from sqlmetrics.evaluation.evaluate import Asked, question
+from sqlmetrics.evaluation.question import Asked, question
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.shape import Shape

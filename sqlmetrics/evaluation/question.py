@@ -1,0 +1,269 @@
+"""What the arguments of `evaluate` ask for, and where the tables are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.keywords import Conventions
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.inputs.guess import guess, guess_files
+from sqlmetrics.evaluation.inputs.open import opened, zones_of
+from sqlmetrics.evaluation.inputs.runs import (
+    STAGE,
+    SYSTEM,
+    StageRuns,
+    Together,
+    runs_in,
+    together,
+)
+from sqlmetrics.evaluation.inputs.sources import source_of
+from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.segments import QUERY_LENGTH
+from sqlmetrics.spec.source import Rankings, is_separated
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.spec.zones import Zones
+from sqlmetrics.sql.relation import Relation, shown, source_text
+
+TEXTS = ("text", "query_text", "query")
+"""What the column of the texts is called in a table of queries."""
+
+
+class Asked(Conventions, total=False):
+    """What `question` takes by name: columns and tables, as `evaluate` does, and options."""
+
+    preset: str | None
+    by: str | Sequence[str]
+    segments: str | Sequence[str] | Mapping[str, str]
+    query: str
+    item: str
+    score: str
+    rank: str | None
+    grade: str
+    system: str | None
+    date: str | None
+    time_zone: str | None
+    weight: str | None
+    queries: Any
+    items: Any
+    baseline: str | None
+    where: str | None
+    grades: Mapping[str, float] | None
+    label_columns: Mapping[str, str] | None
+    separator: str | None
+    decimal: str | None
+
+
+NAMED = Asked.__annotations__.keys() - Conventions.__annotations__.keys()
+"""The arguments that are no options."""
+
+OTHERS = (
+    *("rankings", "labels", "metrics", "connection", "check", "per_query", "confidence", "plan"),
+    *("memory", "checkpoint", "profile", "progress"),
+)
+"""What `evaluate` takes besides."""
+
+
+def question(
+    engine: Database,
+    rankings: Any,
+    labels: Any,
+    metrics: str | Sequence[str],
+    **asked: Unpack[Asked],
+) -> tuple[Spec, Tables]:
+    """What the arguments of `evaluate` ask for, and where its tables are.
+
+    Raises:
+        SpecError: If one is wrong, or there is none of the name.
+        InputError: If a table cannot be read.
+    """
+    arguments = _Arguments(engine, metrics, asked)
+    _check_names(arguments.conventions)
+    rankings, labels, note = in_order(rankings, labels)
+    spec, tables = arguments.spec(rankings, labels)
+    if are_swapped(spec, tables, engine):
+        spec, tables = arguments.spec(labels, rankings)
+        note = "the first table has grades and the second one scores: they are taken as that"
+    tables = replace(tables, notes=(*filter(None, [note]), *tables.notes))
+    spec, tables = guess(spec, tables, engine)
+    spec = _described(_dated(spec, tables, engine), tables, engine)
+    spec = _known(spec, tables, asked.get("weight"), engine)
+    zones = zones_of(spec, tables, engine)
+    spec = _zoned(spec, zones, asked.get("time_zone"))
+    return spec, replace(tables, zones=zones_of(spec, tables, engine))
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """Arguments of `evaluate`, as they were given."""
+
+    engine: Database
+    metrics: str | Sequence[str]
+    given: Mapping[str, Any]
+
+    @property
+    def conventions(self) -> dict[str, Any]:
+        """The options among them."""
+        return {name: value for name, value in self.given.items() if name not in NAMED}
+
+    def spec(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
+        """The spec as far as the arguments alone say it, and its tables."""
+        given, grades = self.given, self.given.get("grades") or {}
+        place, runs = self._one_table(rankings, self._columns(has_labels=labels is not None))
+        place |= {"where": given.get("where"), "time_zone": given.get("time_zone")}
+        place["grades"] = grades if labels is None else {}
+        by, segments = given.get("by", ()), given.get("segments", ())
+        spec = Spec(
+            rankings=place,
+            labels=self._table("labels", labels, "query", "item", "grade", grades=grades),
+            queries=self._table("queries", given.get("queries"), "query"),
+            items=self._table("items", given.get("items"), "item"),
+            metrics=(self.metrics,) if isinstance(self.metrics, str) else tuple(self.metrics),
+            preset=given.get("preset") or "house",
+            by=segmented(by, segments),
+            segments=segments,
+            conventions=self.conventions,
+            baseline=given.get("baseline"),
+        )
+        spec, notes = guess_files(spec, self.engine)
+        tables = replace(opened(spec, self.engine), notes=notes)
+        if runs:
+            relation = runs.read(tables.rankings, self.engine)
+            tables = replace(tables, rankings=relation, notes=(*runs.notes, *notes))
+        return spec, tables
+
+    def _column(self, role: str) -> Any:
+        usual = f"{role}_id" if role in ("query", "item") else role
+        return self.given.get(role, usual)
+
+    def _columns(self, *, has_labels: bool) -> dict[str, str | None]:
+        """Role -> column of the rankings."""
+        given, rank = self.given, self.given.get("rank")
+        return {
+            "query": self._column("query"),
+            "item": self._column("item"),
+            "rank" if rank else "score": rank or self._column("score"),
+            "system": given.get("system"),
+            "date": given.get("date"),
+            "weight": given.get("weight") if given.get("queries") is None else None,
+            "grade": None if has_labels else self._column("grade"),
+        }
+
+    def _table(self, table: str, given: Any, *roles: str, **own: object) -> dict[str, Any] | None:
+        """A table beside the rankings, with its columns; None if it is not given."""
+        if given is None:
+            return None
+        columns = {role: self._column(role) for role in roles}
+        if table == "labels":
+            columns |= dict(self.given.get("label_columns") or {})
+        return self._placed(given, table) | own | {"columns": columns}
+
+    def _placed(self, given: Any, table: str) -> dict[str, Any]:
+        """Where a table is, and how its lines are written if it is a file that has them."""
+        place = source_of(given, table, self.engine.find)
+        written = {name: self.given.get(name) for name in ("separator", "decimal")}
+        return place | (written if is_separated(place.get("file")) else {})
+
+    def _one_table(
+        self, rankings: Any, columns: Mapping[str, str | None]
+    ) -> tuple[dict[str, Any], Together | None]:
+        """Where the rankings are, and their columns; several runs are put together."""
+        runs = runs_in(rankings, {str(columns["query"]), str(columns["item"])})
+        if not runs:
+            return self._placed(rankings, "rankings") | {"columns": columns}, None
+        sources = {
+            name: Rankings.model_validate(self._placed(one, "rankings") | {"columns": columns})
+            for name, one in runs.items()
+        }
+        exact = self.conventions.get("score_precision", "double") != "double"
+        called = STAGE if isinstance(rankings, StageRuns) else SYSTEM
+        one = together(sources, self.engine, exact=exact, called=called)
+        return {"sql": one.sql, "columns": dict(one.columns)}, one
+
+
+def _check_names(conventions: Mapping[str, Any]) -> None:
+    """Raise SpecError for what is no option, and looks like an argument."""
+    if isinstance(conventions.get("conventions"), Mapping):
+        own = ", ".join(f"{name}={value!r}" for name, value in conventions["conventions"].items())
+        raise SpecError(f"conventions are arguments of their own: give {own}")
+    arguments = {*NAMED, *OTHERS}
+    for name in conventions.keys() - OPTIONS.keys():
+        sentence = unknown("argument or option", name, [*arguments, *OPTIONS])
+        near = re.search(r"did you mean '(\w+)'", sentence)
+        if near is None or near[1] in arguments:
+            raise SpecError(sentence)
+
+
+def _dated(spec: Spec, tables: Tables, engine: Database) -> Spec:
+    """With a date for the rankings, the labels' own date column if they have one."""
+    date = spec.rankings.columns.date
+    if date is None or spec.labels is None or spec.labels.columns.date is not None:
+        return spec
+    if not _has(tables.labels, date, engine):
+        return spec
+    return _with(spec, "labels", date=date)
+
+
+def _zoned(spec: Spec, zones: Zones, zone: str | None) -> Spec:
+    """With a zone for the other tables whose days are of times with one."""
+    others = [table for table in ("labels", "queries") if zone and table in zones]
+    changed = {table: getattr(spec, table) for table in others if getattr(spec, table)}
+    return spec.having(
+        **{table: one.model_copy(update={"time_zone": zone}) for table, one in changed.items()}
+    )
+
+
+def segmented(
+    by: str | Sequence[str], segments: str | Sequence[str] | Mapping[str, str]
+) -> tuple[str, ...]:
+    """All that is segmented by: columns, then those that are declared beside them."""
+    columns = (by,) if isinstance(by, str) else tuple(by or ())
+    declared = (segments,) if isinstance(segments, str) else tuple(segments or ())
+    return (*columns, *(name for name in declared if name not in columns))
+
+
+def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> Spec:
+    """With a queries table, the columns that it has and the rankings have not."""
+    if spec.queries is None or tables.queries is None:
+        return spec
+    columns = [name for name in spec.query_columns if name not in spec.segments]
+    segments = [name for name in columns if not _has(tables.rankings, name, engine)]
+    own: dict[str, object] = {
+        "segments": tuple(name for name in segments if _has(tables.queries, name, engine))
+    }
+    if QUERY_LENGTH in spec.segments.values():
+        texts = (name for name in TEXTS if _has(tables.queries, name, engine))
+        own["text"] = next(texts, None)
+    date = spec.rankings.columns.date
+    if date is not None and _has(tables.queries, date, engine):
+        own["date"] = date
+    if weight is not None and _has(tables.rankings, weight, engine):
+        spec = _with(spec, "rankings", weight=weight)
+    elif weight is not None:
+        own["weight"] = weight
+    return _with(spec, "queries", **own)
+
+
+def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
+    """With the columns of the items table that metrics need, by the names of their roles."""
+    if tables.items is None:
+        return spec
+    roles = [need.partition(".")[2] for need in spec.needed if need.startswith("items.")]
+    return _with(spec, "items", **{r: r for r in roles if _has(tables.items, r, engine)})
+
+
+def _has(relation: Relation, column: str, engine: Database) -> bool:
+    there = engine.columns(source_text(shown(relation, engine.translation)))
+    return column.casefold() in map(str.casefold, there)
+
+
+def _with(spec: Spec, table: str, **columns: object) -> Spec:
+    """The spec with other columns for one of its tables."""
+    source = getattr(spec, table)
+    changed = source.columns.model_copy(update=columns)
+    return spec.having(**{table: source.model_copy(update={"columns": changed})})
