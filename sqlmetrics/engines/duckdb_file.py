@@ -36,6 +36,11 @@ def tables(file: Path) -> list[str]:
     return [str(name) for (name,) in rows]
 
 
+def own_file(file: Path) -> duckdb.DuckDBPyConnection:
+    """A new file for rows that do not fit into memory, which nobody else opens."""
+    return duckdb.connect(str(file))
+
+
 @contextmanager
 def new_file(file: Path, version: str = "") -> Iterator[Database]:
     """A database in a new file, which is closed when the block ends.

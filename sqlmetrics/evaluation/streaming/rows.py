@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
+from sqlmetrics.engines.duckdb_file import own_file
 from sqlmetrics.evaluation.streaming.lists import Array
 
 IN_MEMORY = 4_000_000
@@ -28,7 +28,7 @@ class RowStore:
     def __init__(self) -> None:
         self._parts: list[Rows] = []
         self._waiting = 0
-        self._file: duckdb.DuckDBPyConnection | None = None
+        self._file: Any = None
 
     def add(self, query: Array, scores: Array, grades: Array) -> None:
         """Keep rows."""
@@ -78,7 +78,7 @@ class RowStore:
             return
         if self._file is None:
             folder = tempfile.mkdtemp(prefix="sqlmetrics_")
-            self._file = duckdb.connect(str(Path(folder) / "rows.duckdb"))
+            self._file = own_file(Path(folder) / "rows.db")
             weakref.finalize(self, _removed, self._file, folder)
             self._file.execute("create table rows (query bigint, score double, grade double)")
         waiting = pa.table(
@@ -90,7 +90,7 @@ class RowStore:
         self._parts, self._waiting = [], 0
 
 
-def _removed(file: duckdb.DuckDBPyConnection, folder: str) -> None:
+def _removed(file: Any, folder: str) -> None:
     """Close the file of rows that nobody asks for any more, and delete it."""
     file.close()
     shutil.rmtree(folder, ignore_errors=True)
