@@ -82,17 +82,17 @@ def _disagreeing(
     labels: str, found: GradedSheet, there: Mapping[Key, set[float | str]], keys: list[Key]
 ) -> Problem:
     rows = [
-        (*key, " and ".join(sorted(_shown(old) for old in there[key])), plain(found.grades[key]))
+        (
+            *key,
+            " and ".join(sorted(old if isinstance(old, str) else plain(old) for old in there[key])),
+            plain(found.grades[key]),
+        )
         for key in keys[:3]
     ]
     names = (*found.ids, "in the labels", "in the sheet")
     what = f"grades that the sheet has otherwise: {len(keys):,}"
     remedy = "settle which is right; --conflicts keep leaves the labels as they are"
     return Problem(repr(labels), what, len(keys), names, rows, remedy)
-
-
-def _shown(grade: float | str) -> str:
-    return grade if isinstance(grade, str) else plain(grade)
 
 
 def _number(grade: str) -> float | str:

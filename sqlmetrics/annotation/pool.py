@@ -24,7 +24,9 @@ def stages(plan: Plan, *, with_labels: bool = True, with_grades: bool = False) -
     names = [stage.name for stage in plan.per_query]
     before, ranked = plan.per_query[: names.index("ranked")], plan.per_query[names.index("ranked")]
     rankings, labels = ranked.view["rankings"], ranked.view["labels"]
-    rank = next(column for column in ranked.view["columns"] if _name(column) == "rnk")
+    rank = next(
+        column for column in ranked.view["columns"] if getattr(column, "name", column) == "rnk"
+    )
     weight = facts(plan.shape, rankings).weight
     columns = [
         *(Column(f"{rankings}.{key}", key) for key in (*plan.shape.keys, "item_id")),
@@ -50,7 +52,3 @@ def _without_labels(plan: Plan) -> Sequence[Stage]:
     columns = [Column(f"cast(null as {types.get(key, 'varchar')})", key) for key in keys]
     empty = Stage(name, "annotation/no_labels", {"columns": columns})
     return [empty if stage.name == name else stage for stage in plan.inputs]
-
-
-def _name(column: object) -> str:
-    return column.name if isinstance(column, Column) else str(column)

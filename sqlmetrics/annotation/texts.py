@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
@@ -76,7 +75,7 @@ def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
     stages: dict[str, Stage] = {}
     for column, (source, role, text, about) in wanted.items():
         if source is not None and getattr(source.columns, text):
-            relation = _relation(source, column, engine)
+            relation = source_relation(source, f"{column}s", engine)
             named = {key: getattr(source.columns, key) for key in (role, text)}
             check_columns(ROLES[column], relation, named, engine)
             view = {
@@ -125,7 +124,3 @@ def check_rankings(plan: Plan, engine: Database) -> None:
         InputError: As `check_columns` does.
     """
     checks.check_columns(plan, engine, apart=("labels",))
-
-
-def _relation(source: Any, role: str, engine: Database) -> Relation:
-    return source_relation(source, f"{role}s", engine)

@@ -190,16 +190,16 @@ def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str)
     found = spellings().get(whole.casefold()) or spellings().get(name.casefold())
     if found is None:
         known = [metric.name for metric in listed()]
-        aliases = {alias.casefold(): metric.name for alias, metric in _known_aliases()}
+        aliases = {
+            alias.removesuffix("@k").casefold(): metric.name
+            for metric in listed()
+            for alias in metric.aliases
+        }
         raise SpecError(_unknown_metric(name, known, aliases))
     metric, needs_cutoff = found
     if needs_cutoff and k is None:
         raise SpecError(f"metric {text!r} needs a cutoff, like {name}_10 or {metric.name}@10")
     return metric
-
-
-def _known_aliases() -> list[tuple[str, Metric]]:
-    return [(alias.removesuffix("@k"), metric) for metric in listed() for alias in metric.aliases]
 
 
 def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str]) -> str:

@@ -47,7 +47,9 @@ def check(tables: ClickTables, engine: Database) -> None:
     others = {action: n for action, n in there.items() if action != "impression"}
     if others and not any(action in others for action in tables.actions):
         rows = sum(others.values())
-        what = f"no event has an action that is looked at ({_known(tables)}); {told(there)}"
+        what = (
+            f"no event has an action that is looked at ({', '.join(tables.actions)}); {told(there)}"
+        )
         near = get_close_matches(tables.actions[0], list(others), n=1)
         guess = f"; did you mean {near[0]!r}?" if near else ""
         remedy = f"name them in labels: {{grades: {{{next(iter(others))}: 1}}}}"
@@ -70,7 +72,3 @@ def told(there: Mapping[str, int]) -> str:
     some = [f"{printable(action)} ({n:,})" for action, n in list(there.items())[:SHOWN]]
     more = len(there) - SHOWN
     return f"there are {', '.join(some)}" + (f" and {more} more" if more > 0 else "")
-
-
-def _known(tables: ClickTables) -> str:
-    return ", ".join(tables.actions)

@@ -149,7 +149,7 @@ def compare(
         seed=seed,
         contributions=contributions,
         movers=movers,
-        metrics=_several(metrics),
+        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
         days=days_between(start, end, zone),
         paired=paired,
         **_days_asked(dates, covariate, start or end, zone),
@@ -165,8 +165,8 @@ def compare(
         if baseline_values is not None:
             stored = opened_values(baseline_values, baseline, engine)
             asks = replace(found, stored=stored, baseline=stored.name)
-        elif not asks.dates:
-            _check_systems(plan)
+        elif not asks.dates and "system" not in plan.shape.keys:
+            raise SpecError(one_system(plan.spec.title))
         with (
             executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
             engine.reading(),
@@ -190,10 +190,6 @@ def asked_plan(
     with _tables(rankings, labels, asks, asked, engine) as (spec, tables):
         runs = _runs(rankings, asked)
         yield planned(spec, tables), asks.of_runs(runs) if runs else asks
-
-
-def _several(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 @contextmanager
@@ -241,11 +237,6 @@ def _runs(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
     return tuple(runs_in(rankings, ids))
-
-
-def _check_systems(plan: Plan) -> None:
-    if "system" not in plan.shape.keys:
-        raise SpecError(one_system(plan.spec.title))
 
 
 def _days_asked(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
@@ -132,12 +131,9 @@ def funnel(
             engine.reading(),
         ):
             kind, result = (SourceSums, SourceFunnel) if sources is not None else (Losses, Funnel)
-            return _funnel(kind(made, _measures(made), rel), result, script, engine, told)
-
-
-def _measures(plan: Plan) -> tuple[Measure, ...]:
-    measures, _ = comparable(plan)
-    return tuple(measures)
+            return _funnel(
+                kind(made, tuple(comparable(made)[0]), rel), result, script, engine, told
+            )
 
 
 def _funnel(

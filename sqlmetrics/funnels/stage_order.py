@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sqlmetrics.comparison.stages import sums_stage
 from sqlmetrics.engines.database import Database
@@ -105,11 +104,10 @@ def list_sizes(plan: Plan, engine: Database) -> dict[str, float]:
     if any(row["stage"] is None for row in found):
         column = plan.shape.columns["rankings"][STAGE]
         raise InputError(f"rankings: {column} is NULL in some rows: leave them out (where)")
-    return {row["stage"]: float(row["list_size"]) for row in sorted(found, key=_name)}
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return str(row["stage"])
+    return {
+        row["stage"]: float(row["list_size"])
+        for row in sorted(found, key=lambda row: str(row["stage"]))
+    }
 
 
 def _by_size(sizes: Mapping[str, float]) -> tuple[str, ...]:

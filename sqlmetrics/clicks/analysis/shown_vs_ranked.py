@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,7 +160,10 @@ def shown_vs_ranked(
         n_only_shown,
         *_means(result),
         n_differ=int(counts[-1]),
-        reasons=tuple(_counted(counts)),
+        reasons=tuple(
+            Reason(reason, int(counts[2 * i]), int(counts[2 * i + 1]))
+            for i, reason in enumerate(REASONS)
+        ),
         requests=_requests(result) if per_request else None,
     )
 
@@ -246,8 +249,3 @@ def _reasons(k: int) -> str:
     differs = "sum(case when n_skipped + n_injected + n_turned > 0 then 1 else 0 end)"
     view = {"columns": [*columns, Column(differs, "n_differ")]}
     return with_stages(stages, print_template("clicks/reasons", view))
-
-
-def _counted(counts: Sequence[Any]) -> Iterator[Reason]:
-    for i, reason in enumerate(REASONS):
-        yield Reason(reason, int(counts[2 * i]), int(counts[2 * i + 1]))

@@ -46,8 +46,8 @@ class Covariate:
             yield columns_stage("covered_values", about, [*kept, number], samples.rows)
             return
         key = samples.unit[-1]
-        own = {key} | _of(samples)
-        columns = [one for one in samples.columns() if _named(one) in own]
+        own = {key, *(one.column for one in samples.measures)}
+        columns = [one for one in samples.columns() if getattr(one, "name", one) in own]
         about = "one row per query and day before: its values"
         days = [self.before.condition] if self.before else []
         where = "\n    and ".join([*days, *samples.of_lists])
@@ -66,11 +66,3 @@ class Covariate:
             "on": equal("earlier_values", rows, (key,)),
         }
         yield Stage("covered_values", "comparison/join", view)
-
-
-def _named(column: object) -> str:
-    return column.name if isinstance(column, Column) else str(column)
-
-
-def _of(samples: Samples) -> set[str]:
-    return {one.column for one in samples.measures}

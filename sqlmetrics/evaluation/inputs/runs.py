@@ -80,13 +80,13 @@ def _are_tables(given: Mapping[Any, Any]) -> bool:
     return all(
         _is_path(one)
         or any(hasattr(type(one), name) for name in ("columns", "schema"))
-        or (isinstance(one, Mapping) and one and all(map(_is_list, one.values())))
+        or (
+            isinstance(one, Mapping)
+            and one
+            and all(isinstance(value, Mapping | list | tuple) for value in one.values())
+        )
         for one in given.values()
     )
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Mapping | list | tuple)
 
 
 def _names(texts: Sequence[str]) -> list[str]:

@@ -51,17 +51,13 @@ def notes(
         InputError: If no labelled item stands in any list, and many ids look alike.
     """
     counts = "select coalesce(sum(1 - is_ranked), 0), coalesce(sum(is_ranked), 0) from per_query"
-    if "is_labelled" in _columns(plan):
+    if "is_labelled" in {getattr(one, "name", one) for one in plan.per_query[-1].view["columns"]}:
         counts += " where is_labelled = 1"
     unranked, ranked = map(int, engine.rows(script.over(counts))[0])
     found = [*_unranked(unranked, unranked + ranked)]
     if check and _leaves_out(plan.spec):
         found += _unlabelled(plan, script, engine, ranked)
     return [*found, *_Meeting(plan, engine).notes(numbers, check=check)]
-
-
-def _columns(plan: Plan) -> set[str]:
-    return {str(getattr(one, "name", one)) for one in plan.per_query[-1].view["columns"]}
 
 
 def _unranked(unranked: int, total: int) -> Iterator[str]:

@@ -115,7 +115,10 @@ def jsonl(table: pa.Table) -> str:
 
 
 def _objects(table: pa.Table) -> list[str]:
-    return [json.dumps(_plain(row), ensure_ascii=False) for row in table.to_pylist()]
+    return [
+        json.dumps({key: _plain_value(value) for key, value in row.items()}, ensure_ascii=False)
+        for row in table.to_pylist()
+    ]
 
 
 def footer(result: Result, *, per_query: bool = False) -> list[str]:
@@ -152,10 +155,6 @@ def _days(result: Result) -> Iterator[str]:
     if len(set(days.values())) > 1:
         own = ", ".join(f"{system} of {number:,}" for system, number in days.items())
         yield f"all days are not the same days for each system: {own}"
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: _plain_value(value) for key, value in row.items()}
 
 
 def _plain_value(value: Any) -> Any:

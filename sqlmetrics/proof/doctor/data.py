@@ -12,6 +12,7 @@ IDS = ("a", "A", "a ", " a", "á", "a\u0301", "ß", "ss", "10", "9", "😀", "o'
 """Ids that differ only in case, space or accent, and what is written with special signs."""
 
 QUERIES = ("q", "Q", "q ", "é", "e\u0301", "10", "9", "😀", "o'q", "b\\q")
+_ALL_QUERIES = (*QUERIES, "long", "one item", "not relevant", "not ranked", "not labelled")
 SYSTEMS = ("new", "New", "o'ld")
 SCORES = (3.0, 1.0, 0.0, -0.0, 1e-300, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, -5.5)
 """Among them two zeros, and numbers that are equal to 32 bits and to 6 decimals."""
@@ -44,7 +45,7 @@ def tables(longest: int = 1000) -> dict[str, pa.Table]:
     ]
     queries: Rows = [
         {"query_id": query, "country": country, "traffic": float(chance.randint(0, 3))}
-        for query, country in zip(_all_queries(), COUNTRIES * 9, strict=False)
+        for query, country in zip(_ALL_QUERIES, COUNTRIES * 9, strict=False)
     ]
     joined = [
         row | {"grade": known.get((row["query_id"], row["item_id"]))}
@@ -66,10 +67,6 @@ def tables(longest: int = 1000) -> dict[str, pa.Table]:
         "no_score": [row | {"score": None} if row["item_id"] == "A" else row for row in rankings],
     }
     return {name: _table(one) for name, one in rows.items()}
-
-
-def _all_queries() -> tuple[str, ...]:
-    return (*QUERIES, "long", "one item", "not relevant", "not ranked", "not labelled")
 
 
 def _rankings(chance: random.Random, many: list[str]) -> Iterator[dict[str, object]]:

@@ -90,7 +90,8 @@ def tried(option: Option, preset: str) -> OptionExample:
     log = _log(option)
     texts = [text for metric in listed() for text in _texts(option, metric)]
     results = {
-        str(value): _evaluated(log, texts, preset, option, value) for value in _values(option)
+        str(value): _evaluated(log, texts, preset, option, value)
+        for value in (value_of(option, choice) for choice in option.choices)
     }
     told = {
         text: {value: result[text] for value, result in results.items()}
@@ -103,10 +104,6 @@ def tried(option: Option, preset: str) -> OptionExample:
 def value_of(option: Option, choice: Choice) -> Value:
     """A choice's value: its name, or an example of what it stands for."""
     return read(option.name, EXAMPLES.get(choice.name, choice.name))
-
-
-def _values(option: Option) -> Iterator[Value]:
-    return (value_of(option, choice) for choice in option.choices)
 
 
 def _log(option: Option) -> tuple[Row, ...]:
