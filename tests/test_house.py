@@ -33,7 +33,7 @@ FLOORS = (
 """The rooms from the ground up: a room imports those below it, and none beside it."""
 LONGEST = 18
 """As many rooms the picture may have, with those that are no package of their own."""
-CROWD = 28
+CROWD = 32
 """As many modules a room may have that are not in a folder of their own."""
 
 

@@ -27,7 +27,7 @@ from sqlmetrics.catalog.metric import Metric, catalog
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.plan import plan
-from sqlmetrics.proof.reference import Evaluation
+from sqlmetrics.proof.reference_evaluation import Evaluation
 from sqlmetrics.proof.verify import evaluated_by_reference
 
 EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "20"))

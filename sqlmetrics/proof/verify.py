@@ -14,7 +14,7 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result, with_dates
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan, plan
-from sqlmetrics.proof import reference
+from sqlmetrics.proof import reference, reference_evaluation, reference_world
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
@@ -104,11 +104,11 @@ def _where(source: Source, condition: str) -> Source:
     return source.model_copy(update={"where": both})
 
 
-def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference.Evaluation:
+def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference_evaluation.Evaluation:
     """The reference's numbers for the input of a plan."""
     spec, options = the_plan.spec, the_plan.spec.options
     rows = _rows(the_plan, engine)
-    return reference.evaluate(
+    return reference_evaluation.evaluate(
         [_ranked(row, spec.by) for row in rows["rankings"]],
         [_label(row) for row in rows["labels"]],
         [asked(spec, measure) for measure in the_plan.measures],
@@ -165,7 +165,7 @@ def asked(spec: Spec, measure: Measure) -> reference.Question:
     )
 
 
-def compare(result: Result, proof: reference.Evaluation) -> Iterator[Agreement]:
+def compare(result: Result, proof: reference_evaluation.Evaluation) -> Iterator[Agreement]:
     """One `Agreement` a metric, over all queries and all means; rows must match too."""
     rows = {_row_key(row, result): row for row in result.per_query().to_pylist()}
     means = {_mean_key(row, result): row for row in result.to_dicts()}
@@ -192,7 +192,7 @@ def _superfluous(result: Result, rows: Any, kept: Any) -> int:
     return int(result.per_query().num_rows) - len(rows) + len(rows.keys() - kept.keys())
 
 
-def _mean_pairs(group: Any, row: dict[str, Any], line: reference.Mean) -> Iterator[Any]:
+def _mean_pairs(group: Any, row: dict[str, Any], line: reference_evaluation.Mean) -> Iterator[Any]:
     place = f"mean of {group[1]!r}, {group[2]}={group[3]!r}"
     if not row and line.n_queries + line.n_skipped + line.n_missing == 0:
         return
@@ -232,9 +232,9 @@ def _has_system(result: Result) -> bool:
     return "system" in result.list_keys
 
 
-def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference.RankedRow:
+def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference_world.RankedRow:
     order = -row["given_rank"] if "given_rank" in row else row["score"]
-    return reference.RankedRow(
+    return reference_world.RankedRow(
         row["query_id"],
         row["item_id"],
         float(order),
@@ -245,13 +245,17 @@ def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference.RankedRow:
     )
 
 
-def _label(row: dict[str, Any]) -> reference.Label:
-    return reference.Label(row["query_id"], row["item_id"], row["grade"], row.get("metric_date"))
+def _label(row: dict[str, Any]) -> reference_world.Label:
+    return reference_world.Label(
+        row["query_id"], row["item_id"], row["grade"], row.get("metric_date")
+    )
 
 
-def _known(row: dict[str, Any]) -> reference.QueryRow:
+def _known(row: dict[str, Any]) -> reference_world.QueryRow:
     segments = {n.removeprefix("by_"): value for n, value in row.items() if n.startswith("by_")}
-    return reference.QueryRow(row["query_id"], row.get("metric_date"), row.get("weight"), segments)
+    return reference_world.QueryRow(
+        row["query_id"], row.get("metric_date"), row.get("weight"), segments
+    )
 
 
 def _item(row: dict[str, Any]) -> reference.Item:

@@ -54,7 +54,7 @@ from worlds import (
 )
 
 import sqlmetrics as sm
-from sqlmetrics.proof.reference import Evaluation
+from sqlmetrics.proof.reference_evaluation import Evaluation
 from sqlmetrics.proof.verify import compare
 
 Row = dict[str, str | float | None]

@@ -1,0 +1,282 @@
+"""A whole evaluation in plain Python: rows of tables in, numbers out."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlmetrics.proof.reference import (
+    OF_SETS,
+    Catalogue,
+    Grades,
+    Question,
+    Value,
+    computed,
+    hit_ranks,
+    idcg,
+    n_relevant,
+    pnr_parts,
+    precision_bottom,
+    recall_bottom,
+    rounded,
+)
+from sqlmetrics.proof.reference_world import (
+    Facts,
+    Key,
+    Label,
+    QueryRow,
+    RankedRow,
+    World,
+    facts_of,
+    grades_of,
+    in_order,
+    scores_of,
+    thirds,
+)
+
+
+@dataclass
+class Mean:
+    """A line of the summary."""
+
+    value: float | None
+    n_queries: int
+    n_skipped: int
+    n_missing: int
+
+
+@dataclass
+class Evaluation:
+    """All numbers: per (date, system, query), and per (date, system, segment, value)."""
+
+    per_query: dict[tuple[Any, str, str], list[Value]] = field(default_factory=dict)
+    summary: dict[tuple[Any, str, str, str], list[Mean]] = field(default_factory=dict)
+
+
+def evaluate(
+    rankings: Sequence[RankedRow],
+    labels: Sequence[Label],
+    asked: Sequence[Question],
+    *,
+    ties: str = "id_asc",
+    score_precision: str = "double",
+    depth: int | None = None,
+    unjudged: str = "nonrelevant",
+    negative_grades: str = "zero",
+    missing: str = "zero",
+    absent_systems: str = "skip",
+    of_one_system: bool = False,
+    segments: Sequence[str] = (),
+    known: Sequence[QueryRow] = (),
+    catalogue: Catalogue | None = None,
+    baseline: str | None = None,
+    derived: Mapping[str, str] | None = None,
+    rel: float = 1.0,
+) -> Evaluation:
+    """Evaluate every system on every day; duplicates count once, at their best.
+
+    Args:
+        rankings: In input order, for ties=input_order.
+        labels: With dates, or without.
+        asked: The metrics.
+        ties: id_asc, id_desc, input_order, best, worst or average.
+        score_precision: double, float32 or decimal6.
+        depth: The rank below which nothing counts, None for no such rank.
+        unjudged: nonrelevant, or condensed to leave out items without a label.
+        negative_grades: zero, or unjudged to take such a label for none.
+        missing: zero or drop.
+        absent_systems: skip, or missing for days between a system's first and last day.
+        of_one_system: Whether a query is of the system alone that has a list for it.
+        segments: The names of the segments, in the order in which the rankings have them.
+        known: The queries table.
+        catalogue: The items table.
+        baseline: The system that the others are compared with.
+        derived: Segments that are told by no row: name -> traffic or relevant_labels.
+        rel: The grade from which a label is relevant, to them.
+    """
+    scores = scores_of(rankings, score_precision)
+    world = World(
+        {key: in_order(items, ties) for key, items in scores.items()},
+        scores,
+        grades_of(labels, negative_grades),
+        facts_of(rankings, known, segments),
+        frozenset((one.date, one.query) for one in known if one.date is not None),
+        missing,
+        absent_systems,
+        of_one_system,
+        unjudged == "condensed",
+        depth,
+        ties,
+        catalogue or {},
+        baseline,
+    )
+    result = Evaluation()
+    parts = thirds(rankings, known)
+    groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
+    for key in _population(world, asked):
+        date, system, query = key
+        result.per_query[key] = [_per_query(one, world, key) for one in asked]
+        groups[date, system, "all", "all"].append(key)
+        fact = world.facts.get((date, query), Facts())
+        for name in segments:
+            value = fact.segments.get(name, "(unknown)")
+            if (derived or {}).get(name) == "traffic":
+                value = parts.get((date, query), parts.get((None, query), value))
+            elif (derived or {}).get(name) == "relevant_labels":
+                value = _how_many_relevant(world.labels(key) or {}, rel)
+            groups[date, system, name, value].append(key)
+    for group, keys in groups.items():
+        result.summary[group] = [
+            _mean(one, {key: result.per_query[key][i] for key in keys}, world)
+            for i, one in enumerate(asked)
+        ]
+    return result
+
+
+def _how_many_relevant(labels: Mapping[str, Value], rel: float) -> str:
+    """The number of relevant labels of a query, large ones together."""
+    number = sum(grade is not None and grade >= rel for grade in labels.values())
+    return str(number) if number < 2 else "2-5" if number < 6 else "6+"
+
+
+def _population(world: World, asked: Sequence[Question]) -> list[Key]:
+    """Every (day, system, query) that some metric's mean runs over."""
+    days = {(date, query) for date, _, query in world.lists} | world.searched
+    if all(date is None for date, _ in days):
+        days |= set(world.graded)
+    systems = {date: _systems(world, date) for date in {date for date, _ in days}}
+    keys = {(date, system, query) for date, query in days for system in systems[date]}
+    if world.of_one_system:
+        keys &= set(world.lists)
+    labelled = {key for key in keys if world.labels(key) is not None}
+    if any(one.average_over in ("rankings", "either") for one in asked):
+        labelled |= set(world.lists)
+    return sorted(labelled, key=str)
+
+
+def _systems(world: World, day: Any) -> set[str]:
+    """The systems that count on a day: those with a list, or with lists before and after it."""
+    days: dict[str, set[Any]] = defaultdict(set)
+    for date, system, _ in world.lists:
+        days[system].add(date)
+    if day is None or world.absent_systems == "skip":
+        return {system for system, own in days.items() if day in own}
+    return {system for system, own in days.items() if min(own) <= day <= max(own)}
+
+
+def _per_query(one: Question, world: World, key: Key) -> Value:
+    """A metric of one query, None where it is left out of the mean."""
+    if not _is_counted(one, world, key):
+        return None
+    value = world.value(one, key)
+    if value is None:
+        return {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0}[one.no_relevant]
+    return rounded(value, one.rounding)
+
+
+def _is_counted(one: Question, world: World, key: Key) -> bool:
+    """Whether a query is one of those that the mean of a metric is for."""
+    is_ranked = key in world.lists
+    if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
+        return False
+    if not is_ranked and world.missing == "drop":
+        return False
+    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
+    return _has_relevant(one.average_over, *world.grades(key), k, rel)
+
+
+def _has_relevant(
+    average_over: str, grades: Grades, labels: Grades, k: int | None, rel: float
+) -> bool:
+    """Whether something relevant is where the mean wants it, if it wants any."""
+    found: dict[str, Callable[[], int]] = {
+        "relevant": lambda: n_relevant(labels, rel),
+        "common_relevant": lambda: n_relevant(labels, rel),
+        "hits": lambda: len(hit_ranks(grades, k, rel)),
+        "relevant_shown": lambda: len(hit_ranks(grades, None, rel)),
+    }
+    return average_over not in found or found[average_over]() > 0
+
+
+def _mean(one: Question, values: Mapping[Key, Value], world: World) -> Mean:
+    """The summary of one metric over some queries."""
+    top, bottom, absent, skipped = [], [], 0, 0
+    counted = sum(1 for value in values.values() if value is not None)
+    for key, value in values.items():
+        is_ranked = key in world.lists
+        if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
+            continue
+        absent += not is_ranked
+        skipped += value is None and (is_ranked or world.missing != "drop")
+        if not _is_counted(one, world, key):
+            continue
+        weight = world.facts.get((key[0], key[2]), Facts()).weight
+        above, below = mean_parts(one, value, world, key)
+        top.append(above * (1.0 if one.count else weight))
+        bottom.append(below * weight)
+    if one.name in OF_SETS:
+        keys = [key for key, value in values.items() if value is not None]
+        given = {
+            "rows": [row for key in keys for row in world.rows(key)],
+            "lists": [world.items(key) for key in keys],
+            "catalogue": world.catalogue,
+        }
+        return Mean(computed(one, given) if keys else None, counted, skipped, absent)
+    total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
+    mean = total / math.fsum(bottom) if math.fsum(bottom) else None
+    return Mean(total if one.count else mean, counted, skipped, absent)
+
+
+def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
+    return {
+        "labels": is_labelled,
+        "relevant": is_labelled,
+        "hits": is_labelled,
+        "relevant_shown": is_labelled,
+        "rankings": is_ranked,
+        "common": is_labelled and is_ranked,
+        "either": is_labelled or is_ranked,
+        "common_relevant": is_labelled and is_ranked,
+    }[average_over]
+
+
+def mean_parts(one: Question, value: Value, world: World, key: Key) -> tuple[float, float]:
+    """What a query adds to the numerator and the denominator of a mean."""
+    if one.average == "micro":
+        return micro_parts(one, world, key)
+    if value is None:
+        return 0.0, 0.0
+    weight = 1.0
+    if one.name == "gauc":
+        rows = world.rows(key)
+        positives = sum(1 for _, grade in rows if grade >= one.arguments["rel"])
+        weights = {"none": 1.0, "impressions": len(rows), "positives": positives}
+        weight = weights[one.arguments["gauc_weight"]]
+    return value * weight, weight
+
+
+def micro_parts(one: Question, world: World, key: Key) -> tuple[float, float]:
+    """What a query adds to the numerator and the denominator of a micro mean."""
+    if one.name == "pnr":
+        return pnr_parts(world.rows(key), **one.arguments)
+    grades, labels = world.grades(key)
+    given = dict(one.arguments)
+    if one.name == "ndcg":
+        best = idcg(grades, labels, **given) or 0.0
+        del given["ideal"]
+        return world.value(replace(one, name="dcg", arguments=given), key) or 0.0, best
+    k, rel = given["k"], given["rel"]
+    found = (
+        world.value(replace(one, name="num_rel_ret", arguments={"k": k, "rel": rel}), key) or 0.0
+    )
+    wanted = recall_bottom(grades, labels, k, rel, given.get("recall_denominator", "r"))
+    if one.name == "recall":
+        return found, wanted
+    listed = precision_bottom(grades, labels, k, rel, given["precision_denominator"])
+    if one.name == "precision":
+        return found, listed
+    weight = given.get("beta", 1) ** 2
+    return (1 + weight) * found, listed + weight * wanted if wanted else 0

@@ -1,0 +1,239 @@
+"""What an evaluation is given, put in order in plain Python: lists, labels, what is known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from sqlmetrics.proof.reference import (
+    OF_SETS,
+    Catalogue,
+    Grades,
+    Question,
+    Scored,
+    Value,
+    computed,
+    decimal6,
+    float32,
+)
+from sqlmetrics.proof.tie_orders import expected
+
+
+@dataclass(frozen=True)
+class RankedRow:
+    """One row of the rankings; `order` is the score, or the rank negated."""
+
+    query: str
+    item: str
+    order: float
+    system: str = ""
+    date: Any = None
+    weight: float = 1.0
+    segments: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Label:
+    """One row of the labels; without a date it holds for every day."""
+
+    query: str
+    item: str
+    grade: float
+    date: Any = None
+
+
+@dataclass(frozen=True)
+class QueryRow:
+    """One row of the queries table; without a date it holds for every day."""
+
+    query: str
+    date: Any = None
+    weight: float | None = None
+    segments: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass
+class Facts:
+    """What is known of a query: its weight, and its segments but for unknown ones."""
+
+    weight: float = 1.0
+    segments: dict[str, str] = field(default_factory=dict)
+
+
+Key = tuple[Any, str, str]
+"""Day, system, query."""
+
+
+@dataclass(frozen=True)
+class World:
+    """The input, put in order.
+
+    Attributes:
+        lists: The items of every ranked list, best first, in groups of equal scores.
+        scores: Their scores.
+        graded: The grades of every labelled query's items, by day and query.
+        facts: What is known of a query, by day and query.
+        searched: The queries of a day that the queries table lists.
+        missing: zero or drop.
+        absent_systems: skip or missing.
+        of_one_system: Whether a query is of the system alone that has a list for it.
+        condensed: Whether items without a label are left out of the lists.
+        depth: How many items of a list count, None for all.
+        ties: The rule for equal scores.
+        catalogue: What is known of items.
+        baseline: The system that the others are compared with.
+    """
+
+    lists: Mapping[Key, list[list[str]]]
+    scores: Mapping[Key, Mapping[str, float]]
+    graded: Mapping[tuple[Any, str], Mapping[str, Value]]
+    facts: Mapping[tuple[Any, str], Facts]
+    searched: frozenset[tuple[Any, str]]
+    missing: str
+    absent_systems: str
+    of_one_system: bool
+    condensed: bool
+    depth: int | None
+    ties: str
+    catalogue: Catalogue
+    baseline: str | None
+
+    def labels(self, key: Key) -> Mapping[str, Value] | None:
+        """The labels of a query on a day: dated ones, else those that hold for every day."""
+        date, _, query = key
+        return self.graded.get((date, query), self.graded.get((None, query)))
+
+    def grades(self, key: Key) -> tuple[Grades, Grades]:
+        """The grades of a list in rank order, and of all labels."""
+        grades = [grade for group in self.groups(key) for grade in group]
+        return grades[: self.depth], list((self.labels(key) or {}).values())
+
+    def groups(self, key: Key) -> list[list[Value]]:
+        """The grades of a list in rank order, in groups of equal scores; depth is not cut."""
+        labels = self.labels(key) or {}
+        return [[labels.get(item) for item in group] for group in self.tied(key)]
+
+    def items(self, key: Key) -> list[str]:
+        """The items of a list that count, in rank order."""
+        return [item for group in self.tied(key) for item in group][: self.depth]
+
+    def tied(self, key: Key) -> list[list[str]]:
+        """The items of a list in rank order, in groups of equal scores; depth is not cut."""
+        labels = self.labels(key) or {}
+        groups = list(self.lists.get(key, []))
+        if self.condensed:
+            groups = [[i for i in group if labels.get(i) is not None] for group in groups]
+        if self.ties in ("best", "worst"):
+            up = self.ties == "worst"
+            groups = [
+                sorted(group, key=lambda item: labels.get(item) or 0.0, reverse=not up)
+                for group in groups
+            ]
+        return groups
+
+    def given(self, key: Key) -> dict[str, Any]:
+        """All that a metric can be given, by the names of its arguments."""
+        grades, labels = self.grades(key)
+        date, _, query = key
+        return {
+            "grades": grades,
+            "labels": labels,
+            "items": self.items(key),
+            "other": self.items((date, self.baseline or "", query)),
+            "catalogue": self.catalogue,
+            "rows": self.rows(key),
+        }
+
+    def rows(self, key: Key) -> Scored:
+        """Score and grade of the items of a list that have a label, best first."""
+        labels, scores = self.labels(key) or {}, self.scores.get(key, {})
+        rows = [(scores[item], labels.get(item)) for item in self.items(key)]
+        return [(score, grade) for score, grade in rows if grade is not None]
+
+    def value(self, one: Question, key: Key) -> Value:
+        """A metric of one list, before any policy."""
+        given = self.given(key)
+        if one.name in OF_SETS:
+            return 1.0 if given["rows" if one.name == "auc" else "grades"] else None
+        if (one.ties or self.ties) != "average":
+            return computed(one, given)
+
+        def metric(grades: Grades) -> Value:
+            return computed(one, given | {"grades": grades[: self.depth]})
+
+        return expected(one, metric, self.groups(key), self.depth)
+
+
+def scores_of(
+    rankings: Sequence[RankedRow], precision: str
+) -> dict[tuple[Any, str, str], dict[str, float]]:
+    """Item -> score of every list, the best one of duplicates."""
+    best: dict[tuple[Any, str, str], dict[str, float]] = defaultdict(dict)
+    for row in rankings:
+        score = {"float32": float32, "decimal6": decimal6}.get(precision, float)(row.order)
+        items = best[row.date, row.system, row.query]
+        items[row.item] = max(score, items.get(row.item, score))
+    return best
+
+
+def in_order(items: Mapping[str, float], ties: str) -> list[list[str]]:
+    """The items, best first, in groups of equal scores."""
+    order = list(items)
+    if ties != "input_order":
+        order.sort(key=lambda item: item.encode(), reverse=ties == "id_desc")
+    order.sort(key=lambda item: items[item], reverse=True)
+    return [list(group) for _, group in groupby(order, key=lambda item: items[item])]
+
+
+def grades_of(
+    labels: Sequence[Label], negative_grades: str
+) -> dict[tuple[Any, str], dict[str, Value]]:
+    """The grades by query; None for a label that counts as none, but makes its query labelled."""
+    graded: dict[tuple[Any, str], dict[str, Value]] = defaultdict(dict)
+    for row in labels:
+        items = graded[row.date, row.query]
+        grade: Value = row.grade
+        if row.grade < 0:
+            grade = None if negative_grades == "unjudged" else 0.0
+        best = items.get(row.item)
+        items[row.item] = best if grade is None else max(grade, grade if best is None else best)
+    return graded
+
+
+def facts_of(
+    rankings: Sequence[RankedRow], known: Sequence[QueryRow], segments: Sequence[str]
+) -> dict[tuple[Any, str], Facts]:
+    """What the rankings and the queries table say of each query, by day and query."""
+    facts: dict[tuple[Any, str], Facts] = defaultdict(Facts)
+    for row in rankings:
+        fact = facts[row.date, row.query]
+        fact.weight = row.weight
+        pairs = zip(segments, row.segments, strict=True)
+        fact.segments |= {name: value for name, value in pairs if value is not None}
+    for one in known:
+        days = {date for date, _ in facts} if one.date is None else {one.date}
+        for date in days | {one.date}:
+            fact = facts[date, one.query]
+            fact.weight = fact.weight if one.weight is None else one.weight
+            fact.segments |= {n: value for n, value in one.segments.items() if value is not None}
+    return facts
+
+
+def thirds(rankings: Sequence[RankedRow], known: Sequence[QueryRow]) -> dict[tuple[Any, str], str]:
+    """Head, torso and tail: which third of a day's traffic a query begins in, by day and query."""
+    weights = {(one.date, one.query): one.weight for one in known if one.weight is not None}
+    if not weights:
+        weights = {(row.date, row.query): row.weight for row in rankings}
+    parts: dict[tuple[Any, str], str] = {}
+    above: dict[Any, float] = defaultdict(float)
+    total: dict[Any, float] = defaultdict(float)
+    for (date, _), weight in weights.items():
+        total[date] += weight
+    for date, query in sorted(weights, key=lambda key: (-weights[key], key[1].encode())):
+        third = min(2, int(3 * above[date] / total[date])) if total[date] else 2
+        parts[date, query] = ("head", "torso", "tail")[third]
+        above[date] += weights[date, query]
+    return parts
