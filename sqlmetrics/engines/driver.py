@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
+from sqlmetrics.engines.statements import Statements
 from sqlmetrics.engines.values import plain
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.dialects import dialect as named
@@ -22,15 +23,8 @@ _KINDS = ("BIGINT", "BOOLEAN", "DATE", "DOUBLE", "TIMESTAMP", "VARCHAR")
 STANDARD = {kind: kind.lower() for kind in _KINDS}
 """Kind -> the type of a column, by the words of the standard."""
 
-TRANSACTION = ("begin", "commit", "rollback")
-SAVEPOINT = (
-    "savepoint sqlmetrics",
-    "release savepoint sqlmetrics",
-    "rollback to savepoint sqlmetrics",
-)
 
-
-class Driver(ABC):
+class Driver(Statements):
     """One open connection, used in a `with` block; a subclass says what differs.
 
     It is given text in its own dialect, and names as `template.relation` reads them: dotted,
@@ -44,19 +38,16 @@ class Driver(ABC):
             cannot be loaded.
         CODES: Beginnings of the database's codes of errors -> the kind of failure.
         errors: What its driver raises.
-        transactional: Whether `transaction` can undo; if not, each statement stands alone.
     """
 
     dialect: str
     name: str
     holds_nan: ClassVar[bool] = True
-    transactional: ClassVar[bool] = True
     errors: tuple[type[BaseException], ...]
     TYPES: ClassVar[Mapping[str, str]]
     CODES: ClassVar[Mapping[str, str]] = SQLSTATE
     TEMPORARY: ClassVar[str] = "temporary "
     DROP: ClassVar[str] = "drop table"
-    TRANSACTION: ClassVar[tuple[str, str, str]] = TRANSACTION
 
     def __init__(self, connection: Any, *, own: bool = False) -> None:
         self._connection = connection
@@ -121,15 +112,11 @@ class Driver(ABC):
     def _close(self) -> None:
         self._connection.close()
 
-    def _settle(self) -> None:  # noqa: B027 (most have nothing to set)
+    def _settle(self) -> None:
         """Set what decides the meaning of our text, to be put back afterwards."""
 
-    def _recover(self) -> None:  # noqa: B027 (most need nothing)
+    def _recover(self) -> None:
         """Make the connection usable after an error."""
-
-    def _in_transaction(self) -> bool:
-        """Whether the user has a transaction open."""
-        return False
 
     def _code(self, error: BaseException) -> str:
         """The database's own code of an error."""
@@ -312,41 +299,6 @@ class Driver(ABC):
         """
         raise SpecError(f"a profile is DuckDB's; {self.name} has its own")
         yield
-
-    @contextmanager
-    def made(self, create: str, drop: str) -> Iterator[None]:
-        """What a statement makes, for as long as the block lasts."""
-        self.execute(create)
-        with self._dropped(drop):
-            yield
-
-    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
-        """A table that is kept for as long as the block lasts, made of others that are."""
-        return self.made(create, drop)
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that the block does, or nothing of it, where the engine has transactions."""
-        if not self.transactional:
-            yield
-            return
-        begin, commit, rollback = SAVEPOINT if self._in_transaction() else self.TRANSACTION
-        self.execute(begin)
-        try:
-            yield
-        except BaseException:
-            self._quietly(self.execute, rollback)
-            raise
-        self.execute(commit)
-
-    @contextmanager
-    def _dropped(self, drop: str) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self._quietly(self.execute, drop)
-            raise
-        self.execute(drop)
 
     @contextmanager
     def scratch(self) -> Iterator[str]:
