@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.evaluate import evaluate_clicks
     from sqlmetrics.clicks.simulation.simulate import simulate
     from sqlmetrics.comparison.compare import compare
+    from sqlmetrics.comparison.diagnosis.diagnosis import Diagnosis, diagnose
+    from sqlmetrics.comparison.funnel.funnel import funnel
+    from sqlmetrics.comparison.funnel.funnel_table import Funnel
     from sqlmetrics.comparison.report.comparison import Comparison
-    from sqlmetrics.diagnosis.diagnosis import Diagnosis, diagnose
     from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import EngineError, InputError, NoDataError, SpecError, SqlmetricsError
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
     from sqlmetrics.evaluation.streaming.metric import StreamingMetric
-    from sqlmetrics.funnels.funnel import funnel
-    from sqlmetrics.funnels.funnel_table import Funnel
     from sqlmetrics.jobs.exports.write import export
     from sqlmetrics.proof.explain.explain import explain
     from sqlmetrics.proof.reconcile.reconcile import reconcile
@@ -72,9 +72,9 @@ __all__ = [
 
 _HOMES = {
     "Comparison": "comparison.report.comparison",
-    "Diagnosis": "diagnosis.diagnosis",
+    "Diagnosis": "comparison.diagnosis.diagnosis",
     "EngineError": "errors",
-    "Funnel": "funnels.funnel_table",
+    "Funnel": "comparison.funnel.funnel_table",
     "InputError": "errors",
     "NoDataError": "errors",
     "Result": "evaluation.report.result",
@@ -85,12 +85,12 @@ _HOMES = {
     "TieAudit": "proof.ties",
     "compare": "comparison.compare",
     "connect": "engines.database",
-    "diagnose": "diagnosis.diagnosis",
+    "diagnose": "comparison.diagnosis.diagnosis",
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
     "explain": "proof.explain.explain",
     "export": "jobs.exports.write",
-    "funnel": "funnels.funnel",
+    "funnel": "comparison.funnel.funnel",
     "parse": "catalog.measure",
     "reconcile": "proof.reconcile.reconcile",
     "simulate": "clicks.simulation.simulate",

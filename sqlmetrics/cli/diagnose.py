@@ -42,7 +42,7 @@ def diagnose(
     sqlmetrics diagnose runs.parquet labels.parquet --baseline prod
     sqlmetrics diagnose old.run new.run qrels.txt
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.diagnosis.diagnosis import diagnose as diagnosed
+    from sqlmetrics.comparison.diagnosis.diagnosis import diagnose as diagnosed
 
     form = format_of(output, out, ("table", "json"))
     rankings, labels = sources(tables, labels)

@@ -28,7 +28,7 @@ from sqlmetrics.cli.systems import (
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
-    from sqlmetrics.funnels.funnel_table import Funnel
+    from sqlmetrics.comparison.funnel.funnel_table import Funnel
 
 
 @click.command()
@@ -91,7 +91,7 @@ def funnel(
     sqlmetrics funnel --stage recall=all.csv --stage page=page.csv labels.csv
     sqlmetrics funnel search.yml --stage-column step
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.funnels.funnel import funnel as lost
+    from sqlmetrics.comparison.funnel.funnel import funnel as lost
 
     form = format_of(output, out, FORMATS)
     rankings, labels = _sources(tables, labels, stages)

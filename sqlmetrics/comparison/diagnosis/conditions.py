@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlmetrics.diagnosis.rules import Condition, Rule
+from sqlmetrics.comparison.diagnosis.rules import Condition, Rule
 
 SAME = 1e-12
 """Two numbers of one list are the same up to here."""

@@ -11,11 +11,11 @@ from typing import Any
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.compare import asked_plan, comparison_of
+from sqlmetrics.comparison.diagnosis.conditions import fired
+from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
+from sqlmetrics.comparison.diagnosis.rules import METRICS, RULES, TIED, Rule
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
-from sqlmetrics.diagnosis.conditions import fired
-from sqlmetrics.diagnosis.log_numbers import log_numbers
-from sqlmetrics.diagnosis.rules import METRICS, RULES, TIED, Rule
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY

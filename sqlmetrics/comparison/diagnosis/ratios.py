@@ -144,7 +144,7 @@ class RequestSums:
     def _users(self) -> Stage:
         """The user of each request, if it is known."""
         view = {"of": self.tables.of, "requests": self.tables.requests is not None}
-        return Stage("request_users", "diagnosis/request_users", view)
+        return Stage("request_users", "comparison/request_users", view)
 
     def _units(self, rows: str) -> Stage:
         """The rows of requests, each with its user."""

@@ -9,10 +9,10 @@ from typing import Any
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log
+from sqlmetrics.comparison.diagnosis.ratios import Ratio, RequestSums, difference, read
+from sqlmetrics.comparison.diagnosis.rules import ONLINE
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.diagnosis.ratios import Ratio, RequestSums, difference, read
-from sqlmetrics.diagnosis.rules import ONLINE
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.execution import USUALLY

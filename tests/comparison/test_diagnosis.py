@@ -17,11 +17,11 @@ from engines.starting import Servers
 from marked import by_turns, engines
 
 import sqlmetrics as sm
+from sqlmetrics.comparison.diagnosis.conditions import fired
+from sqlmetrics.comparison.diagnosis.diagnosis import MARGIN
+from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
+from sqlmetrics.comparison.diagnosis.rules import METRICS, ONLINE, RULES, Condition, Rule
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.diagnosis.conditions import fired
-from sqlmetrics.diagnosis.diagnosis import MARGIN
-from sqlmetrics.diagnosis.log_numbers import log_numbers
-from sqlmetrics.diagnosis.rules import METRICS, ONLINE, RULES, Condition, Rule
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import student
 

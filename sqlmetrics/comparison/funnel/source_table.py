@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from sqlmetrics.comparison.funnel.funnel_table import KINDS, SIZES, Cell, Funnel, percent
 from sqlmetrics.comparison.report.rows import Row
 from sqlmetrics.evaluation.report.table import metric_value, printable
-from sqlmetrics.funnels.funnel_table import KINDS, SIZES, Cell, Funnel, percent
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,6 +9,11 @@ from typing import Any
 
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable
+from sqlmetrics.comparison.funnel.funnel_table import Funnel
+from sqlmetrics.comparison.funnel.losses import Losses
+from sqlmetrics.comparison.funnel.source_table import SourceFunnel
+from sqlmetrics.comparison.funnel.sources import SourceSums, of_sources
+from sqlmetrics.comparison.funnel.stage_order import check_order, in_stages
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
@@ -16,11 +21,6 @@ from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.evaluation.run import executing
-from sqlmetrics.funnels.funnel_table import Funnel
-from sqlmetrics.funnels.losses import Losses
-from sqlmetrics.funnels.source_table import SourceFunnel
-from sqlmetrics.funnels.sources import SourceSums, of_sources
-from sqlmetrics.funnels.stage_order import check_order, in_stages
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from sqlmetrics.comparison.funnel.losses import Losses
+from sqlmetrics.comparison.funnel.stage_order import check_column, list_sizes
 from sqlmetrics.comparison.stages import columns_stage, segments_stage, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.funnels.losses import Losses
-from sqlmetrics.funnels.stage_order import check_column, list_sizes
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.shape import STAGE
