@@ -23,6 +23,18 @@ DEFAULT = "duckdb"
 FILES = (DEFAULT, "sqlite", "chdb")
 """Schemes of databases that are a file or folder here, or in memory."""
 
+ONE_DATABASE = ("sqlite", "chdb")
+"""Schemes of files whose tables have no name of a database before their own."""
+
+PLAIN_SCHEMES = {"postgresql": "postgres", "mariadb": "mysql"}
+"""Scheme of a URL -> the one that OpenLineage's names have."""
+
+PORTS = {"postgres": 5432, "mysql": 3306, "clickhouse": 8123}
+"""Plain scheme -> the port of a server that says none."""
+
+USUAL_SCHEMAS = {"postgres": "public", "duckdb": "main"}
+"""Plain scheme -> the schema of a table that says none."""
+
 SQLITE_MARK = b"SQLite format 3\0"
 
 DATABASE_FILES = (

@@ -7,24 +7,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL
+from sqlmetrics.engines.url import (
+    FILES,
+    ONE_DATABASE,
+    PLAIN_SCHEMES,
+    PORTS,
+    SCHEMA,
+    USUAL_SCHEMAS,
+    ConnectionURL,
+)
 from sqlmetrics.evaluation.inputs.sources import is_file_name
-from sqlmetrics.sql.user_sql import names_in
 from sqlmetrics.jobs.tables import columns as columns_of
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts
+from sqlmetrics.sql.user_sql import names_in
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^/]*)/(.*)", re.IGNORECASE | re.DOTALL)
-_PORTS = {"postgres": 5432, "mysql": 3306, "clickhouse": 8123}
-"""Scheme -> the port of a server that says none."""
-
-_SCHEMES = {"postgresql": "postgres", "mariadb": "mysql"}
-"""Scheme of a URL -> the one that OpenLineage's names have."""
-
-_SCHEMAS = {"postgres": "public", "duckdb": "main"}
-"""Scheme -> the schema of a table that says none."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,16 @@ def _file(path: str) -> Dataset:
 
 def _table(relation: str, place: ConnectionURL, own: Mapping[str, str] | None = None) -> Dataset:
     """A table by all parts of its name; those that a connection says stand before its own."""
-    scheme = _SCHEMES.get(place.scheme, place.scheme)
+    scheme = PLAIN_SCHEMES.get(place.scheme, place.scheme)
     database, schema = place.parts
     if scheme in FILES:
         path = place.path if place.in_memory else str(Path(place.path).absolute())
         namespace, database, schema = f"{scheme}://{path}", Path(place.path).stem, ""
     else:
-        port = place.port or _PORTS.get(scheme)
+        port = place.port or PORTS.get(scheme)
         namespace = f"{scheme}://{place.host}" + (f":{port}" if port else "")
-    schema = str(place.options.get(SCHEMA) or schema or _SCHEMAS.get(scheme, ""))
-    before = {"sqlite": [], "chdb": []}.get(scheme, [database, *[schema] * bool(schema)])
+    schema = str(place.options.get(SCHEMA) or schema or USUAL_SCHEMAS.get(scheme, ""))
+    before = [] if scheme in ONE_DATABASE else [database, *[schema] * bool(schema)]
     given = parts(relation)
     name = [*before[: max(0, len(before) + 1 - len(given))], *given]
     return Dataset(namespace, ".".join(filter(None, name)), relation, own or {})
