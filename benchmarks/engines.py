@@ -131,10 +131,10 @@ def _opened(name: str) -> Iterator[Any]:
     sys.path.insert(0, str(TESTS))
     from engines.starting import Servers
 
-    from sqlmetrics.engines.database import database
+    from sqlmetrics.engines.database import connect
 
     if name == "spark":
-        with growth.ENGINES["spark"]() as opened, database(opened.connection) as engine:
+        with growth.ENGINES["spark"]() as opened, connect(opened.connection) as engine:
             yield engine
         return
     with Servers() as servers:
@@ -144,7 +144,7 @@ def _opened(name: str) -> Iterator[Any]:
             print(json.dumps({"missing": str(missing)}))
             sys.stdout.flush()
             os._exit(0)
-        with database(opened) as engine:
+        with connect(opened) as engine:
             yield engine
 
 
@@ -157,7 +157,7 @@ def _servers(name: str, engine: Any) -> list[int]:
 
 def _raw(engine: Any, sql: str) -> list[tuple[Any, ...]]:
     """The rows of the dialect's own text, by the session of the engine."""
-    session = getattr(engine, "_engine", engine)
+    session = getattr(engine, "driver", engine)
     if not sql.lstrip().startswith(("select", "with")):
         session.execute(sql)
         return []

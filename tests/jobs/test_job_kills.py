@@ -75,7 +75,7 @@ def run_until(url: str, stop: Callable[[Database], None] | None) -> None:
 
 def before_statement(engine: Database, number: int, act: Callable[[], None]) -> None:
     """Do something before the statement of a number."""
-    one: Any = getattr(engine, "_engine", engine)
+    one: Any = getattr(engine, "driver", engine)
     execute, numbers = one.execute, itertools.count()
 
     def counted(sql: str) -> None:
@@ -93,7 +93,7 @@ def killed(engine: Database, number: int) -> None:
 
 def cut_off(engine: Database, number: int, url: str) -> None:
     """End the connection at its server before a statement."""
-    server: Any = getattr(engine, "_engine", engine)
+    server: Any = getattr(engine, "driver", engine)
     ((pid,),) = server.rows("select pg_backend_pid()")
 
     def end() -> None:
@@ -176,7 +176,7 @@ class StopError(Exception):
 
 def stopped(engine: Database, number: int, beginning: str = "") -> None:
     """Fail before a statement, of those that begin so."""
-    one: Any = getattr(engine, "_engine", engine)
+    one: Any = getattr(engine, "driver", engine)
     execute, numbers = one.execute, itertools.count()
 
     def counted(sql: str) -> None:
@@ -196,7 +196,7 @@ def test_without_transactions_each_day_of_a_table_is_whole(name: str, servers: A
         rankings, labels = log()
         engine.load("runs", rankings)
         engine.load("truth", labels)
-        low: Any = getattr(engine, "_engine", engine)
+        low: Any = getattr(engine, "driver", engine)
         try:
             write(job(), engine, days(0, 4))
             mixed = 0

@@ -160,7 +160,7 @@ class analyst:  # noqa: N801 (it reads like a function)
 
     def __init__(self, engine: Any, view: str, column: str) -> None:
         self.engine, self.view = engine, view
-        self.run = getattr(engine, "_engine", engine).execute
+        self.run = getattr(engine, "driver", engine).execute
         self.column = column
 
     def __enter__(self) -> None:

@@ -557,7 +557,7 @@ def test_postgres_filters_days_in_the_scan(servers: Any) -> None:
             engine.load(name, rows)
         try:
             write(job(), engine)
-            server: Any = getattr(engine, "_engine", engine)
+            server: Any = getattr(engine, "driver", engine)
             for view in ("wide", "daily_change"):
                 plan = server.rows(
                     f"explain select * from metrics_{view} where metric_date >= '2026-01-03'"

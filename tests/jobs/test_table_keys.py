@@ -18,7 +18,7 @@ from test_job_days import FIRST, METRICS, TABLES, check, clear, days, job, log
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.online import ONLINE
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.files import compile_job
@@ -34,7 +34,7 @@ from sqlmetrics.sql.dialects import DIALECTS
 
 @pytest.fixture
 def postgres(servers: Any) -> Iterator[Any]:
-    with database(servers.open("postgres")) as engine:
+    with connect(servers.open("postgres")) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         try:
@@ -45,7 +45,7 @@ def postgres(servers: Any) -> Iterator[Any]:
 
 def asked(engine: Any, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query in the database's own words."""
-    rows: list[tuple[Any, ...]] = getattr(engine, "_engine", engine).rows(query)
+    rows: list[tuple[Any, ...]] = getattr(engine, "driver", engine).rows(query)
     return rows
 
 
@@ -93,14 +93,14 @@ def test_duckdb_says_it_in_the_file_that_is_published_too(tmp_path: Path) -> Non
         "(('metrics', 'value'), ('metrics_of_queries', 'ndcg_at_3')) union all "
         "select comment from duckdb_views() where view_name in ('metrics_wide', 'metrics_shop_all')"
     )
-    with database(f"duckdb:///{tmp_path}/shop.duckdb", create=True) as engine:
+    with connect(f"duckdb:///{tmp_path}/shop.duckdb", create=True) as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         assert write(job(), engine, days(0, 2)).notes == ()
         told = asked(engine, query)
         write(job("other", metrics=["mrr"], by=[]), engine, days(0, 1))
         publish(job(), engine, str(tmp_path / "bi.duckdb"))
-    with database(f"duckdb:///{tmp_path}/bi.duckdb?read_only=1") as reader:
+    with connect(f"duckdb:///{tmp_path}/bi.duckdb?read_only=1") as reader:
         published = asked(reader, query)
         for view in ("shop_all", "shop_by_country", "other_all", "days", "status"):
             assert reader.rows(f"select count(*) from metrics_{view}")[0][0] > 0
@@ -209,7 +209,7 @@ def test_what_was_granted_survives_every_change(postgres: Any, tmp_path: Path) -
 def make_views_of_a_compiled_job(engine: Any) -> None:
     """As psql would."""
     text = compile_job(job(metrics=["rprec", "mrr"]), "postgres")["04_views.sql"]
-    server = getattr(engine, "_engine", engine)
+    server: Any = engine.driver
     with server._connection.transaction():
         body = text.partition("begin;")[2].rpartition("commit;")[0]
         server._connection.execute(body)
@@ -217,7 +217,7 @@ def make_views_of_a_compiled_job(engine: Any) -> None:
 
 @by_turns(0.7)
 def test_metrics_and_definitions_of_several_runs(tmp_path: Path) -> None:
-    with database("duckdb://") as engine:
+    with connect("duckdb://") as engine:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         write(job(), engine, days(0, 2))
@@ -242,7 +242,7 @@ def test_metrics_and_definitions_of_several_runs(tmp_path: Path) -> None:
 @by_turns(0.6)
 def test_a_change_is_significant_where_check_finds_a_drop() -> None:
     """One rule: a drop beyond the interval of the change fails, and is significant in the view."""
-    with database("duckdb://") as engine:
+    with connect("duckdb://") as engine:
         for name, rows in zip(("runs", "truth"), log(days=9, seed=3), strict=True):
             engine.load(name, rows)
         limits = {"max_drop": 0, "confidence": 0.95, "segment": {"country": "*"}}
@@ -291,7 +291,7 @@ def test_a_year_of_facts_is_read_by_its_key(postgres: Any) -> None:
     there = changes(spec, postgres)
     for statement in there.needed:
         postgres.execute(statement)
-    server = getattr(postgres, "_engine", postgres)
+    server = getattr(postgres, "driver", postgres)
     server.execute(
         "insert into metrics (spec, metric_date, system, segment_name, segment_value, metric, k, "
         "value, numerator, denominator, n_queries, n_skipped, n_missing, ci_low, ci_high, "

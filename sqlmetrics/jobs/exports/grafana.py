@@ -9,7 +9,7 @@ from sqlmetrics.catalog.dimension import MetricRow
 from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
 from sqlmetrics.jobs.exports.sums import over_columns, told
 from sqlmetrics.jobs.exports.target import Target
-from sqlmetrics.jobs.views import own_name
+from sqlmetrics.jobs.spec_views import own_name
 
 SOURCE = {"type": "grafana-postgresql-datasource", "uid": "${DS_RANKING_METRICS}"}
 WIDTH, HEIGHT = 12, 9

@@ -9,8 +9,8 @@ from typing import Any
 from sqlmetrics.jobs.exports.slices import facts, rows, slices
 from sqlmetrics.jobs.exports.sums import told
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.spec_views import own_name
 from sqlmetrics.jobs.tables import has_baseline
-from sqlmetrics.jobs.views import own_name
 from sqlmetrics.sql.template import environment, finished, literal
 
 MADE = "made by: sqlmetrics export observable"

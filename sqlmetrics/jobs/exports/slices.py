@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlmetrics.catalog.dimension import MetricRow, metric_rows
 from sqlmetrics.jobs.exports.sums import columns_of, is_row
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.spec_views import own_name
 from sqlmetrics.jobs.tables import targets
-from sqlmetrics.jobs.views import own_name
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import finished, free_name
 from sqlmetrics.sql.translation import Translation

@@ -13,7 +13,7 @@ from sqlmetrics.jobs.exports.superset.dashboard import dashboard
 from sqlmetrics.jobs.exports.superset.datasets import DATABASE, datasets
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
-from sqlmetrics.jobs.views import own_name
+from sqlmetrics.jobs.spec_views import own_name
 
 MADE = "made by: sqlmetrics export superset"
 ROOT = "ranking_metrics"

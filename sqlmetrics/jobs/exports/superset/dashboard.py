@@ -9,7 +9,7 @@ from sqlmetrics.jobs.exports.slices import ALL, slices
 from sqlmetrics.jobs.exports.superset.charts import FULL, Chart
 from sqlmetrics.jobs.exports.superset.datasets import title_of
 from sqlmetrics.jobs.exports.target import Target
-from sqlmetrics.jobs.views import own_name
+from sqlmetrics.jobs.spec_views import own_name
 
 HEIGHT = 50
 TOP = ["ROOT_ID", "GRID_ID"]
