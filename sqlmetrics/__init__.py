@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.diagnosis.diagnosis import Diagnosis, diagnose
     from sqlmetrics.comparison.funnel.funnel import funnel
     from sqlmetrics.comparison.funnel.funnel_table import Funnel
+    from sqlmetrics.comparison.page.report import Report
+    from sqlmetrics.comparison.page.sources import report
     from sqlmetrics.comparison.report.comparison import Comparison
     from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import EngineError, InputError, NoDataError, SpecError, SqlmetricsError
@@ -44,6 +46,7 @@ __all__ = [
     "Funnel",
     "InputError",
     "NoDataError",
+    "Report",
     "Result",
     "Spec",
     "SpecError",
@@ -63,6 +66,7 @@ __all__ = [
     "funnel",
     "parse",
     "reconcile",
+    "report",
     "run",
     "simulate",
     "tie_audit",
@@ -77,6 +81,7 @@ _HOMES = {
     "Funnel": "comparison.funnel.funnel_table",
     "InputError": "errors",
     "NoDataError": "errors",
+    "Report": "comparison.page.report",
     "Result": "evaluation.report.result",
     "Spec": "spec.spec",
     "SpecError": "errors",
@@ -93,6 +98,7 @@ _HOMES = {
     "funnel": "comparison.funnel.funnel",
     "parse": "catalog.measure",
     "reconcile": "proof.reconcile.reconcile",
+    "report": "comparison.page.sources",
     "simulate": "clicks.simulation.simulate",
     "tie_audit": "proof.ties",
 }

@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -199,6 +200,9 @@ TOO_LONG = {
     "demo": "test_cli runs it",
     "doctor": "test_conformance runs it",
 }
+DRAWING = ("report", "plot")
+"""What draws pictures with an extra; CELLS have what it does without."""
+
 SMALLER = {
     "20000": "60",
     "300": "6",
@@ -248,7 +252,7 @@ def walk(page: Path, folder: Path, place: list[str]) -> None:
     """Run the lines of a page, one after the other."""
     prepare(page.name, folder)
     for words in block_lines(page):
-        if words[0] in TOO_LONG:
+        if words[0] in TOO_LONG or (words[0] in DRAWING and find_spec("vl_convert") is None):
             continue
         line = here(words, place)
         if words[0] == "sheet-import":
@@ -420,6 +424,40 @@ CELLS: dict[str, tuple[str, ...]] = {
         "funnel candidates.parquet labels.parquet --sources sources",
         "funnel search.yml --connection dev --profiles profiles.yml 2",
     ),
+    "report": (
+        f"report rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
+        "--by country --out r.md --charts charts --language zh --margin 0.01 --level 0.9 "
+        "--start 2026-01-01 --end 2026-01-03 --preset trec_eval -c missing=drop "
+        "--where 'score > -1' --queries queries.parquet --weight traffic --skip-input-checks "
+        "--segment relevant_labels",
+        "report rankings.parquet --labels labels.parquet --systems prod,cand --items items.parquet "
+        "--rank rank --out r.md --overwrite 2",
+        "report runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
+        "--label-column item=item --separator ; --decimal , --grades low=0 --grades mid=1 "
+        "--grades high=2 --out r.tex",
+        "report \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
+        f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out -",
+        "report search.yml --fresh --out - PLACE",
+        "report search.yml --connection dev --profiles profiles.yml --out r.txt",
+        "report clicks.yml --out -",
+        "report ubi_queries.ndjson ubi_events.ndjson --out -",
+    ),
+    "plot": (
+        f"plot scatter rankings.parquet labels.parquet -m mrr {RANKED} --out d.json --overwrite "
+        "--baseline prod --by country --margin 0.01 --level 0.9 --start 2026-01-01 "
+        "--end 2026-01-03 --preset trec_eval -c missing=drop --where 'score > -1' "
+        "--queries queries.parquet --weight traffic --skip-input-checks --language zh "
+        "--segment relevant_labels",
+        "plot verdicts rankings.parquet --labels labels.parquet --systems prod,cand "
+        "--items items.parquet --rank rank --out v.json 2",
+        "plot tools runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
+        "--label-column item=item --separator ; --decimal , --grades low=0 --grades mid=1 "
+        "--grades high=2 --out r.json",
+        "plot trend \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
+        f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out d.json 2",
+        "plot verdicts search.yml --fresh --out v.json --db shop.duckdb",
+        "plot means search.yml --connection dev --profiles profiles.yml --out v.json 2",
+    ),
     "diagnose": (
         "diagnose clicks.yml",
         f"diagnose rankings.parquet --labels labels.parquet {RANKED} --weight traffic "
@@ -523,7 +561,18 @@ def run_cells(verb: str, folder: Path, place: list[str], only: str = "") -> None
         sqlmetrics(*words, folder=folder, expect=expect)
 
 
-SLOW = {"clicks", "estimate", "explain", "funnel", "install", "reconcile", "run", "verify"}
+SLOW = {
+    "clicks",
+    "estimate",
+    "plot",
+    "report",
+    "explain",
+    "funnel",
+    "install",
+    "reconcile",
+    "run",
+    "verify",
+}
 
 
 @pytest.mark.parametrize("verb", [long(verb) if verb in SLOW else verb for verb in CELLS])
@@ -537,7 +586,7 @@ def test_each_option_of_a_verb_runs(verb: str, folder: Path) -> None:
 
 OPENING = (
     *("evaluate", "compare", "diagnose", "funnel", "show", "debug", "validate", "verify", "run"),
-    "check",
+    *("check", "report"),
 )
 """Verbs with a cell that names the place."""
 

@@ -28,6 +28,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "diagnose": ("diagnose.diagnose", "Name known patterns among metrics: why one moved."),
         "funnel": ("funnel.funnel", "Say at which stage relevant items are lost."),
         "show": ("show.show", "Print the numbers of SPEC; write no table."),
+        "report": ("report.report", "Make a page: verdict, pictures, how it was computed."),
+        "plot": ("report.plot", "Draw one picture of a report."),
         "clicks": ("clicks.clicks", "Clean a click log; judgments, CTR and NDCG from it."),
         "reconcile": (
             "reconcile.reconcile",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from html import escape
 from textwrap import wrap
 from typing import Any
 
@@ -82,6 +83,11 @@ class Diagnosis:
             }
             for one in self.findings
         ]
+
+    def _repr_html_(self) -> str:
+        from sqlmetrics.comparison.page.notebook import drawings
+
+        return f"{drawings(self.comparison)}<pre>{escape(repr(self))}</pre>"
 
     def __repr__(self) -> str:
         parts = [

@@ -98,9 +98,10 @@ class Comparison(Rows):
         return text.text(self)
 
     def _repr_html_(self) -> str:
+        from sqlmetrics.comparison.page.notebook import drawings
         from sqlmetrics.comparison.report import text
 
-        return text.html(self)
+        return drawings(self) + text.html(self)
 
 
 def check_level(level: float, margin: float) -> None:

@@ -1,0 +1,160 @@
+"""`sqlmetrics report` and `plot`: a page with a verdict and pictures, or one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sqlmetrics.cli.common import SPECS, error_options, say
+from sqlmetrics.cli.evaluation_options import (
+    given_options,
+    metrics_option,
+    segment_option,
+    table_options,
+)
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.systems import items_option, sources, system_options
+
+if TYPE_CHECKING:
+    from sqlmetrics.comparison.page.report import Report
+
+_OPTIONS = (
+    metrics_option("Like ndcg@10; the first is that of most pictures. Of a spec its own."),
+    click.option("--margin", default=0.0, help="The largest difference that does not matter."),
+    click.option("--by", multiple=True, metavar="COLUMN", help="Look at each segment too."),
+    segment_option,
+    items_option,
+    click.option(
+        "--language",
+        type=click.Choice(("en", "zh")),
+        default="en",
+        show_default=True,
+        help="English or Chinese.",
+    ),
+    click.option(
+        "--fresh", is_flag=True, help="Evaluate a spec again, although its table has rows of it."
+    ),
+    click.option("--overwrite", is_flag=True, help="Replace a file that no report wrote, too."),
+    table_options,
+    place_options,
+    error_options,
+    given_options,
+)
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """What both commands are told."""
+    for option in reversed((system_options, *_OPTIONS)):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="A page (.html), .md, .tex, .txt, .png, .svg; - prints.  [default: SPEC or LABELS.html]",
+)
+@click.option("--charts", metavar="FOLDER", help="Write each chart as Vega-Lite JSON, too.")
+@_options
+def report(
+    *,
+    tables: tuple[str, ...],
+    labels: str | None,
+    location: Location,
+    out: str | None,
+    charts: str | None,
+    overwrite: bool,
+    given: dict[str, Any],
+) -> None:
+    """Make a page of what moved: where, since when, how sure that is, and how it was computed.
+
+    Of a spec, of rankings and labels, or of a click log: one wide table, or the two files of User
+    Behavior Insights. A spec whose fact table is there is read from it. The page loads nothing.
+
+    \b
+    sqlmetrics report search.yml --db shop.duckdb
+    sqlmetrics report runs.parquet labels.parquet -m ndcg@10 --out page.html
+    sqlmetrics report ubi_queries.ndjson ubi_events.ndjson --language zh
+    """  # noqa: D301  # click wants the \b itself
+    file = _page(tables, out)
+    if file is not None:
+        _prepare(file, overwrite=overwrite)
+    made = _made(tables, labels, location, given)
+    if file is None:
+        click.echo(made.text)
+    else:
+        say(f"wrote {made.save(file, overwrite=overwrite)}")
+        say(made.headline)
+    if charts is not None:
+        for chart in made.save_charts(charts):
+            say(f"wrote {chart}")
+
+
+@click.command()
+@click.argument("picture", metavar="PICTURE")
+@click.option("--out", metavar="FILE", help=".svg, .png or .json (Vega-Lite); default: PICTURE.svg")
+@_options
+def plot(
+    *,
+    picture: str,
+    tables: tuple[str, ...],
+    labels: str | None,
+    location: Location,
+    out: str | None,
+    overwrite: bool,
+    given: dict[str, Any],
+) -> None:
+    """Draw one picture of a report: verdicts, deltas, days, curves, slices, scatter ...
+
+    Its name is that of its place on the page; the tables are those of report.
+
+    \b
+    sqlmetrics plot verdicts runs.parquet labels.parquet -m ndcg@10
+    """  # noqa: D301  # click wants the \b itself
+    file = Path(out or f"{picture}.svg")
+    _prepare(file, overwrite=overwrite)
+    made = _made(tables, labels, location, given)
+    say(f"wrote {made.save_plot(picture, file, overwrite=overwrite)}")
+
+
+def _made(
+    tables: tuple[str, ...], labels: str | None, location: Location, given: dict[str, Any]
+) -> Report:
+    """The report that is asked for."""
+    from sqlmetrics.comparison.page.sources import report as made
+
+    what, truth = _what(tables, labels)
+    with location.reading(None if isinstance(what, str | list | dict) else what) as engine:
+        return made(what, truth, connection=engine, **given)
+
+
+def _what(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
+    """Rankings and labels, a spec, or a click log by itself."""
+    if labels is None and len(tables) == 1 and not tables[0].endswith(SPECS):
+        return tables[0], None
+    return sources(tables, labels)
+
+
+def _page(tables: tuple[str, ...], out: str | None) -> Path | None:
+    """The file; None for stdout."""
+    if out == "-":
+        return None
+    if out is not None:
+        return Path(out)
+    name = Path(tables[0]).name.partition(".")[0] if tables else "report"
+    return Path(f"{name if name.isprintable() and name else 'report'}.html")
+
+
+def _prepare(file: Path, *, overwrite: bool) -> None:
+    """Refuse what cannot be written before anything is computed."""
+    from sqlmetrics.comparison.page.charts import import_drawing
+    from sqlmetrics.comparison.page.report import check_ending, refuse_foreign
+
+    check_ending(file)
+    if file.suffix in (".html", ".png", ".svg"):
+        import_drawing()
+    refuse_foreign(file, overwrite=overwrite)

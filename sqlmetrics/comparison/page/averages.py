@@ -1,0 +1,137 @@
+"""Pictures of means by themselves: every metric, slices and days of a system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.comparison.page.charts import Chart
+from sqlmetrics.comparison.page.content import ALL, Content
+from sqlmetrics.comparison.page.differences import SHOWN_ROWS
+from sqlmetrics.comparison.page.means import pooled
+from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.queries import changes
+from sqlmetrics.comparison.page.words import Words, number
+
+Row = Mapping[str, Any]
+Means = list[dict[str, Any]]
+
+
+def means(content: Content, words: Words) -> Picture | None:
+    """Every metric of systems that are compared with nothing, all days together."""
+    rows = _pooled(content, [row for row in content.values if row["segment_name"] == ALL])
+    online = (
+        {at_cutoff(row["metric"], row["k"]) for row in content.log.online} if content.log else {}
+    )
+    rows = [row for row in rows if _is_mean(row) and row["label"] not in online]
+    if content.rows or not rows:
+        return None
+    about = {"level": f"{100 * content.level:g}", "n": words.n(max(row["n"] for row in rows))}
+    return _intervals("means", words, rows, about)
+
+
+def _is_mean(row: Row) -> bool:
+    """Whether a row can stand on an axis with others: no count, and no rank far above 1."""
+    return row["value"] is not None and row["value"] <= 1.5
+
+
+def segments(content: Content, words: Words) -> Picture | None:
+    """The first metric by slice, where nothing is compared."""
+    own = [
+        row
+        for row in content.values
+        if row["segment_name"] != ALL
+        and at_cutoff(row["metric"], row["k"]) == content.first
+        and row["system"] == content.main
+    ]
+    rows = _pooled(content, own, by_slice=True)
+    if content.rows or len(rows) < 2:
+        return None
+    about = {
+        "metric": content.first,
+        "system": content.main,
+        "level": f"{100 * content.level:g}",
+        "n": words.n(sum(row["n"] for row in rows if row["name"] == rows[0]["name"])),
+    }
+    return _intervals("segments", words, rows, about)
+
+
+def _pooled(content: Content, rows: list[Row], *, by_slice: bool = False) -> Means:
+    """Metrics or slices of each system, all days together."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        slice_ = f"{row['segment_name']} = {row['segment_value']}"
+        label = slice_ if by_slice else at_cutoff(row["metric"], row["k"])
+        name = str(row["segment_name"])
+        groups.setdefault((label, name, str(row["system"])), []).append(row)
+    found = []
+    for (label, name, system), own in groups.items():
+        total = pooled(own, content.level)
+        if total is not None:
+            found.append({"label": label, "name": name, "system": system, **total})
+    return found
+
+
+def _intervals(name: str, words: Words, rows: Means, about: Mapping[str, object]) -> Picture:
+    systems = tuple(dict.fromkeys(row["system"] for row in rows))
+    drawn = [
+        {
+            **{one: row[one] for one in ("label", "system", "value")},
+            **{one: row["value"] if row[one] is None else row[one] for one in _ENDS},
+        }
+        for row in rows[:SHOWN_ROWS]
+    ]
+    columns = [words(f"column.{'segment' if name == 'segments' else 'metric'}")]
+    columns += [words(f"column.{one}") for one in ("system", "after", "interval", "queries")]
+    cells = [
+        [row["label"], row["system"], number(row["value"]), _ends(row, words), words.n(row["n"])]
+        for row in rows
+    ]
+    return Picture(name, Chart("means", drawn, {}, systems), columns, cells, 2, about)
+
+
+_ENDS = ("ci_low", "ci_high")
+
+
+def _ends(row: Row, words: Words) -> str:
+    if row["ci_low"] is None:
+        return "–"
+    return words("page.to", low=number(row["ci_low"]), high=number(row["ci_high"]))
+
+
+def trend(content: Content, words: Words) -> Picture | None:
+    """The first metric by day, a line a system."""
+    rows = [
+        row
+        for row in content.means(content.first)
+        if row["value"] is not None and row.get("ci_low") is not None
+    ]
+    if len({row["metric_date"] for row in rows}) < 2 or content.days:
+        return None
+    systems = tuple(dict.fromkeys([content.baseline, content.main, *content.systems]))
+    systems = tuple(one for one in systems if any(row["system"] == one for row in rows))[:8]
+    rows = [row for row in rows if row["system"] in systems]
+    drawn = [
+        {"day": str(row["metric_date"])[:10]}
+        | {name: row[name] for name in ("system", "value", *_ENDS)}
+        for row in rows
+    ]
+    columns = [words(f"column.{one}") for one in ("day", "system", "after", "interval", "queries")]
+    cells = [
+        [
+            str(row["metric_date"])[:10],
+            row["system"],
+            number(row["value"]),
+            _ends(row, words),
+            words.n(row["n_queries"]),
+        ]
+        for row in rows
+    ]
+    about = {
+        "metric": content.first,
+        "level": f"{100 * content.level:g}",
+        "n": words.n(sum(row["n_queries"] for row in rows)),
+    }
+    chart = Chart("trend", drawn, {"changes": changes(content)}, systems)
+    return Picture("trend", chart, columns, cells, 2, about)

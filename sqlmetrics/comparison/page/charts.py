@@ -1,0 +1,233 @@
+"""Charts: Vega-Lite files filled with rows and words, and drawn without a browser."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from sqlmetrics.comparison.page.words import ROOM, Words
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql.template import folder
+
+POINTS = 2_000
+"""So many points has a picture at the most."""
+
+COLORS: Mapping[str, tuple[str, str]] = {
+    "#1f2328": ("ink", "#e6edf3"),
+    "#57606a": ("muted", "#9da7b1"),
+    "#d8dee4": ("line", "#3a424c"),
+    "#1a7f37": ("better", "#3fb950"),
+    "#cf222e": ("worse", "#f85149"),
+    "#6e7781": ("flat", "#8b949e"),
+    "#6e7782": ("flat", "#8b949e"),
+    "#5b6771": ("system-1", "#a3aeb8"),
+    "#0969da": ("system-2", "#58a6ff"),
+    "#bc4c00": ("system-3", "#f0883e"),
+    "#8250df": ("system-4", "#bc8cff"),
+    "#1b7c83": ("system-5", "#56d4dd"),
+    "#bf3989": ("system-6", "#ff7bc6"),
+    "#7d6608": ("system-7", "#d4b106"),
+    "#3d5a98": ("system-8", "#9fb8ea"),
+}
+"""Colour on light -> its name in the style of a page, and the colour on dark."""
+
+SYSTEMS = tuple(one for one, (name, _) in COLORS.items() if name.startswith("system-"))
+"""Systems, the baseline first; more than these are drawn in the colours again."""
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+
+WIDTHS = (8, 13)
+"""About how wide a letter is, and one of Chinese, in pixels."""
+
+BESIDE = 60
+"""So much space has an axis of numbers."""
+
+INSTALL = (
+    "a report with pictures needs the extra `report` (Altair and vl-convert): "
+    "pip install 'sqlmetrics[report]'"
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How wide charts are, in pixels.
+
+    Attributes:
+        whole: The space of the marks and of the names beside them.
+        labels: The most that a name beside them takes.
+        square: A side of what is square.
+        panel: A panel of several.
+        columns: As many panels stand side by side.
+    """
+
+    whole: int
+    labels: int
+    square: int
+    panel: int
+    columns: int
+
+
+WIDE = Size(whole=760, labels=220, square=360, panel=200, columns=3)
+NARROW = Size(whole=310, labels=125, square=240, panel=260, columns=1)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture before it is drawn.
+
+    Attributes:
+        name: The file in `templates/report/charts`.
+        rows: What is drawn, POINTS at most.
+        given: What the file leaves open, beside sizes and words.
+        systems: The systems, in the order of their colours.
+    """
+
+    name: str
+    rows: Sequence[Mapping[str, Any]]
+    given: Mapping[str, Any]
+    systems: Sequence[str] = ()
+
+    def spec(self, words: Words, size: Size = WIDE) -> dict[str, Any]:
+        """The Vega-Lite specification.
+
+        Args:
+            words: The language.
+            size: How wide it is.
+        """
+        extent = min(size.labels, self._widest)
+        width = size.whole - max(extent, BESIDE)
+        shown = dict(vars(size)) | {
+            "width": width,
+            "width_whole": size.whole,
+            "label_limit": size.labels,
+            "legend_columns": max(1, width // 190),
+            "ticks": max(3, width // 75),
+            "extent": extent,
+            "day_step": max(1, math.ceil(self._span * 50 / width)),
+            "systems": list(self.systems),
+            "colors": colors(self.systems),
+            **self.given,
+        }
+        shown = {k: v[size is WIDE] if isinstance(v, Sized) else v for k, v in shown.items()}
+        filled: dict[str, Any] = {"$schema": SCHEMA}
+        filled |= _filled(_file(self.name), shown, words, self.rows)
+        filled["config"] = _filled(_file("config"), shown, words, ())
+        return filled
+
+    @property
+    def _span(self) -> int:
+        """From the first day to the last one, in days."""
+        days = [date.fromisoformat(row["day"]) for row in self.rows if "day" in row]
+        return (max(days) - min(days)).days + 1 if days else 0
+
+    @property
+    def _widest(self) -> int:
+        """About how wide the longest label is in whatever font a reader has."""
+        labels = {str(row.get("label", "")) for row in self.rows}
+        return max((sum(WIDTHS[ord(c) > 0x2E80] for c in one) for one in labels), default=0) + 8
+
+    def svg(self, words: Words, size: Size = WIDE) -> str:
+        """The picture as SVG, in the colours of a light page.
+
+        Raises:
+            SpecError: If the extra `report` is not installed.
+        """
+        import_drawing()
+        import vl_convert
+
+        drawn: str = vl_convert.vegalite_to_svg(json.dumps(self.spec(words, size)))
+        return drawn
+
+    def png(self, words: Words, size: Size = WIDE) -> bytes:
+        """The picture as PNG on white, two pixels to one.
+
+        Raises:
+            SpecError: If the extra `report` is not installed.
+        """
+        import_drawing()
+        import vl_convert
+
+        spec = self.spec(words, size)
+        spec["config"]["background"] = "#ffffff"
+        drawn: bytes = vl_convert.vegalite_to_png(json.dumps(spec), scale=2)
+        return drawn
+
+
+class Sized(tuple[Any, Any]):
+    """A narrow and a wide value."""
+
+    __slots__ = ()
+
+
+def import_drawing() -> None:
+    """Raise SpecError if there is nothing to draw with."""
+    if not can_draw():
+        raise SpecError(INSTALL)
+
+
+def can_draw() -> bool:
+    """Whether the extra `report` is installed."""
+    return find_spec("vl_convert") is not None
+
+
+def standing(svg: str, name: str = "") -> str:
+    """A drawing that stands by itself, light or dark as what is around it.
+
+    Args:
+        svg: As `Chart.svg` draws it.
+        name: What its ids begin with.
+    """
+    light = "".join(f"--{named}:{color};" for color, (named, _) in COLORS.items())
+    dark = "".join(f"--{named}:{color};" for named, color in COLORS.values())
+    style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
+    text = inline(svg, name).replace(' aria-hidden="true" focusable="false"', "", 1)
+    return re.sub(r"(<svg[^>]*>)", rf"\1{style}", text, count=1)
+
+
+def colors(systems: Sequence[str]) -> list[str]:
+    """The colour of each system."""
+    return [SYSTEMS[i % len(SYSTEMS)] for i in range(len(systems))]
+
+
+@cache
+def _file(name: str) -> Any:
+    path = folder() / ROOM / "charts" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _filled(part: Any, given: Mapping[str, Any], words: Words, rows: Sequence[Any]) -> Any:
+    """A part of a file with `$names` as given, `@keys` as words, and the rows as its data."""
+    if part == {"name": "rows"}:
+        return {"values": [dict(row) for row in rows]}
+    if isinstance(part, dict):
+        return {key: _filled(one, given, words, rows) for key, one in part.items()}
+    if isinstance(part, list):
+        return [_filled(one, given, words, rows) for one in part]
+    if isinstance(part, str) and part.startswith("$"):
+        return given[part[1:]]
+    if isinstance(part, str) and part.startswith("@"):
+        return words(part[1:], **given.get("words", {}))
+    return part
+
+
+def inline(svg: str, name: str) -> str:
+    """A drawing as a part of a page: its colours are the page's, and its ids its own.
+
+    Args:
+        svg: As `Chart.svg` draws it.
+        name: What its ids begin with.
+    """
+    text = re.sub(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>", "", svg).strip()
+    for color, (named, _) in COLORS.items():
+        text = re.sub(f'"{color}"', f'"var(--{named})"', text, flags=re.IGNORECASE)
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
+    return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)

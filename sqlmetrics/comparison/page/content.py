@@ -1,0 +1,155 @@
+"""What a report tells, in numbers: aggregates alone, whatever they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlmetrics.catalog.metric import at_cutoff
+
+Row = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a click log says beside its metrics.
+
+    Attributes:
+        steps: The cleaning: what, why, rows_in, rows_out.
+        rows: `impressions` or an action -> how many were logged, and how many are left.
+        positions: System, position, how many were shown and clicked there.
+        cutoffs: The share of requests with a click that a cutoff covers.
+        days: Offline beside online metrics, one row a day and system.
+        online: The rows of online metrics, as in the fact table.
+    """
+
+    steps: Rows = ()
+    rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    positions: Rows = ()
+    cutoffs: Rows = ()
+    days: Rows = ()
+    online: Rows = ()
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What lists look like, over all queries or a sample of them.
+
+    Attributes:
+        n_queries: Of how many queries it is; 0 where nothing was looked at.
+        is_sample: Whether there are more.
+        curves: System, family of the metric, k, value.
+        relevant: System, rank as a text, how many relevant items stand there a query.
+        first: Queries by where the first relevant item stands for the baseline, and for the system.
+        ties: A row a metric and system: worst, average, best, value.
+        tied: The share of rows that share their score with another one, by system.
+        tools: What other tools print: preset, system, value, n_queries.
+    """
+
+    n_queries: int = 0
+    is_sample: bool = False
+    curves: Rows = ()
+    relevant: Rows = ()
+    first: Rows = ()
+    ties: Rows = ()
+    tied: Mapping[str, float] = field(default_factory=dict)
+    tools: Rows = ()
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a report is made of.
+
+    Attributes:
+        title: What is evaluated.
+        metrics: The metrics, the one that the pictures are of first.
+        level: The coverage of intervals.
+        margin: The largest difference that does not matter.
+        systems: All of them, the baseline first.
+        baseline: What the others are compared with; empty for a single system.
+        main: The system that the pictures are of.
+        rows: The differences, as `Comparison.rows` has them.
+        values: The means of systems, as the fact table has them, with intervals.
+        days: The differences of the first metric by day, with those of all days so far.
+        deltas: Differences of queries in bins: difference, n.
+        cells: Queries in bins of both values: baseline_value, value, n.
+        bin_width: How wide a bin of values is.
+        contributions: As `Comparison.contributions` has them.
+        movers: As `Comparison.movers` has them.
+        profile: What the lists look like.
+        log: What a click log says; None for rankings.
+        sql: The statements that ran.
+        notes: What a reader should know.
+        hashes: Metric -> the hash of its definition.
+        conventions: Option -> the value that was used.
+        preset: The preset.
+        sources: What was read, in words.
+        directions: Metric -> 1 if higher is better, -1 if lower is, 0 if neither.
+    """
+
+    title: str
+    metrics: tuple[str, ...]
+    level: float = 0.95
+    margin: float = 0.0
+    systems: tuple[str, ...] = ()
+    baseline: str = ""
+    main: str = ""
+    rows: Rows = ()
+    values: Rows = ()
+    days: Rows = ()
+    deltas: Rows = ()
+    cells: Rows = ()
+    bin_width: float = 0.0
+    contributions: Rows = ()
+    movers: Rows = ()
+    profile: Profile = Profile()
+    log: Log | None = None
+    sql: str = ""
+    notes: tuple[str, ...] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    conventions: Mapping[str, object] = field(default_factory=dict)
+    preset: str = ""
+    sources: tuple[str, ...] = ()
+    directions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def first(self) -> str:
+        """The metric that the pictures are of."""
+        return self.metrics[0] if self.metrics else ""
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The systems that are compared with the baseline."""
+        return tuple(one for one in self.systems if one != self.baseline)
+
+    def overall(self, system: str | None = None) -> list[Mapping[str, Any]]:
+        """The differences over all queries, of one system or of all."""
+        return [
+            row
+            for row in self.rows
+            if row["segment_name"] == ALL and system in (None, row["system"])
+        ]
+
+    def slices(self, system: str) -> list[Mapping[str, Any]]:
+        """The differences of a system in the values of segments."""
+        return [row for row in self.rows if row["segment_name"] != ALL and row["system"] == system]
+
+    def row(self, system: str, metric: str) -> Mapping[str, Any] | None:
+        """The difference of a system over all queries."""
+        return next((row for row in self.overall(system) if row["metric"] == metric), None)
+
+    def dates(self) -> list[Any]:
+        """The days that there are, in order."""
+        return sorted({row["metric_date"] for row in self.values})
+
+    def means(self, metric: str, *, segment: str = ALL) -> list[Mapping[str, Any]]:
+        """The rows of a metric's means, by day and system."""
+        return [
+            row
+            for row in self.values
+            if row["segment_name"] == segment and at_cutoff(row["metric"], row["k"]) == metric
+        ]

@@ -1,0 +1,201 @@
+"""Pictures of a system beside a baseline: every metric, every query, days and slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlmetrics.comparison.page.charts import Chart, Sized
+from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.headline import segment_of
+from sqlmetrics.comparison.page.pair import pair, sign
+from sqlmetrics.comparison.page.picture import Picture, ends
+from sqlmetrics.comparison.page.words import Words, number, percent, probability, signed
+
+Row = Mapping[str, Any]
+
+SHOWN_ROWS = 40
+"""As many differences or slices are drawn; the tables have all."""
+
+SHOWN_SLICES = 24
+SHOWN_METRICS = 6
+SHOWN_NARROW = 3
+
+
+def verdicts(content: Content, words: Words) -> Picture | None:
+    """Every metric's difference with its interval, against the margin."""
+    rows = [row for row in content.overall() if row["ci_low"] is not None]
+    if not rows:
+        return None
+    several = len(content.others) > 1
+    by_metric = sorted(rows, key=lambda row: content.metrics.index(row["metric"]))
+    label = "{system} · {metric}" if several else "{metric}"
+    drawn = [
+        {
+            "label": label.format(**row),
+            **{name: row[name] for name in ("difference", "ci_low", "ci_high", "verdict")},
+        }
+        for row in by_metric[:SHOWN_ROWS]
+    ]
+    margin = {"low": -content.margin, "high": content.margin}
+    given = {"margin": margin, "format": "+.2~g", "words": {"baseline": content.baseline}}
+    columns = [*(["system"] if several else []), "metric", "before", "after", "difference"]
+    columns += ["interval", "p", "queries", "wins", "ties", "losses", "verdict"]
+    return Picture(
+        "verdicts",
+        Chart("verdicts", drawn, given),
+        [words(f"column.{one}") for one in columns],
+        [_verdict(row, words, several=several) for row in by_metric],
+        2 if several else 1,
+        {
+            "baseline": content.baseline,
+            "level": f"{100 * content.level:g}",
+            "test": rows[0]["test"],
+            "n": words.n(max(row["n"] for row in rows)),
+            "band": words("verdicts.band", margin=f"{content.margin:g}") if content.margin else "",
+        },
+    )
+
+
+def _verdict(row: Row, words: Words, *, several: bool) -> list[str]:
+    counts = [row["n"], *(row[name] for name in ("wins", "ties", "losses"))]
+    return [
+        *([str(row["system"])] if several else []),
+        row["metric"],
+        number(row["baseline_value"]),
+        number(row["value"]),
+        signed(row["difference"]),
+        ends(words, row["ci_low"], row["ci_high"]),
+        "–" if row["p_adjusted"] is None else probability(row["p_adjusted"]),
+        *("–" if one is None else words.n(one) for one in counts),
+        words(f"verdict.{row['verdict']}"),
+    ]
+
+
+def slices(content: Content, words: Words) -> Picture | None:
+    """Slices and metrics: where differences are, and how sure."""
+    rows = [row for row in content.slices(content.main) if row["ci_low"] is not None]
+    if not rows:
+        return None
+    metrics = [one for one in content.metrics if any(row["metric"] == one for row in rows)]
+    shown = metrics[:SHOWN_METRICS]
+    totals = {row["metric"]: row["n"] for row in content.overall(content.main)}
+    every = list(dict.fromkeys(segment_of(row) for row in _largest(rows)))[:SHOWN_SLICES]
+    is_one = len({row["segment_name"] for row in rows}) == 1
+    labels = {
+        segment_of(row): f"{row['segment_value'] if is_one else segment_of(row)} "
+        f"({percent(row['n'] / totals[row['metric']])})"
+        for row in rows
+        if row["metric"] == shown[0] and totals.get(row["metric"])
+    }
+    most = {
+        metric: max((abs(row["difference"]) for row in rows if row["metric"] == metric), default=0)
+        for metric in shown
+    }
+    drawn = [
+        {
+            "label": labels.get(segment_of(row), segment_of(row)),
+            "metric": row["metric"],
+            "column": shown.index(row["metric"]),
+            "sign": sign(row["difference"] * (row["direction"] or 0)),
+            "sure": row["p_adjusted"] is not None and row["p_adjusted"] < 1 - content.level,
+            "size": abs(row["difference"]) / most[row["metric"]] if most[row["metric"]] else 0,
+            "text": signed(row["difference"]),
+        }
+        for name in sorted(every)
+        for row in rows
+        if segment_of(row) == name and row["metric"] in shown
+    ]
+    names = ["segment", "metric", "before", "after", "difference", "interval", "p", "queries"]
+    cells = [
+        [
+            segment_of(row),
+            row["metric"],
+            number(row["baseline_value"]),
+            number(row["value"]),
+            signed(row["difference"]),
+            ends(words, row["ci_low"], row["ci_high"]),
+            "–" if row["p_adjusted"] is None else probability(row["p_adjusted"]),
+            words.n(row["n"]),
+        ]
+        for row in rows
+    ]
+    about = pair(content, words) | {"alpha": f"{1 - content.level:g}"}
+    angle = Sized((-40, -50 if len(shown) > 5 else 0))
+    return Picture(
+        "slices",
+        Chart("slices", drawn, {"metrics": shown, "angle": angle, "shown": _columns()}),
+        [words(f"column.{one}") for one in names],
+        cells,
+        2,
+        about,
+    )
+
+
+def _columns() -> Sized:
+    """Which metrics fit beside each other."""
+    return Sized(f"datum.column < {most}" for most in (SHOWN_NARROW, SHOWN_METRICS))
+
+
+def _largest(rows: Sequence[Row]) -> list[Row]:
+    """Slices with the most queries first."""
+    return sorted(rows, key=lambda row: -row["n"])
+
+
+def contributions(content: Content, words: Words) -> Iterator[Picture]:
+    """What slices add to the total, a picture a segment."""
+    own = [
+        row
+        for row in content.contributions
+        if row["metric"] == content.first and row["system"] == content.main
+    ]
+    for name in dict.fromkeys(row["segment_name"] for row in own):
+        rows = [row for row in own if row["segment_name"] == name][:SHOWN_SLICES]
+        if len(rows) > 1:
+            yield _contribution(content, words, name, rows)
+
+
+def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]) -> Picture:
+    way = content.directions.get(content.first, 1) or 1
+    drawn, sums, reached = [], [], 0.0
+    for row in rows:
+        label = f"{row['segment_value']} ({percent(row['share'])})"
+        begun = reached
+        for part in ("rate", "mix"):
+            kind = "better" if row[part] * way >= 0 else "worse"
+            end = reached + row[part]
+            if abs(row[part]) > 1e-12:
+                drawn.append(
+                    {"label": label, "start": reached, "end": end, "kind": kind, "part": part}
+                )
+            reached = end
+        text = signed(row["contribution"])
+        sums.append({"label": label, "at": max(begun, reached), "text": text})
+    total = words("axis.total")
+    drawn.append({"label": total, "start": 0, "end": reached, "kind": "total", "part": "total"})
+    sums.append({"label": total, "at": max(0.0, reached), "text": signed(reached)})
+    names = ["segment", "queries", "share", "before", "after", "rate", "mix", "contribution"]
+    cells = [
+        [
+            str(row["segment_value"]),
+            words.n(row["n"]),
+            percent(row["share"]),
+            number(row["baseline_value"]),
+            number(row["value"]),
+            *(signed(row[one]) for one in ("rate", "mix", "contribution")),
+        ]
+        for row in rows
+    ]
+    about = pair(content, words) | {"segment": name, "total": signed(reached)}
+    chart = Chart("contributions", drawn, {"sums": sums, "domain": _domain(drawn)})
+    headings = [words(f"column.{one}") for one in names]
+    return Picture("contributions", chart, headings, cells, 1, about, more=name)
+
+
+def _domain(bars: Sequence[Row]) -> Sized:
+    """From the least to the most of bars, with space for a number behind them."""
+    ends = [bar[one] for bar in bars for one in ("start", "end")]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    span = high - low
+    begin = low - 0.02 * span if low < 0 else 0.0
+    return Sized([begin, high + share * span] for share in (0.45, 0.14))

@@ -1,0 +1,190 @@
+"""A report's content from rankings and labels: an evaluation, a comparison, and their pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.comparison import findings
+from sqlmetrics.comparison.breakdown import contributions as slices
+from sqlmetrics.comparison.breakdown.mover_lists import movers_of
+from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.design import design
+from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.page.content import ALL, Content, Row
+from sqlmetrics.comparison.page.profile import profile
+from sqlmetrics.comparison.page.sample import drawn
+from sqlmetrics.comparison.page.sums import Pairs
+from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.sums.pairing import Pairing
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.run import executing, result_of
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.script import Script
+from sqlmetrics.spec.spec import Spec
+
+MOVERS = 24
+"""Of so many queries that moved most the report shows losses first."""
+
+
+def evaluated(
+    rankings: Any,
+    labels: Any,
+    asks: Options,
+    asked: Mapping[str, Any],
+    engine: Database,
+    *,
+    check: bool = True,
+) -> Content:
+    """The content of a report of rankings and labels, or of a spec.
+
+    Args:
+        rankings: As `compare` takes them; one system will do.
+        labels: Likewise.
+        asks: What is asked of the comparison.
+        asked: What is asked of the evaluation besides.
+        engine: Where the tables are.
+        check: Whether to look for bad input first.
+
+    Raises:
+        SqlmetricsError: As `compare` does.
+    """
+    with asked_plan(rankings, labels, asks, asked, engine) as (plan, found):
+        whole = replace(plan, moments=True)
+        own = replace(found, by=plan.spec.by or found.by)
+        with (
+            executing(whole, engine, check=check, per_query=False, how=USUALLY) as script,
+            engine.reading(),
+        ):
+            result = result_of(whole, script, engine, check=check, confidence=asks.level)
+            content = of_result(result, asks.level)
+            if len(content.systems) > 1:
+                content = _Comparing(plan, own, script, engine).content(content)
+            sample = drawn(Statements(script, engine))
+        return replace(
+            content,
+            profile=profile(plan.spec, content, sample, engine),
+            sources=tuple(_sources(plan)),
+            margin=asks.margin,
+        )
+
+
+def of_result(result: Result, level: float = 0.95) -> Content:
+    """The content of a result by itself: means, by day and segment.
+
+    Args:
+        result: Of an evaluation.
+        level: The coverage of its intervals.
+    """
+    spec = result.spec
+    rows = result.to_dicts()
+    systems = tuple(dict.fromkeys(str(row["system"]) for row in rows))
+    return Content(
+        title=spec.title,
+        metrics=tuple(map(str, result.measures)),
+        level=level,
+        systems=systems,
+        main=systems[0] if systems else "",
+        values=rows,
+        sql=result.sql,
+        notes=result.notes,
+        hashes={str(one): spec.definition_hash(one) for one in result.measures},
+        conventions=conventions_of(spec),
+        preset=spec.preset,
+        directions={str(one): SIGNS[one.metric.better] for one in result.measures},
+    )
+
+
+def conventions_of(spec: Spec) -> dict[str, object]:
+    """The options that some metric of the spec looks at."""
+    used = {name for measure in spec.measures for name in measure.metric.settings}
+    used |= {name for name, option in OPTIONS.items() if option.scope == "spec"}
+    return {name: value for name, value in spec.options.items() if name in used}
+
+
+def _sources(plan: Plan) -> Sequence[str]:
+    """Table -> what was read, in words."""
+    return [f"{table}: {relation.place}" for table, relation in plan.shape.tables.items()]
+
+
+@dataclass(frozen=True)
+class _Comparing:
+    """Systems beside a baseline, while the values of the queries are kept."""
+
+    plan: Plan
+    asks: Options
+    script: Script
+    engine: Database
+
+    def content(self, content: Content) -> Content:
+        """With what there is of a comparison; where there is none, the reason is a note."""
+        made = Statements(self.script, self.engine)
+        measures, notes = findings.comparable(self.plan)
+        asks = replace(self.asks, baseline=self._baseline, contributions=bool(self.asks.by))
+        pairing, told = design(self.plan, measures, asks, lambda text: made.rows([], text))
+        try:
+            sums = findings.sums(pairing, made.rows)
+        except InputError as error:
+            return replace(content, notes=(*content.notes, str(error)))
+        rows, more = findings.rows(pairing, asks, sums)
+        parts, paradoxes = slices.contributions_of(made, pairing, asks, sums)
+        first = str(measures[0])
+        main = leading(rows, first)
+        content = replace(
+            content,
+            metrics=(first, *(one for one in content.metrics if one != first)),
+            systems=(pairing.baseline, *pairing.systems),
+            baseline=pairing.baseline,
+            main=main,
+            rows=rows,
+            contributions=parts,
+            notes=(*content.notes, *notes, *told, *more, *paradoxes),
+        )
+        content = self._pictured(content, made, pairing, sums)
+        return replace(content, sql=made.text())
+
+    @property
+    def _baseline(self) -> str | None:
+        return self.asks.baseline or (None if self.asks.systems else self.plan.spec.baseline)
+
+    def _pictured(
+        self, content: Content, made: Statements, pairing: Pairing, sums: findings.Sums
+    ) -> Content:
+        """With what the pictures of queries are made of."""
+        pairs = Pairs.of(pairing, content.main, content.first)
+        width, cells, deltas = pairs.bins(made)
+        one = replace(pairing, measures=pairs.pairing.measures, systems=(content.main,))
+        movers = movers_of(made, one, replace(self.asks, movers=MOVERS), sums)
+        return replace(
+            content,
+            bin_width=width,
+            cells=cells,
+            deltas=deltas,
+            days=pairs.by_day(made, content.level),
+            movers=movers,
+        )
+
+
+def leading(rows: Sequence[Row], metric: str) -> str:
+    """The system that a report is about: the best that is better; else the worst; else the first.
+
+    Args:
+        rows: The differences.
+        metric: The metric.
+    """
+    own = [row for row in rows if row["metric"] == metric and row["segment_name"] == ALL]
+
+    def gain(row: Row) -> float:
+        return (row["difference"] or 0.0) * (row["direction"] or 1)
+
+    better = [row for row in own if row["verdict"] == "better"]
+    worse = [row for row in own if row["verdict"] == "worse"]
+    if better or not worse:
+        return str(max(better or own or rows, key=gain)["system"])
+    return str(min(worse, key=gain)["system"])

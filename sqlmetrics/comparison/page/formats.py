@@ -1,0 +1,159 @@
+"""A report as Markdown, LaTeX and text for a terminal; one picture as PNG and SVG."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.headline import headline
+from sqlmetrics.comparison.page.lists import left_out
+from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.words import Words
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.report.table import aligned, terminal_width
+from sqlmetrics.evaluation.report.text import piped
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+LINES = 12
+"""As many rows of a table stand in a terminal."""
+
+_SPECIAL = str.maketrans(
+    {
+        **{one: f"\\{one}" for one in "&%$#_{}"},
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "−": "$-$",
+        "→": r"$\rightarrow$",
+        "–": "--",
+    }
+)
+
+
+def markdown(content: Content, pictures: Sequence[Picture], words: Words) -> str:
+    """The verdict, and each picture as a table with what to look for."""
+    return "\n\n".join(_markdown(content, pictures, words)) + "\n"
+
+
+def _markdown(content: Content, pictures: Sequence[Picture], words: Words) -> Iterator[str]:
+    first, *more = headline(content, words)
+    yield f"# {content.title}"
+    yield f"**{first}**"
+    yield from more
+    for one in pictures:
+        yield f"## {one.title(words)}" + (f": {one.more}" if one.more else "")
+        yield one.sentence(words)
+        yield piped(list(one.columns), [list(row) for row in one.cells], one.left)
+        yield f"**{words('page.look')}** {one.look(words)}"
+    hidden = left_out(content, words)
+    if hidden:
+        yield f"## {words('page.left_out')}"
+        yield "\n".join(f"- {text}" for text in hidden)
+    yield f"## {words('page.conventions')}"
+    if content.notes:
+        yield "\n".join(f"- {note}" for note in content.notes)
+    options = [[name, str(value)] for name, value in content.conventions.items()]
+    if options:
+        yield words("page.conventions_about", preset=content.preset)
+        yield piped([words("page.option"), words("page.value")], options, 2)
+    if content.hashes:
+        names = [words("column.metric"), words("page.hash")]
+        yield piped(names, [list(one) for one in content.hashes.items()], 2)
+
+
+def latex(pictures: Sequence[Picture], words: Words) -> str:
+    """The first picture with a table as a `tabular` of booktabs."""
+    if not pictures:
+        return ""
+    one = pictures[0]
+    form = "l" * one.left + "r" * (len(one.columns) - one.left)
+    rows = [" & ".join(map(_escaped, row)) + r" \\" for row in one.cells]
+    lines = [
+        rf"\begin{{tabular}}{{{form}}}",
+        r"\toprule",
+        " & ".join(map(_escaped, one.columns)) + r" \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+        f"% {one.sentence(words)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(cell: str) -> str:
+    r"""A text as LaTeX prints it.
+
+    >>> _escaped("recall_100 is 50 %")
+    'recall\\_100 is 50 \\%'
+    """
+    return cell.translate(_SPECIAL)
+
+
+def text(content: Content, pictures: Sequence[Picture], words: Words) -> str:
+    """The verdict, then tables, with a line of the days."""
+    width = terminal_width() or 100
+    parts = ["\n".join(wrap(line, width)) for line in headline(content, words)]
+    for one in pictures:
+        parts.append("\n".join([one.title(words), *wrap(one.sentence(words), width)]))
+        if one.name in ("days", "trend") and one.chart:
+            parts.append(_lines(one, content))
+        cells = [list(row) for row in one.cells]
+        table = aligned(list(one.columns), cells[:LINES], numbers_from=one.left)
+        more = f"\n... {len(cells) - LINES:,}" if len(cells) > LINES else ""
+        parts.append(table + more)
+    return "\n\n".join(parts)
+
+
+def _lines(picture: Picture, content: Content) -> str:
+    """A line of blocks a system, from the first day to the last."""
+    rows = picture.chart.rows if picture.chart else ()
+    name = "difference" if picture.name == "days" else "value"
+    lines: dict[str, list[float]] = {}
+    for row in rows:
+        lines.setdefault(row.get("system", content.main), []).append(row[name])
+    widest = max(map(len, lines), default=0)
+    return "\n".join(
+        f"{system.ljust(widest)}  {sparkline(values)}" for system, values in lines.items()
+    )
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Values as a line of blocks, the lowest the lowest block.
+
+    >>> sparkline([0, 1, 2, 7]), sparkline([3, 3])
+    ('▁▂▃█', '▁▁')
+    """
+    low, high = min(values, default=0), max(values, default=0)
+    span = (high - low) or 1
+    return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in values)
+
+
+def named(pictures: Sequence[Picture], name: str) -> Picture:
+    """A picture by its name, or by the first of its kind.
+
+    Raises:
+        SpecError: If there is none.
+    """
+    found = [one for one in pictures if name in (one.key, one.name)]
+    if not found:
+        raise SpecError(unknown("picture", name, [one.key for one in pictures]))
+    return found[0]
+
+
+def drawn(picture: Picture, ending: str, words: Words) -> bytes:
+    """A picture as a file: `.svg` or `.png`.
+
+    Raises:
+        SpecError: If it is no chart, or there is nothing to draw with.
+    """
+    if picture.chart is None:
+        raise SpecError(f"{picture.key} is tables side by side and no chart: take .html or .md")
+    if ending == ".json":
+        return (json.dumps(picture.chart.spec(words), ensure_ascii=False, indent=1) + "\n").encode()
+    if ending == ".svg":
+        return f"{picture.chart.svg(words)}\n<!-- sqlmetrics report -->\n".encode()
+    return picture.chart.png(words)

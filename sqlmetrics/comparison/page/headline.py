@@ -1,0 +1,166 @@
+"""The first sentence of a report: which system, metric and slice, how far, and how sure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.means import pooled
+from sqlmetrics.comparison.page.words import Words, number, probability, signed
+
+Row = Mapping[str, Any]
+
+MOVED = ("better", "worse")
+
+
+def headline(content: Content, words: Words) -> list[str]:
+    """The verdict: one sentence, and what goes with it.
+
+    Args:
+        content: The numbers.
+        words: The language.
+    """
+    told = _compared(content, words) if content.rows else []
+    told = told or _single(content, words)
+    return [*told, *([words("headline.not_corrected")] if content.log else [])]
+
+
+def mood(content: Content) -> str:
+    """`better`, `worse` or `unclear`: the colour of the verdict."""
+    row = _leading_row(content)
+    slice_ = worst_slice(content, row["metric"]) if row else None
+    if slice_ is not None:
+        return "worse"
+    return str(row["verdict"]) if row and row["verdict"] in MOVED else "unclear"
+
+
+def _leading_row(content: Content) -> Row | None:
+    """The first metric that moved, of the system that the report is about; else the first."""
+    own = content.overall(content.main)
+    moved = (row for row in own if row["verdict"] in MOVED)
+    return next(moved, own[0] if own else None)
+
+
+def worst_slice(content: Content, metric: str) -> Row | None:
+    """The slice that is worse, and moves most queries farthest; None if none is."""
+    rows = [row for row in content.slices(content.main) if row["metric"] == metric]
+    return _farthest([row for row in rows if row["verdict"] == "worse"])
+
+
+def _farthest(rows: list[Row]) -> Row | None:
+    return max(rows, key=lambda row: abs(row["difference"]) * row["n"], default=None)
+
+
+def _compared(content: Content, words: Words) -> list[str]:
+    row = _leading_row(content)
+    if row is None or row["difference"] is None:
+        return []
+    told = [_several(content, row, words)] if len(content.others) > 1 else []
+    slices = [one for one in content.slices(content.main) if one["metric"] == row["metric"]]
+    worst = worst_slice(content, row["metric"])
+    if row["verdict"] in MOVED:
+        told.append(words(f"headline.{row['verdict']}", **_told(content, row, words)))
+        if worst is not None:
+            kind = "but_slice" if row["verdict"] == "better" else "most_slice"
+            told.append(words(f"headline.{kind}", **_told(content, worst, words)))
+        return told
+    moved = worst or _farthest([one for one in slices if one["verdict"] == "better"])
+    if moved is not None:
+        kind = f"only_{moved['verdict']}"
+        return [*told, words(f"headline.{kind}", **_told(content, moved, words))]
+    if row["verdict"] == "equivalent":
+        return [*told, words("headline.equivalent", **_told(content, row, words))]
+    own = (one for one in content.rows if one["system"] == content.main)
+    compared = [one for one in own if one["p_value"] is not None]
+    told.append(
+        words("headline.nothing", **_told(content, row, words), count=words.n(len(compared)))
+    )
+    if row["smallest_detectable"]:
+        told.append(words("headline.shown", smallest=number(row["smallest_detectable"])))
+    return told
+
+
+def _several(content: Content, row: Row, words: Words) -> str:
+    """How the other systems fare by the same metric."""
+    own = [one for one in content.overall() if one["metric"] == row["metric"]]
+    counts = {name: sum(one["verdict"] == name for one in own) for name in MOVED}
+    return words(
+        "headline.several",
+        count=len(own),
+        metric=row["metric"],
+        baseline=content.baseline,
+        **counts,
+        unclear=len(own) - sum(counts.values()),
+    )
+
+
+def _told(content: Content, row: Row, words: Words) -> dict[str, object]:
+    return {
+        "system": row["system"],
+        "baseline": row["baseline"],
+        "metric": row["metric"],
+        "segment": segment_of(row),
+        "before": number(row["baseline_value"]),
+        "after": number(row["value"]),
+        "difference": signed(row["difference"]),
+        "margin": f"{content.margin:g}",
+        "certainty": certainty(content, row, words),
+    }
+
+
+def segment_of(row: Row) -> str:
+    """A slice as people read it."""
+    return f"{row['segment_name']} = {row['segment_value']}"
+
+
+def certainty(content: Content, row: Row, words: Words) -> str:
+    """The interval, p and how many queries."""
+    n = words(f"headline.{'units' if content.log else 'queries'}", n=words.n(row["n"]))
+    if row["ci_low"] is None:
+        return words("headline.uncertain", n=n)
+    ends = {"low": signed(row["ci_low"]), "high": signed(row["ci_high"])}
+    level = f"{100 * content.level:g}"
+    p = row.get("p_adjusted")
+    if p is None:
+        return words("headline.certainty_bare", level=level, n=n, **ends)
+    return words("headline.certainty", level=level, n=n, p=probability(p), **ends)
+
+
+def _single(content: Content, words: Words) -> list[str]:
+    """The number of a system by itself, and whether its last day is like the others."""
+    rows = [row for row in content.means(content.first) if row["system"] == content.main]
+    total = pooled(rows, content.level)
+    if total is None:
+        return [words("headline.no_number")]
+    told = {
+        "metric": content.first,
+        "system": content.main,
+        "value": number(total["value"]),
+        "n": words.n(total["n"]),
+    }
+    if total["ci_low"] is None:
+        sentences = [words("headline.single_bare", **told)]
+    else:
+        ends = {"low": number(total["ci_low"]), "high": number(total["ci_high"])}
+        level = f"{100 * content.level:g}"
+        sentences = [words("headline.single", **told, **ends, level=level)]
+    return [*sentences, *_last_day(content, rows, words)]
+
+
+def _last_day(content: Content, rows: list[Row], words: Words) -> list[str]:
+    """The last day beside those before it, if there are some."""
+    if len(rows) < 3:
+        return []
+    rows = sorted(rows, key=lambda row: str(row["metric_date"]))
+    before, last = pooled(rows[:-1], content.level), pooled(rows[-1:], content.level)
+    if not (before and last) or None in (before["ci_low"], last["ci_low"]):
+        return []
+    difference = last["value"] - before["value"]
+    reach = math.hypot(last["ci_high"] - last["value"], before["ci_high"] - before["value"])
+    row = {"ci_low": difference - reach, "ci_high": difference + reach, "n": last["n"]}
+    kind = "last_day_moved" if abs(difference) > reach else "last_day"
+    told = certainty(content, row, words)
+    day = str(rows[-1]["metric_date"])
+    return [words(f"headline.{kind}", day=day, difference=signed(difference), certainty=told)]

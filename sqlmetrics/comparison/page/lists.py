@@ -1,0 +1,287 @@
+"""Pictures of the lists themselves: cutoffs, where the relevant stand, labels, ties, tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.comparison.page.charts import Chart, Sized
+from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.words import Words, number, percent
+
+Row = Mapping[str, Any]
+
+JUDGED = 0.95
+"""Precision over recall is drawn where so much of the top 10 has a label."""
+
+COMPLETE = 0.99
+"""Where so much has a label at each cutoff, there is nothing to see."""
+
+SPREAD = 0.001
+"""A smaller part of a metric may hang on the order of equal scores without a word."""
+
+DRAWN = ("ndcg", "recall", "precision")
+RANKS = ("1", "2-3", "4-10", "11+", "none")
+SHOWN_SYSTEMS = 8
+
+
+def _n(content: Content, words: Words) -> str:
+    n = words.n(content.profile.n_queries)
+    return words("page.sample" if content.profile.is_sample else "page.all_queries", n=n)
+
+
+def _about(content: Content, words: Words) -> dict[str, object]:
+    note = words("curves.intervals") if content.rows else ""
+    return {"n": _n(content, words), "metric": content.first, "interval_note": note}
+
+
+def _systems(content: Content) -> tuple[str, ...]:
+    """The systems that are drawn, the baseline and the leading one first."""
+    first = dict.fromkeys([content.baseline or content.main, content.main, *content.systems])
+    return tuple(first)[:SHOWN_SYSTEMS]
+
+
+def _reaching(content: Content) -> int:
+    """The last cutoff at which lists still differ from the one before."""
+    deepest = 1
+    rows = [row for row in content.profile.curves if row["family"] in ("recall", "judged")]
+    for row in rows:
+        before = [r for r in rows if _line(r) == _line(row) and r["k"] < row["k"]]
+        if not before or abs(before[-1]["value"] - row["value"]) > 1e-9:
+            deepest = max(deepest, row["k"])
+    return deepest
+
+
+def _line(row: Row) -> tuple[str, str]:
+    return row["system"], row["family"]
+
+
+def curves(content: Content, words: Words) -> Picture | None:
+    """NDCG, recall and precision at each cutoff, a line a system."""
+    deepest = _reaching(content)
+    systems = _systems(content)
+    rows = [
+        row
+        for row in content.profile.curves
+        if row["family"] in DRAWN and row["k"] <= deepest and row["system"] in systems
+    ]
+    cutoffs = sorted({row["k"] for row in rows})
+    if len(cutoffs) < 3:
+        return None
+    asked = {parse(one).k for one in content.metrics if content.log is None}
+    given = {
+        "families": [one for one in DRAWN if any(row["family"] == one for row in rows)],
+        "cutoffs": cutoffs,
+        "range": [cutoffs[0], cutoffs[-1]],
+        "shaded": [{"k": k} for k in sorted(filter(None, asked)) if k in cutoffs],
+    }
+    names = [words(f"column.{one}") for one in ("metric", "system")]
+    drawn = [{name: row[name] for name in ("family", "system", "k", "value")} for row in rows]
+    cells = [
+        [
+            family,
+            system,
+            *(_at(rows, {"family": family, "system": system, "k": k}) for k in cutoffs),
+        ]
+        for family in given["families"]
+        for system in systems
+    ]
+    columns = [*names, *(f"@{k}" for k in cutoffs)]
+    chart = Chart("curves", drawn, given, systems)
+    return Picture("curves", chart, columns, cells, 2, _about(content, words))
+
+
+def _at(rows: Sequence[Row], wanted: Mapping[str, object]) -> str:
+    found = (row["value"] for row in rows if wanted.items() <= row.items())
+    return number(next(found, None))
+
+
+def relevant(content: Content, words: Words) -> Picture | None:
+    """How many relevant items a query has at which ranks, and how many are nowhere."""
+    systems = _systems(content)
+    rows = [row for row in content.profile.relevant if row["system"] in systems]
+    last = max((row["last"] for row in rows if "last" in row), default=0)
+    empty = {
+        rank
+        for rank in {row["rank"] for row in rows}
+        if all(row["items"] < 1e-9 for row in rows if row["rank"] == rank)
+    }
+    nowhere = words("axis.not_in_lists", last=last)
+    drawn = [
+        {
+            "rank": nowhere if row["rank"] == "none" else row["rank"].replace("-", "–"),
+            "system": row["system"],
+            "items": row["items"],
+        }
+        for row in rows
+        if row["rank"] not in empty
+    ]
+    ranks = list(dict.fromkeys(row["rank"] for row in drawn))
+    if len(ranks) < 2:
+        return None
+    columns = [words("column.system"), *ranks]
+    cells = []
+    for system in systems:
+        own = {row["rank"]: row["items"] for row in drawn if row["system"] == system}
+        cells.append([system, *(number(own.get(rank)) for rank in ranks)])
+    given = {"angle": Sized((-40, 0))}
+    chart = Chart("relevant", drawn, given, systems)
+    note = words("relevant.last") if nowhere in ranks else ""
+    about = {**_about(content, words), "last_note": note}
+    return Picture("relevant", chart, columns, cells, 1, about)
+
+
+def first(content: Content, words: Words) -> Picture | None:
+    """Where the first relevant item was, and where it is."""
+    counts = {(row["before"], row["after"]): int(row["n"]) for row in content.profile.first}
+    if sum(n for (before, after), n in counts.items() if before != after) == 0:
+        return None
+    most = max(counts.values())
+    named = {rank: rank.replace("-", "–") for rank in RANKS} | {"none": words("axis.none")}
+    drawn = [
+        {
+            "before": named[before],
+            "after": named[after],
+            "n": n,
+            "sign": (RANKS.index(before) > RANKS.index(after)) - (before_is_above(before, after)),
+            "size": (n / most) ** 0.5,
+        }
+        for (before, after), n in counts.items()
+    ]
+    given = {
+        "ranks": list(named.values()),
+        "x_title": content.main,
+        "y_title": content.baseline,
+    }
+    columns = [f"{content.baseline} ↓ {content.main} →", *named.values()]
+    cells = [
+        [named[before], *(words.n(counts.get((before, after), 0)) for after in RANKS)]
+        for before in RANKS
+    ]
+    about = _about(content, words) | {"system": content.main, "baseline": content.baseline}
+    return Picture("first", Chart("first", drawn, given), columns, cells, 1, about)
+
+
+def before_is_above(before: str, after: str) -> bool:
+    """Whether a rank is a better one.
+
+    >>> before_is_above("1", "none"), before_is_above("2-3", "1")
+    (True, False)
+    """
+    return RANKS.index(before) < RANKS.index(after)
+
+
+def _judged_at_10(content: Content) -> float | None:
+    own = [r["value"] for r in content.profile.curves if r["family"] == "judged" and r["k"] == 10]
+    return min(own, default=None)
+
+
+def precision_recall(content: Content, words: Words) -> Picture | None:
+    """Precision over recall, where nearly all that is shown has a label."""
+    share = _judged_at_10(content)
+    if share is None or share < JUDGED:
+        return None
+    systems, values = _systems(content), {}
+    for row in content.profile.curves:
+        values[row["system"], row["family"], row["k"]] = row["value"]
+    drawn = [
+        {
+            "system": system,
+            "k": k,
+            "recall": values[system, "recall", k],
+            "precision": values[system, "precision", k],
+        }
+        for system, family, k in values
+        if family == "precision" and system in systems and (system, "recall", k) in values
+        if k <= _reaching(content)
+    ]
+    if len({row["k"] for row in drawn}) < 3:
+        return None
+    columns = [words("column.system"), words("column.k"), "recall", "precision"]
+    cells = [
+        [row["system"], str(row["k"]), number(row["recall"]), number(row["precision"])]
+        for row in drawn
+    ]
+    about = _about(content, words) | {"judged": percent(share)}
+    chart = Chart("precision_recall", drawn, {}, systems)
+    return Picture("precision_recall", chart, columns, cells, 1, about)
+
+
+def left_out(content: Content, words: Words) -> list[str]:
+    """Pictures that would mislead, and why they are not drawn."""
+    share = _judged_at_10(content)
+    if share is None or share >= JUDGED or content.log is not None:
+        return []
+    return [words("precision_recall.hidden", judged=percent(share))]
+
+
+def judged(content: Content, words: Words) -> Picture | None:
+    """The share of what is shown that has a label, by cutoff."""
+    systems = _systems(content)
+    rows = [
+        row
+        for row in content.profile.curves
+        if row["family"] == "judged" and row["system"] in systems and row["k"] <= _reaching(content)
+    ]
+    if not rows or all(row["value"] >= COMPLETE for row in rows):
+        return None
+    cutoffs = sorted({row["k"] for row in rows})
+    cells = [
+        [system, *(_at(rows, {"system": system, "k": k}) for k in cutoffs)] for system in systems
+    ]
+    columns = [words("column.system"), *(f"@{k}" for k in cutoffs)]
+    chart = Chart("judged", rows, {"cutoffs": cutoffs, "range": [cutoffs[0], cutoffs[-1]]}, systems)
+    return Picture("judged", chart, columns, cells, 1, _about(content, words))
+
+
+def ties(content: Content, words: Words) -> Picture | None:
+    """The least and the most that the order of equal scores could give."""
+    rows = [
+        row for row in content.profile.ties if None not in (row["worst"], row["best"], row["value"])
+    ]
+    if not any(row["best"] - row["worst"] > SPREAD for row in rows):
+        return None
+    tied = content.profile.tied
+    columns = [words(f"column.{one}") for one in ("system", "worst", "after", "best", "tied")]
+    cells = [
+        [
+            row["system"],
+            *(number(row[name]) for name in ("worst", "value", "best")),
+            percent(tied[row["system"]]) if row["system"] in tied else "–",
+        ]
+        for row in rows
+    ]
+    drawn = [{**row, "label": row["system"]} for row in rows]
+    chart = Chart("ties", drawn, {}, _systems(content))
+    return Picture("ties", chart, columns, cells, 1, _about(content, words))
+
+
+def tools(content: Content, words: Words) -> Picture | None:
+    """The number beside what other tools print of the same data."""
+    systems = _systems(content)
+    rows = [row for row in content.profile.tools if row["system"] in systems]
+    presets = list(dict.fromkeys(row["preset"] for row in rows))
+    if len(presets) < 3:
+        return None
+    named = {one: one or words("tools.own") for one in presets}
+    drawn = [
+        {"label": named[row["preset"]], "system": row["system"], "value": row["value"]}
+        for row in rows
+    ]
+    values = [row["value"] for row in rows if row["system"] == content.main]
+    about = _about(content, words) | {"low": number(min(values)), "high": number(max(values))}
+    columns = [words("column.tool"), *systems, words("column.queries")]
+    cells = []
+    for preset in presets:
+        own = {row["system"]: row for row in rows if row["preset"] == preset}
+        counts = sorted({row["n_queries"] for row in own.values()})
+        cells.append(
+            [
+                named[preset],
+                *(number(own[one]["value"]) if one in own else "–" for one in systems),
+                " / ".join(map(words.n, counts)),
+            ]
+        )
+    return Picture("tools", Chart("tools", drawn, {}, systems), columns, cells, 1, about)

@@ -1,0 +1,206 @@
+"""Pictures of a click log: what the cleaning left out, clicks by position, offline and online."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.comparison.page.charts import Chart, Sized
+from sqlmetrics.comparison.page.content import ALL, Content, Log
+from sqlmetrics.comparison.page.means import pooled
+from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.words import Words, number, percent
+from sqlmetrics.evaluation.distributions.correlation import spearman
+from sqlmetrics.evaluation.distributions.student import critical
+
+Row = Mapping[str, Any]
+
+SHOWN_POSITIONS = 30
+LEAST_DAYS = 5
+"""Of fewer points no correlation is told."""
+
+_ENDS = ("ci_low", "ci_high")
+
+
+def cleaning(content: Content, words: Words) -> Picture | None:
+    """What each step took away from the log, as a waterfall."""
+    log = content.log
+    if log is None or not log.rows or not any(s["removed"] for s in log.steps):
+        return None
+    drawn, cells = [], []
+    for what, (logged, left) in log.rows.items():
+        drawn.append(_bar(f"{what}: {words('column.logged')}", (0, logged), words, lost=False))
+        cells.append([what, words("column.logged"), "", words.n(logged)])
+        for step in (one for one in log.steps if one["what"] == what):
+            why = words(f"reason.{step['why'].replace(' ', '_')}")
+            label = f"{what}: {why}"
+            ends = step["rows_out"], step["rows_in"]
+            drawn.append(_bar(label, ends, words, lost=True))
+            cells.append([what, why, words.n(step["removed"]), words.n(step["rows_out"])])
+        if logged != left:
+            drawn.append(_bar(f"{what}: {words('column.left')}", (0, left), words, lost=False))
+        cells.append([what, words("column.left"), "", words.n(left)])
+    columns = [words(f"column.{one}") for one in ("rows", "step", "removed", "left")]
+    most = max(logged for logged, _ in log.rows.values())
+    domain = Sized(([0, 1.45 * most], [0, 1.14 * most]))
+    about = {"n": words.n(sum(logged for logged, _ in log.rows.values()))}
+    return Picture(
+        "cleaning", Chart("cleaning", drawn, {"domain": domain}), columns, cells, 2, about
+    )
+
+
+def _bar(label: str, ends: tuple[float, float], words: Words, *, lost: bool) -> dict[str, object]:
+    start, end = ends
+    text = f"−{words.n(end - start)}" if lost else words.n(end)
+    kind = "worse" if lost else "total"
+    return {"label": label, "start": start, "end": end, "far": end, "kind": kind, "text": text}
+
+
+def positions(content: Content, words: Words) -> Picture | None:
+    """The share of impressions at each position that were clicked."""
+    log = content.log or Log()
+    rows = [row for row in log.positions if row["position"] <= SHOWN_POSITIONS and row["n_shown"]]
+    if len({row["position"] for row in rows}) < 2 or not any(row["n_clicked"] for row in rows):
+        return None
+    systems = tuple(dict.fromkeys(row["system"] for row in rows))[:8]
+    drawn = [
+        {
+            "system": row["system"],
+            "position": row["position"],
+            "ctr": row["n_clicked"] / row["n_shown"],
+            **dict(
+                zip(_ENDS, wilson(row["n_clicked"], row["n_shown"], content.level), strict=True)
+            ),
+        }
+        for row in rows
+        if row["system"] in systems
+    ]
+    names = ("system", "position", "shown", "clicked", "ctr", "interval")
+    cells = []
+    for row in rows:
+        low, high = wilson(row["n_clicked"], row["n_shown"], content.level)
+        ctr = row["n_clicked"] / row["n_shown"]
+        ends = words("page.to", low=percent(low), high=percent(high))
+        counts = [words.n(row["n_shown"]), words.n(row["n_clicked"])]
+        cells.append([row["system"], str(row["position"]), *counts, percent(ctr), ends])
+    about = {
+        "level": f"{100 * content.level:g}",
+        "n": words.n(sum(row["n_shown"] for row in rows)),
+    }
+    columns = [words(f"column.{one}") for one in names]
+    return Picture("positions", Chart("positions", drawn, {}, systems), columns, cells, 1, about)
+
+
+def wilson(hits: int, n: int, level: float) -> tuple[float, float]:
+    """Wilson's interval of a share; it stays between 0 and 1.
+
+    Args:
+        hits: How many of them.
+        n: How many there are, above 0.
+        level: The coverage.
+
+    Source: Wilson, Journal of the American Statistical Association 22 (1927).
+
+    >>> [round(end, 4) for end in wilson(5, 10, 0.95)], round(wilson(0, 10, 0.95)[1], 4)
+    ([0.2366, 0.7634], 0.2775)
+    """
+    z = critical(level, 1e9)
+    share, z2 = hits / n, z * z
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    reach = z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def offline_online(content: Content, words: Words) -> Picture | None:
+    """A metric of lists beside one of what people did, a point a day and system."""
+    log = content.log or Log()
+    named = _pair(content, log)
+    if named is None:
+        return None
+    offline, online = named
+    drawn = [
+        {
+            "day": str(row["day"])[:10],
+            "system": row["system"],
+            "offline": row["offline"][offline],
+            "online": row["online"][online],
+        }
+        for row in log.days
+        if offline in row["offline"] and online in row["online"]
+    ]
+    if len(drawn) < 3:
+        return None
+    systems = tuple(dict.fromkeys(row["system"] for row in drawn))
+    columns = [words("column.day"), words("column.system"), offline, online]
+    cells = [
+        [row["day"], row["system"], number(row["offline"]), number(row["online"])] for row in drawn
+    ]
+    found = None
+    if len(drawn) >= LEAST_DAYS:
+        found = spearman([row["offline"] for row in drawn], [row["online"] for row in drawn])
+    told = words("offline_online.too_few")
+    if found is not None:
+        told = words("offline_online.spearman", value=f"{found:+.2f}")
+    rows = [r for r in log.online if _is_all(r) and at_cutoff(r["metric"], r["k"]) == online]
+    n = words.n(sum(row["n_queries"] for row in rows))
+    about = {"offline": offline, "online": online, "n": n, "correlation": told}
+    chart = Chart("offline_online", drawn, {"x_title": offline, "y_title": online}, systems)
+    return Picture("offline_online", chart, columns, cells, 2, about)
+
+
+def _pair(content: Content, log: Log) -> tuple[str, str] | None:
+    """The first metric of lists, and an online one: CTR if there is one."""
+    online = list(dict.fromkeys(name for row in log.days for name in row["online"]))
+    offline = list(dict.fromkeys(name for row in log.days for name in row["offline"]))
+    if not (online and offline):
+        return None
+    liked = [one for one in online if one.startswith("ctr")]
+    first = content.first if content.first in offline else offline[0]
+    return first, (liked or online)[0]
+
+
+def _is_all(row: Row) -> bool:
+    return bool(row["segment_name"] == ALL)
+
+
+def rates(content: Content, words: Words) -> Picture | None:
+    """The online metrics that are shares, with their intervals."""
+    log = content.log or Log()
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in log.online:
+        if _is_all(row):
+            key = at_cutoff(row["metric"], row["k"]), str(row["system"])
+            groups.setdefault(key, []).append(row)
+    rows = []
+    for (label, system), own in groups.items():
+        total = pooled(own, content.level)
+        if total is not None:
+            rows.append({"label": label, "system": system, **total})
+    drawn = [
+        {**{one: row[one] for one in ("label", "system", "value")}, **_or_value(row)}
+        for row in rows
+        if row["value"] <= 1
+    ]
+    if not drawn:
+        return None
+    systems = tuple(dict.fromkeys(row["system"] for row in rows))
+    columns = [words(f"column.{one}") for one in ("metric", "system", "after", "interval")]
+    cells = [
+        [row["label"], row["system"], number(row["value"]), _text(row, words), words.n(row["n"])]
+        for row in rows
+    ]
+    about = {"level": f"{100 * content.level:g}", "n": words.n(max(row["n"] for row in rows))}
+    chart = Chart("means", drawn, {}, systems)
+    return Picture("rates", chart, [*columns, words("column.requests")], cells, 2, about)
+
+
+def _or_value(row: Row) -> dict[str, float]:
+    return {one: row["value"] if row[one] is None else row[one] for one in _ENDS}
+
+
+def _text(row: Row, words: Words) -> str:
+    if row["ci_low"] is None:
+        return "–"
+    return words("page.to", low=number(row["ci_low"]), high=number(row["ci_high"]))

@@ -1,0 +1,62 @@
+"""The mean of several days, from the sums that each day has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmetrics.evaluation.distributions import student
+
+Row = Mapping[str, Any]
+
+
+def pooled(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
+    """The mean of several days, with an interval made of theirs; None without a number.
+
+    Args:
+        rows: Of one metric, system and segment, with intervals of this level.
+        level: The coverage.
+    """
+    rows = [row for row in rows if row["value"] is not None]
+    if not rows:
+        return None
+    n = sum(row["n_queries"] for row in rows)
+    if len(rows) == 1:
+        only = rows[0]
+        found = {name: only.get(name) for name in ("value", "ci_low", "ci_high")}
+        return {**found, "n": n}
+    if all(
+        row.get("sum_sq") is not None and row["denominator"] == row["n_queries"] for row in rows
+    ):
+        return _of_all(rows, n, level)
+    weights = [row["denominator"] or 0.0 for row in rows]
+    if not all(weights):
+        return {"value": rows[-1]["value"], "ci_low": None, "ci_high": None, "n": n}
+    total = sum(weights)
+    value = sum(row["numerator"] for row in rows) / total
+    errors = [_error(row, level) for row in rows]
+    known = [one * weight for one, weight in zip(errors, weights, strict=True) if one is not None]
+    if len(known) < len(rows):
+        return {"value": value, "ci_low": None, "ci_high": None, "n": n}
+    reach = student.critical(level, n - len(rows)) * math.hypot(*known) / total
+    return {"value": value, "ci_low": value - reach, "ci_high": value + reach, "n": n}
+
+
+def _of_all(rows: Sequence[Row], n: int, level: float) -> dict[str, Any]:
+    """The mean of all queries, and Student's interval of it."""
+    value = sum(row["numerator"] for row in rows) / n
+    found = {"value": value, "ci_low": None, "ci_high": None, "n": n}
+    if n < 2:
+        return found
+    squares = max(0.0, sum(row["sum_sq"] for row in rows) - n * value * value)
+    reach = student.critical(level, n - 1) * math.sqrt(squares / (n - 1) / n)
+    return {**found, "ci_low": value - reach, "ci_high": value + reach}
+
+
+def _error(row: Row, level: float) -> float | None:
+    """The standard error behind an interval of Student's t."""
+    if row.get("ci_low") is None or row["n_queries"] < 2:
+        return None
+    reach = (row["ci_high"] - row["ci_low"]) / 2
+    return float(reach / student.critical(level, row["n_queries"] - 1))

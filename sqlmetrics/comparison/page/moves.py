@@ -1,0 +1,113 @@
+"""The queries that moved most, with both lists side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.picture import Mover, Picture
+from sqlmetrics.comparison.page.words import Words, number, signed
+
+SHOWN, LOST = 8, 5
+"""As many queries are shown; so many of them are losses, if there are."""
+
+TOP, BELOW = 10, 5
+"""So much of a list is shown, and as many relevant items below."""
+
+Row = Mapping[str, Any]
+Item = tuple[int, str, float | None, str]
+
+
+def movers(content: Content, words: Words) -> Picture | None:
+    """Both lists of each, items marked as new, gone or moved; losses first."""
+    rows = [
+        row
+        for row in content.movers
+        if row["metric"] == content.first and row["system"] == content.main
+    ]
+    if not rows:
+        return None
+    way = content.directions.get(content.first, 1) or 1
+    lost = [row for row in rows if row["difference"] * way < 0]
+    won = [row for row in rows if row["difference"] * way > 0]
+    rows = [*lost[: max(LOST, SHOWN - len(won))], *won[: max(SHOWN - LOST, SHOWN - len(lost))]]
+    whole = content.row(content.main, content.first)
+    columns = [words("column.query"), content.baseline, content.main]
+    columns += [words(f"column.{one}") for one in ("difference", "shrunk", "traffic", "noise")]
+    return Picture(
+        "movers",
+        None,
+        columns,
+        [_cells(row, words) for row in rows],
+        1,
+        {
+            "metric": content.first,
+            "shown": len(rows),
+            "n": words.n(whole["n"] if whole else 0),
+            "level": f"{100 * content.level:g}",
+        },
+        movers=[_mover(row, words) for row in rows],
+    )
+
+
+def _cells(row: Row, words: Words) -> list[str]:
+    return [
+        _asked(row),
+        number(row["baseline_value"]),
+        number(row["value"]),
+        signed(row["difference"]),
+        signed(row["shrunk_difference"]),
+        f"{row['traffic']:,.10g}",
+        words("column.could_be") if row["could_be_noise"] else "",
+    ]
+
+
+def _asked(row: Row) -> str:
+    """The query's text, with its id if that is another one."""
+    asked, text = str(row["query_id"]), row["query_text"]
+    return asked if text in (None, "", row["query_id"]) else f"{text} ({asked})"
+
+
+def _mover(row: Row, words: Words) -> Mover:
+    before, after = row["baseline_list"], row["list"]
+    ranks = [{one["item_id"]: one["rank"] for one in each} for each in (before, after)]
+    day = f", {str(row['metric_date'])[:10]}" if row["metric_date"] else ""
+    title = (
+        f"{_asked(row)}: {number(row['baseline_value'])} → {number(row['value'])} "
+        f"({signed(row['difference'])}){day}"
+    )
+    return Mover(
+        title,
+        bool(row["could_be_noise"]),
+        (_list(before, ranks[1], words, is_new=False), _list(after, ranks[0], words, is_new=True)),
+    )
+
+
+def _list(
+    items: Sequence[Row], other: Mapping[Any, int], words: Words, *, is_new: bool
+) -> list[Item]:
+    top = [one for one in items if one["rank"] <= TOP]
+    below = [one for one in items if one["rank"] > TOP][:BELOW]
+    return [
+        (one["rank"], _name(one), one["grade"], _mark(one, other, words, is_new=is_new))
+        for one in (*top, *below)
+    ]
+
+
+def _name(item: Row) -> str:
+    return f"{item['title']} ({item['item_id']})" if item["title"] else str(item["item_id"])
+
+
+def _mark(item: Row, other: Mapping[Any, int], words: Words, *, is_new: bool) -> str:
+    """What became of an item, from the baseline's list to the system's."""
+    there = other.get(item["item_id"])
+    if there is None:
+        return words("movers.new" if is_new else "movers.gone")
+    if not is_new:
+        moved = there - item["rank"]
+        return words("movers.below", rank=there) if moved else ""
+    moved = there - item["rank"]
+    if not moved:
+        return words("movers.same")
+    return words("movers.up" if moved > 0 else "movers.down", n=abs(moved))

@@ -1,0 +1,99 @@
+"""A picture of a report: a chart, its numbers as a table, and what to look for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from sqlmetrics.comparison.page.charts import Chart, can_draw, standing
+from sqlmetrics.comparison.page.words import Words, signed
+
+
+@dataclass(frozen=True)
+class Mover:
+    """A query that moved, with both lists, a line each: rank, name, grade, mark.
+
+    Attributes:
+        title: The query, and how far it moved.
+        could_be_noise: Whether chance alone moves a query as far.
+        lists: The baseline's list and the system's.
+    """
+
+    title: str
+    could_be_noise: bool
+    lists: tuple[Sequence[tuple[int, str, float | None, str]], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture; its title and what to look for are words of the catalogue.
+
+    Attributes:
+        name: Its section of the catalogue.
+        chart: What is drawn; None where the tables are the picture.
+        columns: The headings of the table.
+        cells: The rows of the table.
+        left: Columns from this one on are numbers.
+        about: What the sentence below the title is filled with; n and the interval are in it.
+        movers: Lists side by side.
+        more: What the name of a file has besides, where there are several of its kind.
+    """
+
+    name: str
+    chart: Chart | None
+    columns: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    left: int
+    about: Mapping[str, object] = field(default_factory=dict)
+    movers: Sequence[Mover] = ()
+    more: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name on a page and among files."""
+        return f"{self.name}-{self.more}" if self.more else self.name
+
+    def _repr_html_(self) -> str:
+        """Its drawing in a notebook; its numbers without the extra `report`."""
+        if self.chart is None or not can_draw():
+            return table(self.columns, self.cells, self.left)
+        return f"<div>{standing(self.chart.svg(Words()))}</div>"
+
+    def title(self, words: Words) -> str:
+        """What is seen."""
+        return words(f"{self.name}.title")
+
+    def sentence(self, words: Words) -> str:
+        """Of what, of how many, and with which interval."""
+        return words(f"{self.name}.about", **self.about)
+
+    def look(self, words: Words) -> str:
+        """What to look for."""
+        return words(f"{self.name}.look")
+
+
+def ends(words: Words, low: float | None, high: float | None) -> str:
+    """The ends of an interval of a difference; a dash where there is none."""
+    if low is None or high is None:
+        return "–"
+    return words("page.to", low=signed(low), high=signed(high))
+
+
+def table(columns: Sequence[str], cells: Sequence[Sequence[str]], left: int) -> str:
+    """A table of HTML; everything from the data is escaped.
+
+    Args:
+        columns: The headings.
+        cells: The rows.
+        left: Columns from this one on are numbers.
+    """
+
+    def cell(text: str, place: int) -> str:
+        align = ' style="text-align: right"' if place >= left else ""
+        return f"<td{align}>{escape(text)}</td>"
+
+    head = "".join(f"<th>{escape(one)}</th>" for one in columns)
+    rows = ("".join(cell(text, place) for place, text in enumerate(row)) for row in cells)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

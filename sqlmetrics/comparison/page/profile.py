@@ -1,0 +1,214 @@
+"""What the lists look like, over all queries or a sample: metrics at each cutoff, ties, tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.comparison.design import design
+from sqlmetrics.comparison.findings import comparable
+from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.page.content import ALL, Content, Profile, Row
+from sqlmetrics.comparison.page.sample import Sample, kept
+from sqlmetrics.comparison.stages import columns_stage, sums_stage
+from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SqlmetricsError
+from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.evaluation.run import executing, result_of, run
+from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.proof.ties import tied_rows
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column
+
+CUTOFFS = (1, 2, 3, 5, 10, 20, 50, 100)
+FAMILIES = ("ndcg", "recall", "precision", "judged")
+"""What is drawn over the cutoffs."""
+
+TOOLS = ("trec_eval", "sklearn", "ranx", "torchmetrics", "spark_mllib", "recbole", "elasticsearch")
+"""Presets that readers know, of which the first five are shown that fit."""
+
+SHOWN_TOOLS = 5
+
+_FIRST = "mrr"
+_SHIFTS = (("1", 0.75), ("2-3", 0.3), ("4-10", 0.095), ("11+", 1e-12))
+"""Ranks of the first relevant item, and the least reciprocal rank of each."""
+
+NONE = "none"
+
+
+def profile(spec: Spec, content: Content, sample: Sample, engine: Database) -> Profile:
+    """What the lists look like; a part that the conventions do not allow is left out.
+
+    Args:
+        spec: What is asked.
+        content: What is known of it already.
+        sample: Which queries are looked at.
+        engine: Where the tables are.
+    """
+    if sample.ids and not engine.translation.dialect.keep:
+        return Profile()
+    plain = spec.having(checks=(), output=None, baseline=None)
+    with kept(plain, sample, engine) as part:
+        made = Profile(n_queries=sample.n_queries, is_sample=bool(sample.ids))
+        made = _curves(part, content, engine, made)
+        tools = list(_tools(part, content, engine))
+        return replace(made, **_ties(part, content, engine), tools=tools)
+
+
+def _curves(part: Spec, content: Content, engine: Database, made: Profile) -> Profile:
+    """With metrics at each cutoff, and where the relevant items stand."""
+    asked = [f"{name}@{k}" for name in FAMILIES for k in CUTOFFS]
+    fitting = [text for text in (*asked, _FIRST, "num_rel") if _fits(part, text)]
+    spec = part.having(metrics=tuple(fitting), by=(), online=())
+    plan = planned(spec, opened(spec, engine))
+    with (
+        executing(plan, engine, check=False, per_query=False, how=USUALLY) as script,
+        engine.reading(),
+    ):
+        result = result_of(plan, script, engine, check=False)
+        first: Sequence[Row] = ()
+        if content.baseline and content.main != content.baseline and _FIRST in fitting:
+            first = _first(content, Statements(script, engine), plan)
+    curves = list(_means(result))
+    return replace(made, curves=curves, relevant=list(_relevant(curves, result)), first=first)
+
+
+def _fits(spec: Spec, text: str) -> bool:
+    try:
+        spec.having(metrics=(text,), by=())
+    except SqlmetricsError:
+        return False
+    return True
+
+
+def _totals(result: Result) -> dict[tuple[str, str, int], tuple[float, float, int]]:
+    """System, metric and cutoff -> the sums of all days."""
+    sums: dict[tuple[str, str, int], tuple[float, float, int]] = {}
+    for row in result.to_dicts():
+        if row["segment_name"] != ALL or row["value"] is None:
+            continue
+        key = str(row["system"]), str(row["metric"]), int(row["k"])
+        top, bottom, n = sums.get(key, (0.0, 0.0, 0))
+        mean = row["denominator"] is not None
+        more = (row["numerator"], row["denominator"]) if mean else (row["value"], 0.0)
+        sums[key] = (top + more[0], bottom + more[1], n + row["n_queries"])
+    return sums
+
+
+def _means(result: Result) -> Iterator[Row]:
+    """System, family, cutoff and value."""
+    for (system, metric, k), (top, bottom, n) in _totals(result).items():
+        family = metric.partition("(")[0]
+        if k and bottom and family in FAMILIES:
+            yield {"system": system, "family": family, "k": k, "value": top / bottom, "n": n}
+
+
+def _relevant(curves: Sequence[Row], result: Result) -> Iterator[Row]:
+    """How many relevant items a query has between cutoffs; the last ones are in no list so deep."""
+    all_of = {key[0]: found for key, found in _totals(result).items() if key[1] == "num_rel"}
+    for system, (total, _, _) in all_of.items():
+        own = {r["k"]: r["value"] * r["k"] for r in curves if _is(r, system, "precision")}
+        n = next((r["n"] for r in curves if _is(r, system, "precision")), 0)
+        ends = [k for k in (1, 3, 10, 20, 50, 100) if k in own]
+        if not (ends and n and total):
+            continue
+        before, last = 0.0, 0
+        for k in ends:
+            name = str(k) if k == last + 1 else f"{last + 1}-{k}"
+            yield {"system": system, "rank": name, "items": max(0.0, own[k] - before)}
+            before, last = own[k], k
+        yield {"system": system, "rank": NONE, "items": max(0.0, total / n - before), "last": last}
+
+
+def _is(row: Mapping[str, Any], system: str, family: str) -> bool:
+    return bool(row["system"] == system and row["family"] == family)
+
+
+def _first(content: Content, made: Statements, plan: Any) -> list[Row]:
+    """How many queries have their first relevant item where, for both systems."""
+    measures = [one for one in comparable(plan)[0] if str(one) == _FIRST]
+    asks = Options(metrics=(), days=None, systems=(content.main,), baseline=content.baseline, by=())
+    pairing, _ = design(plan, measures, asks, lambda text: made.rows([], text))
+    pairing = replace(pairing, cluster=None)
+    name = measures[0].column
+    columns = [
+        Column(_rank_of(f"{name}_baseline"), "before"),
+        Column(_rank_of(name), "after"),
+    ]
+    where = f"{name}_difference is not null"
+    about = "where the first relevant item of a query stands"
+    ranks = columns_stage("first_ranks", about, columns, "pairs", where)
+    keys = ["before", "after"]
+    sums = sums_stage("shifts", "how many", keys, [Column("count(*)", "n")], "first_ranks")
+    return made.rows([*pairing.stages(), ranks, sums], "select *\nfrom shifts")
+
+
+def _rank_of(column: str) -> str:
+    whens = "\n".join(f"    when {column} >= {least!r} then '{name}'" for name, least in _SHIFTS)
+    return f"case\n{whens}\n    else '{NONE}'\nend"
+
+
+def _ties(part: Spec, content: Content, engine: Database) -> dict[str, Any]:
+    """What equal scores do to the first metric; nothing where there are none."""
+    if part.rankings.columns.rank:
+        return {}
+    spec = part.having(metrics=(content.first,), by=(), online=())
+    try:
+        rows = tied_rows(planned(_ordered(spec, "id_asc"), opened(spec, engine)), engine)
+        tied = {
+            str(row["system"]): row["n_tied_rows"] / row["n_rows"]
+            for row in rows.to_pylist()
+            if row["n_rows"]
+        }
+        if not any(tied.values()):
+            return {}
+        values = {
+            name: _values(_ordered(spec, rule) if rule else spec, engine)
+            for name, rule in {"value": "", "worst": "worst", "best": "best"}.items()
+        }
+    except SqlmetricsError:
+        return {}
+    systems = values["value"]
+    ties = [
+        {"system": one, **{name: own.get(one) for name, own in values.items()}} for one in systems
+    ]
+    return {"ties": ties, "tied": tied}
+
+
+def _ordered(spec: Spec, rule: str) -> Spec:
+    """With a rule for equal scores."""
+    return spec.having(conventions=dict(spec.conventions) | {"ties": rule})
+
+
+def _values(spec: Spec, engine: Database) -> dict[str, float]:
+    """System -> its mean of all days."""
+    result = run(spec, opened(spec, engine), engine, check=False, per_query=False)
+    return {key[0]: top / bottom for key, (top, bottom, _) in _totals(result).items() if bottom}
+
+
+def _tools(part: Spec, content: Content, engine: Database) -> Iterator[Row]:
+    """What other tools would print of the first metric, the report's own number first."""
+    shown = 0
+    own = part.having(metrics=(content.first,), by=(), online=())
+    for preset in (None, *TOOLS):
+        if shown > SHOWN_TOOLS:
+            return
+        try:
+            spec = own if preset is None else own.having(preset=preset, conventions={})
+            result = run(spec, opened(spec, engine), engine, check=False, per_query=False)
+        except SqlmetricsError:
+            continue
+        shown += 1
+        for (system, metric, k), (top, bottom, n) in _totals(result).items():
+            yield {
+                "preset": preset or "",
+                "system": system,
+                "metric": at_cutoff(metric, k),
+                "value": top / bottom if bottom else top,
+                "n_queries": n,
+            }

@@ -1,0 +1,177 @@
+"""Pictures of queries side by side: wins and losses, both values, and days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from sqlmetrics.comparison.page.charts import Chart
+from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.pair import pair, sign
+from sqlmetrics.comparison.page.picture import Picture, ends
+from sqlmetrics.comparison.page.words import Words, number, percent, signed
+
+Row = Mapping[str, Any]
+
+SHOWN_CELLS = 40
+"""As many squares stand in the table, the fullest first."""
+
+
+def deltas(content: Content, words: Words) -> Picture | None:
+    """Queries by their difference, the largest win first, as areas."""
+    total = sum(row["n"] for row in content.deltas)
+    if not total or all(row["difference"] == 0 for row in content.deltas):
+        return None
+    way = content.directions.get(content.first, 1) or 1
+    rows = sorted(content.deltas, key=lambda row: -row["difference"] * way)
+    reached = list(accumulate(row["n"] for row in rows))
+    drawn = [
+        {
+            "start": (end - row["n"]) / total,
+            "end": end / total,
+            "difference": row["difference"],
+            "sign": sign(row["difference"] * way),
+        }
+        for row, end in zip(rows, reached, strict=True)
+    ]
+    shares = _shares(content, rows, way)
+    height = max(abs(row["difference"]) for row in rows) * way
+    areas = [
+        {"at": at, "y": y, "label": percent(shares[side])}
+        for side, at, y in ((1, 0.12, height * 0.12), (-1, 0.9, -height * 0.12))
+        if shares[side] > 0
+    ]
+    names = ["difference", "queries", "share"]
+    cells = [
+        [signed(row["difference"]), words.n(row["n"]), percent(row["n"] / total)]
+        for row in _coarser(rows)
+    ]
+    return Picture(
+        "deltas",
+        Chart("deltas", drawn, {"areas": areas}),
+        [words(f"column.{one}") for one in names],
+        cells,
+        0,
+        pair(content, words),
+    )
+
+
+def _shares(content: Content, rows: Sequence[Row], way: int) -> dict[int, float]:
+    """Of queries that are won, tied and lost: the comparison's own counts, where it has them."""
+    total = sum(row["n"] for row in rows)
+    whole = content.row(content.main, content.first)
+    if whole and whole["wins"] is not None and whole["n"]:
+        names = {1: "wins", 0: "ties", -1: "losses"}
+        return {one: whole[name] / whole["n"] for one, name in names.items()}
+    return {
+        one: sum(row["n"] for row in rows if sign(row["difference"] * way) == one) / total
+        for one in (1, 0, -1)
+    }
+
+
+def _coarser(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """Bins ten times as wide, for a table."""
+    wide = [row for row in rows if row["difference"]]
+    width = min((abs(row["difference"]) for row in wide), default=1.0) * 10
+    sums: dict[float, int] = {}
+    for row in rows:
+        place = round(row["difference"] / width)
+        sums[place] = sums.get(place, 0) + row["n"]
+    for place, n in sums.items():
+        yield {"difference": place * width, "n": n}
+
+
+def days(content: Content, words: Words) -> Picture | None:
+    """The difference of each day, and of all so far."""
+    rows = [row for row in content.days if row["ci_low"] is not None]
+    if len(rows) < 2:
+        return None
+    way = content.directions.get(content.first, 1) or 1
+    drawn = [
+        {"day": str(row["metric_date"])[:10], "verdict": _verdict_of(row, way)}
+        | {name: row[name] for name in (*_OWN, *_RUNNING)}
+        for row in rows
+    ]
+    names = ["day", "queries", "difference", "interval", "so_far", "always"]
+    cells = [
+        [
+            str(row["metric_date"])[:10],
+            words.n(row["n"]),
+            signed(row["difference"]),
+            ends(words, row["ci_low"], row["ci_high"]),
+            signed(row["running"]),
+            ends(words, row["running_low"], row["running_high"]),
+        ]
+        for row in rows
+    ]
+    given = {"changes": changes(content), "words": {"baseline": content.baseline}}
+    return Picture(
+        "days",
+        Chart("days", drawn, given),
+        [words(f"column.{one}") for one in names],
+        cells,
+        1,
+        pair(content, words),
+    )
+
+
+_OWN = ("difference", "ci_low", "ci_high")
+_RUNNING = ("running", "running_low", "running_high")
+
+
+def _verdict_of(row: Row, way: int) -> str:
+    """What a day by itself says."""
+    if row["ci_low"] <= 0 <= row["ci_high"]:
+        return "unclear"
+    return "better" if row["difference"] * way > 0 else "worse"
+
+
+def changes(content: Content) -> list[dict[str, str]]:
+    """The days on which the definition of the first metric is another one than before."""
+    found, last = [], None
+    for row in sorted(content.means(content.first), key=lambda row: str(row["metric_date"])):
+        now = row["definition_hash"]
+        if last not in (None, now):
+            found.append({"day": str(row["metric_date"])[:10]})
+        last = now
+    return found
+
+
+def scatter(content: Content, words: Words) -> Picture | None:
+    """Queries by both values: squares, darker where there are more."""
+    cells = [row for row in content.cells if row["n"]]
+    width = content.bin_width
+    if len(cells) < 2 or not width:
+        return None
+    most = max(row["n"] for row in cells)
+    drawn = [
+        {
+            "x": row["baseline_value"],
+            "x2": row["baseline_value"] + width,
+            "y": row["value"],
+            "y2": row["value"] + width,
+            "size": (row["n"] / most) ** 0.5,
+        }
+        for row in cells
+    ]
+    low = min(min(row["x"], row["y"]) for row in drawn)
+    high = max(max(row["x2"], row["y2"]) for row in drawn)
+    above, below = (
+        sum(row["n"] for row in cells if one * (row["value"] - row["baseline_value"]) > 1e-12)
+        for one in (1, -1)
+    )
+    given = {
+        "domain": [low, high],
+        "diagonal": [{"at": low}, {"at": high}],
+        "x_title": f"{content.baseline} · {content.first}",
+        "y_title": f"{content.main} · {content.first}",
+    }
+    largest = sorted(cells, key=lambda row: -row["n"])[:SHOWN_CELLS]
+    names = [content.baseline, content.main, words("column.queries")]
+    table = [
+        [number(row["baseline_value"]), number(row["value"]), words.n(row["n"])] for row in largest
+    ]
+    about = pair(content, words) | {"width": f"{width:g}"}
+    about |= {"above": words.n(above), "below": words.n(below)}
+    return Picture("scatter", Chart("scatter", drawn, given), names, table, 0, about)

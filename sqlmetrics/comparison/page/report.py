@@ -1,0 +1,183 @@
+"""`report`: the page of a spec, two files, a result, a comparison or a click log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+from sqlmetrics.comparison.page import formats
+from sqlmetrics.comparison.page.charts import can_draw, import_drawing
+from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.headline import headline
+from sqlmetrics.comparison.page.page import fragment, page
+from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.pictures import pictures
+from sqlmetrics.comparison.page.words import Words
+from sqlmetrics.engines.files import writing, writing_to
+from sqlmetrics.errors import SpecError
+
+MARK = b"sqlmetrics report"
+"""Every file says it somewhere; one that does not is somebody's own, and is left alone."""
+
+ENDINGS = (".html", ".md", ".tex", ".txt", ".png", ".svg")
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """A report; it prints as text, and in a notebook as a page.
+
+    Attributes:
+        content: The numbers that it is made of.
+        language: `en` or `zh`.
+    """
+
+    content: Content
+    language: str = "en"
+
+    @cached_property
+    def words(self) -> Words:
+        """The words of its language."""
+        return Words(self.language)
+
+    @cached_property
+    def pictures(self) -> list[Picture]:
+        """What is drawn, in order."""
+        return pictures(self.content, self.words)
+
+    @property
+    def headline(self) -> str:
+        """The verdict, in a sentence or some."""
+        return " ".join(headline(self.content, self.words))
+
+    @cached_property
+    def html(self) -> str:
+        """One page, which loads nothing.
+
+        Raises:
+            SpecError: If the extra `report` is not installed.
+        """
+        import_drawing()
+        return page(self.content, self.pictures, self.words, _version())
+
+    @property
+    def markdown(self) -> str:
+        """The verdict, and the numbers behind each picture as tables."""
+        return formats.markdown(self.content, self.pictures, self.words)
+
+    @property
+    def latex(self) -> str:
+        """The differences or means as a table of LaTeX."""
+        return formats.latex(self.pictures, self.words)
+
+    @property
+    def text(self) -> str:
+        """For a terminal: the verdict, tables and sparklines."""
+        return formats.text(self.content, self.pictures, self.words)
+
+    def plot(self, name: str) -> Picture:
+        """One picture by its name, like `verdicts`.
+
+        Raises:
+            SpecError: If the report has none of this name.
+        """
+        return formats.named(self.pictures, name)
+
+    def charts(self) -> Mapping[str, dict[str, object]]:
+        """Name -> the Vega-Lite specification of each chart."""
+        return {one.key: one.chart.spec(self.words) for one in self.pictures if one.chart}
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write it in the format that the ending says: .html, .md, .tex, .txt, .png, .svg.
+
+        Args:
+            path: The file; PNG and SVG are of the first picture.
+            overwrite: Whether a file that no report wrote is replaced, too.
+
+        Raises:
+            SpecError: If the ending is another one, somebody else's file is there, or the extra
+                `report` is needed and not installed.
+        """
+        file = Path(path)
+        content = self._bytes(file)
+        refuse_foreign(file, overwrite=overwrite)
+        with writing_to(file.parent), writing(file):
+            file.write_bytes(content)
+        return file
+
+    def save_charts(self, folder: str | Path) -> list[Path]:
+        """Write the Vega-Lite specification of each chart into a folder, as JSON."""
+        written = []
+        with writing_to(folder) as place:
+            for name, spec in self.charts().items():
+                file = place / f"{name}.vl.json"
+                text = json.dumps(spec, ensure_ascii=False, indent=1)
+                file.write_text(text + "\n", encoding="utf-8")
+                written.append(file)
+        return written
+
+    def save_plot(self, name: str, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write one picture: .svg, .png, or .json for its Vega-Lite specification.
+
+        Args:
+            name: The picture's name.
+            path: The file.
+            overwrite: Whether a file that no report wrote is replaced, too.
+
+        Raises:
+            SpecError: As `save` does, or if there is no such picture.
+        """
+        file, picture = Path(path), self.plot(name)
+        content = formats.drawn(picture, file.suffix.casefold(), self.words)
+        refuse_foreign(file, overwrite=overwrite)
+        with writing_to(file.parent), writing(file):
+            file.write_bytes(content)
+        return file
+
+    def _bytes(self, file: Path) -> bytes:
+        check_ending(file)
+        ending = file.suffix.casefold()
+        if ending in (".png", ".svg"):
+            first = next((one.key for one in self.pictures if one.chart), "")
+            return formats.drawn(self.plot(first), ending, self.words)
+        texts = {
+            ".html": lambda: self.html,
+            ".md": lambda: f"<!-- sqlmetrics report -->\n{self.markdown}",
+            ".tex": lambda: f"% sqlmetrics report\n{self.latex}",
+            ".txt": lambda: f"{self.text}\n\nsqlmetrics report\n",
+        }
+        return texts[ending]().encode()
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        if not can_draw():
+            return f"<pre>{escape(self.text)}</pre>"
+        return fragment(self.content, self.pictures, self.words, _version())
+
+
+def check_ending(file: Path) -> None:
+    """Raise SpecError for a file whose ending is no format of a report."""
+    if file.suffix.casefold() not in (*ENDINGS, ".json"):
+        raise SpecError(
+            f"{str(file)!r}: a report is written as {', '.join(ENDINGS)}, by the ending of its name"
+        )
+
+
+def refuse_foreign(file: Path, *, overwrite: bool) -> None:
+    """Raise SpecError for a file that no report wrote."""
+    if not overwrite and file.is_file() and MARK not in file.read_bytes():
+        raise SpecError(
+            f"{str(file)!r} is there already, and no report wrote it; give another name (--out), "
+            "or say --overwrite"
+        )
+
+
+def _version() -> str:
+    import sqlmetrics
+
+    return sqlmetrics.__version__

@@ -1,0 +1,100 @@
+"""A sample of the queries, the same each time, as tables that last as long as a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.template import identifier, literal
+
+LISTS = 20_000
+"""Of about so many lists at the most is what is looked at again and again."""
+
+LEAST = 50
+"""So many queries have a part in it at the least."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Which queries are looked at.
+
+    Attributes:
+        n_queries: How many.
+        ids: Their ids as texts; none if it is all of them.
+    """
+
+    n_queries: int
+    ids: tuple[str, ...] = ()
+
+
+def drawn(made: Statements) -> Sample:
+    """All queries, or the first ones by the hash of their ids.
+
+    Args:
+        made: The statements of a comparison, while the values of queries are kept.
+    """
+    at = made.engine.translation
+    counts = "count(*) as n_lists, count(distinct query_id) as n_queries"
+    found = made.apart([*made.script.stages], f"select {counts}\nfrom per_query")[0]
+    n_lists, n_queries = int(found["n_lists"]), int(found["n_queries"])
+    if n_lists <= LISTS:
+        return Sample(n_queries)
+    most = max(LEAST, n_queries * LISTS // n_lists)
+    hashed = at.expression(at.dialect.hashed, "cast(query_id as varchar)")
+    ids = "select distinct cast(query_id as varchar) as query_id from per_query"
+    order = f"select query_id\nfrom ({ids}) as ids\norder by {hashed} asc\nlimit {most}"
+    rows = made.apart([*made.script.stages], order)
+    return Sample(len(rows), tuple(str(row["query_id"]) for row in rows))
+
+
+@contextmanager
+def kept(spec: Spec, sample: Sample, engine: Database) -> Iterator[Spec]:
+    """The spec on the sample alone, while its tables are there.
+
+    Args:
+        spec: What is asked.
+        sample: Which queries.
+        engine: Where the tables are.
+    """
+    if not sample.ids:
+        yield spec
+        return
+    tables = opened(spec, engine)
+    with ExitStack() as there:
+        changed = {}
+        for table in ("rankings", "labels"):
+            if getattr(spec, table) is not None:
+                name = engine.free_name(f"sqlmetrics_{table}")
+                keep = _part(spec, tables, table, sample.ids, engine)
+                dialect = engine.translation.dialect
+                there.enter_context(
+                    engine.made(f"{dialect.keep} {name} as\n{keep}", f"{dialect.drop} {name}")
+                )
+                changed[table] = _moved(getattr(spec, table), name)
+        yield spec.having(**changed)
+
+
+def _part(spec: Spec, tables: Tables, table: str, ids: Sequence[str], engine: Database) -> str:
+    """The rows of some queries of a table."""
+    source = getattr(spec, table)
+    own = source_text(
+        tables.shown(getattr(tables, table)), engine.translation.condition(source.where or "")
+    )
+    names = ", ".join(map(literal, ids))
+    column = f"cast({identifier(source.columns.query)} as varchar)"
+    return f"select *\nfrom {own}\nwhere {column} in ({names})"
+
+
+def _moved(source: Any, name: str) -> Any:
+    """The source, whose rows are now in another table."""
+    place = {"relation": name, "file": None, "sql": None, "data": None, "where": None}
+    own = {key: value for key, value in place.items() if key in type(source).model_fields}
+    return source.model_copy(update=own)

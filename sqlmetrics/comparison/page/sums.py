@@ -1,0 +1,212 @@
+"""What pictures of queries are made of: counts in bins and sums by day, made in the database."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlmetrics.comparison.page.content import Row
+from sqlmetrics.comparison.stages import columns_stage, sums_stage
+from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.sums.pairing import Pairing
+from sqlmetrics.evaluation.distributions import always_valid, student
+from sqlmetrics.evaluation.intervals import Ratio, standard_error
+from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import double
+
+BINS = 20
+"""As many bins has the range of values; differences have five times as many to each side."""
+
+FINER = 5
+
+DAY = "metric_date"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The queries of two systems side by side, of one metric.
+
+    Attributes:
+        pairing: What is compared: one system, one metric.
+    """
+
+    pairing: Pairing
+
+    @classmethod
+    def of(cls, pairing: Pairing, system: str, metric: str) -> Pairs:
+        """Those of one system and metric; each day of a query by itself.
+
+        Args:
+            pairing: What is compared.
+            system: The system.
+            metric: The metric's text.
+        """
+        measures = tuple(one for one in pairing.measures if str(one) == metric)
+        return cls(replace(pairing, systems=(system,), measures=measures, cluster=None, by=()))
+
+    @property
+    def _column(self) -> str:
+        return self.pairing.measures[0].column
+
+    def _stages(self) -> Iterator[Stage]:
+        yield from self.pairing.stages()
+
+    def bins(self, made: Statements) -> tuple[float, list[Row], list[Row]]:
+        """How wide bins are, queries by both values, and queries by their difference.
+
+        Args:
+            made: The statements of the comparison.
+        """
+        name = self._column
+        ends = f"select\n    min({name}) as lowest,\n    max({name}) as highest\nfrom query_values"
+        found = made.rows([*self.pairing.query_values()], ends)[0]
+        if found["lowest"] is None:
+            return 0.0, [], []
+        width = bin_width(float(found["lowest"]), float(found["highest"]))
+        rows = made.rows(*self._bins_query(width))
+        cells = Counter[tuple[int, int]]()
+        deltas = Counter[int]()
+        last = math.ceil(float(found["highest"]) / width - 1e-6) - 1
+        for row in rows:
+            n = int(row["n"])
+            cells[min(last, int(row["baseline_bin"])), min(last, int(row["value_bin"]))] += n
+            deltas[int(row["difference_bin"])] += n
+        return width, list(_cells(cells, width)), list(_deltas(deltas, width / FINER))
+
+    def _bins_query(self, width: float) -> tuple[list[Stage], str]:
+        name, fine = self._column, width / FINER
+        columns = [
+            Column(f"floor({name}_baseline / {double(width)} + 1e-9)", "baseline_bin"),
+            Column(f"floor({name} / {double(width)} + 1e-9)", "value_bin"),
+            Column(f"floor({name}_difference / {double(fine)} + 0.5e0)", "difference_bin"),
+        ]
+        about = "one row per query: the bins of both values, and of their difference"
+        where = f"{name}_difference is not null"
+        binned = columns_stage("binned", about, columns, "pairs", where)
+        keys = ["baseline_bin", "value_bin", "difference_bin"]
+        counted = sums_stage(
+            "bins", "how many queries are in each bin", keys, [Column("count(*)", "n")], "binned"
+        )
+        order = f"order by {', '.join(keys)}"
+        return [*self._stages(), binned, counted], f"select *\nfrom bins\n{order}"
+
+    def by_day(self, made: Statements, level: float) -> list[Row]:
+        """The difference of each day, and of all days so far, with their intervals.
+
+        Args:
+            made: The statements of the comparison.
+            level: The coverage.
+        """
+        if DAY not in self.pairing.plan.shape.query_keys:
+            return []
+        rows = made.rows(*self._days_query())
+        return with_running(rows, level)
+
+    def _days_query(self) -> tuple[list[Stage], str]:
+        name = self._column
+        weight = self.pairing.weight
+        weighted = "" if weight == "1e0" else f" * {weight}"
+        values: list[object] = [
+            f"challenger.{DAY}",
+            Column(
+                f"(challenger.{name} - baseline.{name}){weighted}".replace(
+                    f"* {weight}", f"* challenger.{weight}"
+                ),
+                "d",
+            ),
+            Column(weight if not weighted else f"challenger.{weight}", "w"),
+        ]
+        stages = list(self.pairing.query_values())
+        pairs = next(one for one in self._stages() if one.name == "pairs")
+        view = {**pairs.view, "columns": values}
+        stages.append(Stage("day_pairs", pairs.template, view))
+        sums = {
+            "n": "count(d)",
+            "sum_d": "sum(d)",
+            "sum_w": "sum(case when d is not null then w end)",
+            "sum_d2": "sum(d * d)",
+            "sum_dw": "sum(d * w)",
+            "sum_w2": "sum(case when d is not null then w * w end)",
+        }
+        columns = [Column(text, one) for one, text in sums.items()]
+        about = "one row per day: what the difference is made of"
+        stages.append(sums_stage("days", about, [DAY], columns, "day_pairs"))
+        return stages, f"select *\nfrom days\norder by {DAY}"
+
+
+_OF = Ratio("difference", "sum_w", "n", "sum_d2", "sum_dw", "sum_w2")
+_SUMS = ("n", "sum_d", "sum_w", "sum_d2", "sum_dw", "sum_w2")
+
+
+def with_running(rows: Sequence[Mapping[str, Any]], level: float) -> list[Row]:
+    """Differences by day, and of all days so far with an always-valid interval.
+
+    Args:
+        rows: A row a day, in order, with the sums of differences and of weights.
+        level: The coverage.
+
+    >>> sums = {"n": 4, "sum_d": 2.0, "sum_w": 4.0, "sum_d2": 2.0, "sum_dw": 2.0, "sum_w2": 4.0}
+    >>> (day,) = with_running([{"metric_date": "2026-11-01", **sums}], 0.95)
+    >>> day["difference"], round(day["ci_low"], 3), day["running"]
+    (0.5, -0.419, 0.5)
+    """
+    found: list[Row] = []
+    total = dict.fromkeys(_SUMS, 0.0)
+    for row in rows:
+        if not row["n"]:
+            continue
+        own = {name: float(row[name]) for name in _SUMS}
+        total = {name: total[name] + own[name] for name in _SUMS}
+        today, so_far = _difference(own), _difference(total)
+        reach = student.critical(level, own["n"] - 1) if own["n"] > 1 else 0.0
+        always = always_valid.multiple(level, int(total["n"]))
+        found.append(
+            {
+                DAY: row[DAY],
+                "n": int(own["n"]),
+                "difference": today[0],
+                **dict(zip(("ci_low", "ci_high"), _ends(*today, reach), strict=True)),
+                "running": so_far[0],
+                **dict(zip(("running_low", "running_high"), _ends(*so_far, always), strict=True)),
+            }
+        )
+    return found
+
+
+def _difference(sums: Mapping[str, float]) -> tuple[float, float | None]:
+    """The mean difference, and its standard error."""
+    mean = sums["sum_d"] / sums["sum_w"] if sums["sum_w"] else 0.0
+    return mean, standard_error({**sums, "difference": mean}, _OF)
+
+
+def _ends(mean: float, error: float | None, reach: float) -> tuple[float | None, float | None]:
+    if error is None:
+        return None, None
+    return mean - reach * error, mean + reach * error
+
+
+def bin_width(low: float, high: float) -> float:
+    """A round number, so that about BINS of them make the range of values.
+
+    >>> bin_width(0, 1), bin_width(0, 0.8), bin_width(1, 300), bin_width(2, 2)
+    (0.05, 0.05, 20.0, 0.05)
+    """
+    span = high - low
+    if span <= 0 or (low >= 0 and high <= 1 and span > 0.5):
+        return 1 / BINS
+    size: float = 10 ** math.floor(math.log10(span / BINS))
+    return next(step * size for step in (1, 2, 5, 10) if step * size * BINS >= span * 0.999)
+
+
+def _cells(counts: Mapping[tuple[int, int], int], width: float) -> Iterator[Row]:
+    for (before, after), n in sorted(counts.items()):
+        yield {"baseline_value": before * width, "value": after * width, "n": n}
+
+
+def _deltas(counts: Mapping[int, int], width: float) -> Iterator[Row]:
+    """The differences with how many queries have them, the largest first."""
+    for place, n in sorted(counts.items(), reverse=True):
+        yield {"difference": place * width, "n": n}

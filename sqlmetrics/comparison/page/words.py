@@ -1,0 +1,99 @@
+"""The words of a report in one language, from one catalogue of all of them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.sql.template import folder
+
+LANGUAGES = ("en", "zh")
+
+ROOM = "report"
+"""The folder below `templates/`."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of one language.
+
+    Attributes:
+        language: One of LANGUAGES.
+    """
+
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        """Refuse a language that the catalogue has not."""
+        if self.language not in LANGUAGES:
+            raise SpecError(unknown("language", self.language, LANGUAGES))
+
+    def __call__(self, key: str, **given: object) -> str:
+        """The words of a key like `headline.better`, with what is filled in."""
+        return self._text(key).format(**given)
+
+    def has(self, key: str) -> bool:
+        """Whether there are words of this key."""
+        section, _, name = key.partition(".")
+        return name in catalogue().get(section, {})
+
+    def _text(self, key: str) -> str:
+        section, _, name = key.partition(".")
+        text: str = catalogue()[section][name][self.language]
+        return text
+
+    def n(self, count: float) -> str:
+        """A count, with marks between thousands."""
+        return f"{count:,.0f}"
+
+
+@cache
+def catalogue() -> Mapping[str, Mapping[str, Any]]:
+    """Section -> name -> language -> words."""
+    return tomllib.loads((folder() / ROOM / "strings.toml").read_text(encoding="utf-8"))
+
+
+def number(value: float | None) -> str:
+    """A value as it is read: four digits of it, a dash where there is none.
+
+    >>> number(0.61234), number(12.3456), number(12345.678), number(None)
+    ('0.6123', '12.35', '12,346', '–')
+    """
+    if value is None:
+        return "–"
+    size = abs(value)
+    return f"{value:.4f}" if size < 10 else f"{value:.2f}" if size < 1000 else f"{value:,.0f}"
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign, and a minus that is one.
+
+    >>> signed(0.0612), signed(-0.5), signed(None)
+    ('+0.0612', '−0.5000', '–')
+    """
+    if value is None:
+        return "–"
+    text = number(abs(value))
+    return f"{'−' if value < 0 else '+'}{text}"
+
+
+def probability(p: float) -> str:
+    """A p-value.
+
+    >>> probability(0.0000001), probability(0.0321)
+    ('p < 0.001', 'p = 0.032')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def percent(share: float) -> str:
+    """A share, rounded; never 0 % of something.
+
+    >>> percent(0.314), percent(0.0004)
+    ('31 %', '0.04 %')
+    """
+    return f"{100 * share:.0f} %" if share == 0 or share >= 0.0095 else f"{100 * share:.2g} %"

@@ -1,0 +1,398 @@
+"""The report: its numbers, words, pictures and page; browsers look at it in test_report_page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import sqlmetrics
+from comparison.report_world import PLANTED, month
+from comparison.test_compare import near
+from marked import by_turns
+
+import sqlmetrics as sm
+from sqlmetrics.comparison.page import charts
+from sqlmetrics.comparison.page.charts import NARROW, POINTS, WIDE, Chart
+from sqlmetrics.comparison.page.pictures import LATER, MAKERS
+from sqlmetrics.comparison.page.sums import with_running
+from sqlmetrics.comparison.page.words import LANGUAGES, catalogue, signed
+from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.sql.template import folder
+
+ROOM = Path(charts.__file__).parent
+ASKED: dict[str, Any] = {"date": "ds", "by": "country", "baseline": "old"}
+METRICS = ["ndcg@5", "mrr"]
+
+
+@pytest.fixture(scope="module")
+def planted() -> tuple[pa.Table, pa.Table]:
+    return month(planted=True)
+
+
+@pytest.fixture(scope="module")
+def made(planted: tuple[pa.Table, pa.Table]) -> sm.Report:
+    return sm.report(*planted, METRICS, **ASKED)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages with frames in place of drawings: to draw needs the extra, and takes long."""
+    drawn = '<svg width="1" height="1"><path id="a" fill="#1a7f37"/></svg>'
+    monkeypatch.setattr(Chart, "svg", lambda *_: drawn)
+    monkeypatch.setattr("sqlmetrics.comparison.page.report.import_drawing", lambda: None)
+
+
+# -- the numbers ----------------------------------------------------------------------
+
+
+def test_a_planted_regression_is_named_with_slice_size_and_certainty(made: sm.Report) -> None:
+    """The numbers of the sentence are made again from the values of queries in plain Python."""
+    pairs = _pairs(made)
+    differences = [new - old for (query, new, old) in pairs if int(query[1:]) % 4 == 2]
+    n = len(differences)
+    mean = sum(differences) / n
+    error = (sum((one - mean) ** 2 for one in differences) / (n - 1) / n) ** 0.5
+    reach = student.critical(0.95, n - 1) * error
+    assert mean < -0.1, "the regression is there to be found"
+    for part in (
+        f"country = {PLANTED}",
+        f"({signed(mean)};",
+        f"95 % interval {signed(mean - reach)} to {signed(mean + reach)}",
+        "p < 0.001",
+        f"{n} queries",
+    ):
+        assert part in made.headline
+
+
+def _pairs(made: sm.Report) -> list[tuple[str, float, float]]:
+    """Query, the new system's value and the old one's, from an evaluation by itself."""
+    rankings, labels = month(planted=True)
+    result = sm.evaluate(rankings, labels, METRICS, system="system", date="ds")
+    values: dict[str, dict[str, float]] = {}
+    for row in result.per_query().to_pylist():
+        values.setdefault(row["query_id"], {})[row["system"]] = row["ndcg_at_5"]
+    return [(query, one["new"], one["old"]) for query, one in values.items()]
+
+
+@by_turns(2)
+def test_a_month_without_a_change_says_that_nothing_moved() -> None:
+    found = sm.report(*month(planted=False), METRICS, **ASKED)
+    assert found.headline.startswith("Nothing moved: none of 10 differences between new and old")
+    assert "would have shown" in found.headline
+    assert in_chinese(found).startswith("没有变化")
+
+
+def in_chinese(found: sm.Report) -> str:
+    return sm.Report(found.content, "zh").headline
+
+
+def test_bins_and_days_hold_each_query_once(made: sm.Report) -> None:
+    content, pairs = made.content, _pairs(made)
+    assert sum(row["n"] for row in content.deltas) == len(pairs)
+    assert sum(row["n"] for row in content.cells) == len(pairs)
+    assert sum(row["n"] for row in content.days) == len(pairs)
+    width = content.bin_width
+    own = Counter(
+        (min(19, int(old / width + 1e-9)), min(19, int(new / width + 1e-9)))
+        for _, new, old in pairs
+    )
+    there = {
+        (round(row["baseline_value"] / width), round(row["value"] / width)): row["n"]
+        for row in content.cells
+    }
+    assert there == own
+    assert content.days[-1]["running"] == near(
+        sum((new - old for _, new, old in pairs)) / len(pairs)
+    )
+    first = [new - old for query, new, old in pairs if int(query[1:]) < 24]
+    assert content.days[0]["difference"] == near(sum(first) / len(first))
+
+
+def test_the_band_of_days_is_that_of_the_views() -> None:
+    """By hand: four differences, two of them 1 and two 0, then the same again."""
+    sums = {"n": 4, "sum_d": 2.0, "sum_w": 4.0, "sum_d2": 2.0, "sum_dw": 2.0, "sum_w2": 4.0}
+    one, two = with_running([{"metric_date": d, **sums} for d in ("1", "2")], 0.95)
+    assert one["ci_high"] - 0.5 == near(student.critical(0.95, 3) * (1 / 3 / 4) ** 0.5)
+    assert two["running"] == near(0.5)
+    assert two["running_high"] < one["running_high"]
+
+
+def test_profiles_agree_with_the_metrics(made: sm.Report) -> None:
+    """One number, one source: the curve at 5 is the metric at 5, other tools begin with it."""
+    content = made.content
+    at_5 = {
+        row["system"]: row["value"]
+        for row in content.profile.curves
+        if (row["family"], row["k"]) == ("ndcg", 5)
+    }
+    row = content.row("new", "ndcg@5")
+    assert row is not None
+    assert at_5["new"] == near(row["value"])
+    own = {one["system"]: one["value"] for one in content.profile.tools if not one["preset"]}
+    assert own["old"] == near(row["baseline_value"])
+    presets = {one["preset"] for one in content.profile.tools}
+    assert len(presets) == 6, "five other tools"
+    for system in ("old", "new"):
+        items = [r["items"] for r in content.profile.relevant if r["system"] == system]
+        assert sum(items) == near(_relevant_a_query())
+    assert sum(int(r["n"]) for r in content.profile.first) == len(_pairs(made))
+
+
+def _relevant_a_query() -> float:
+    labels = month(planted=True)[1]
+    grades = labels["grade"].to_pylist()
+    return sum(grade >= 1 for grade in grades) / len(set(labels["query_id"].to_pylist()))
+
+
+# -- the words ------------------------------------------------------------------------
+
+
+def test_each_word_is_there_in_each_language_and_takes_the_same() -> None:
+    lacks, differ = [], []
+    for section, names in catalogue().items():
+        for name, texts in names.items():
+            if {*texts} != {*LANGUAGES} or not all(texts.values()):
+                lacks.append(f"{section}.{name}")
+            fields = [sorted(set(re.findall(r"{(\w+)}", text))) for text in texts.values()]
+            if len({*map(tuple, fields)}) > 1:
+                differ.append(f"{section}.{name}")
+    assert (lacks, differ) == ([], [])
+
+
+def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
+    files = [*ROOM.glob("*.py"), *(folder() / "report").rglob("*.j*")]
+    texts = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    known = {f"{s}.{name}" for s, names in catalogue().items() for name in names}
+    used = set(re.findall(r"words\(\s*f?\"(\w+\.\w+)\"", texts)) | set(
+        re.findall(r'"@(\w+\.\w+)"', texts)
+    )
+    used |= {key for key in known if re.search(rf'"{key}"', texts)}
+    assert used - known == set()
+    made = {"column", "reason", "verdict", "headline"}  # of names in lists
+    by_parts = {f"{one.__name__}.{part}" for one in MAKERS + LATER for part in _PARTS}
+    by_parts |= {f"contributions.{part}" for part in _PARTS}
+    idle = {key for key in known - used - by_parts if key.partition(".")[0] not in made}
+    assert idle == set()
+    words = {key.partition(".")[2] for key in known - used if key.startswith("column.")}
+    assert {one for one in words if f'"{one}"' not in texts} == set()
+
+
+_PARTS = ("title", "about", "look")
+
+
+def test_each_picture_says_of_how_many_it_is_and_with_which_interval() -> None:
+    names = [*(one.__name__ for one in MAKERS + LATER), "contributions"]
+    for name in names:
+        text = catalogue()[name]["about"]["en"]
+        assert "{n}" in text, name
+        assert re.search("interval|correlation|exact", text), name
+
+
+# -- the pictures ---------------------------------------------------------------------
+
+
+def test_pictures_are_of_aggregates_and_few_points(made: sm.Report) -> None:
+    names = [one.key for one in made.pictures]
+    assert names[:3] == ["verdicts", "deltas", "movers"]
+    assert {"days", "curves", "slices", "contributions-country", "scatter", "first"} <= {*names}
+    queries = {query for query, *_ in _pairs(made)}
+    for one in made.pictures:
+        if one.chart is None:
+            continue
+        spec = one.chart.spec(made.words)
+        points = list(_points(spec))
+        assert 0 < len(points) <= POINTS, one.key
+        assert not queries & {str(value) for row in points for value in row.values()}, one.key
+        assert one.cells, f"{one.key} has its numbers as a table"
+        assert all(len(row) == len(one.columns) for row in one.cells)
+
+
+def _points(part: Any) -> Any:
+    if isinstance(part, dict):
+        if isinstance(part.get("values"), list) and part["values"]:
+            yield from (row for row in part["values"] if isinstance(row, dict))
+        for value in part.values():
+            yield from _points(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _points(value)
+
+
+def test_nothing_of_a_chart_is_left_open(made: sm.Report) -> None:
+    for size in (WIDE, NARROW):
+        for one in made.pictures:
+            if one.chart:
+                text = json.dumps(one.chart.spec(made.words, size), ensure_ascii=False)
+                assert not re.search(r'"[$@](?!schema)\w', text), one.key
+
+
+@by_turns(1)
+def test_what_has_nothing_to_say_is_not_drawn() -> None:
+    """One system, one query of a day: no comparison, no days, no slices, no ties."""
+    run = pa.table({"query_id": [1, 1], "item_id": ["a", "b"], "score": [2.0, 1.0]})
+    truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
+    found = sm.report(run, truth, "mrr")
+    assert found.headline == "mrr of rankings is 0.5000 (1 queries)."
+    assert [one.key for one in found.pictures if one.key in {"days", "trend", "ties"}] == []
+
+
+# -- the page -------------------------------------------------------------------------
+
+
+class _Tags(HTMLParser):
+    """The tags that are open, and what a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.counts: Counter[str] = Counter()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.counts[tag] += 1
+        given = dict(attrs)
+        self.loads += [given[k] for k in ("src", "href", "srcset") if given.get(k)]
+        if tag not in ("meta", "link", "br", "img", "input") and not tag.startswith("path"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.counts[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_page_is_whole_and_loads_nothing(made: sm.Report, language: str) -> None:
+    page = sm.Report(made.content, language).html
+    tags = _Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert {one[0] for one in tags.loads} == {"#"}, "links within the page alone"
+    assert not re.search(r"@import|url\((?!#)|<link|<iframe|<img", page)
+    pictures = sm.Report(made.content, language).pictures
+    drawn = [one for one in pictures if one.chart]
+    assert tags.counts["h2"] == len(pictures) + 1
+    assert tags.counts["svg"] == 2 * len(drawn), "wide and narrow"
+    assert page.count('role="img" aria-label="') == 2 * len(drawn)
+    assert page.count('<table class="sortable">') == len(pictures) + 2
+    assert "var(--better)" in page
+    assert "prefers-color-scheme: dark" in page
+    assert len(page) < 400_000
+    assert f'lang="{"zh-Hans" if language == "zh" else "en"}"' in page
+
+
+@by_turns(1)
+@pytest.mark.usefixtures("undrawn")
+def test_what_comes_from_data_is_no_markup() -> None:
+    bad = "<script>alert('x')</script>"
+    run = pa.table(
+        {
+            "query_id": [bad] * 4,
+            "item_id": [f"{bad}1", "b"] * 2,
+            "score": [2.0, 1.0, 1.0, 2.0],
+            "system": [bad, bad, "B", "B"],
+        }
+    )
+    truth = pa.table({"query_id": [bad], "item_id": ["b"], "grade": [1]})
+    found = sm.report(run, truth, "mrr")
+    assert bad not in found.html
+    assert "&lt;script&gt;" in found.html
+
+
+def test_without_the_extra_a_page_says_how_to_get_it(
+    made: sm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charts, "find_spec", lambda _: None)
+    with pytest.raises(sm.SpecError, match=r"pip install 'sqlmetrics\[report\]'"):
+        _ = made.html
+    assert made.markdown.startswith("# ")
+    assert made.latex.startswith(r"\begin{tabular}{lrrrrrrrrrr}")
+
+
+def test_notebooks_have_drawings_where_the_extra_is(
+    made: sm.Report, undrawn: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = {
+        name: pa.table({"query_id": [1, 2], "item_id": [name] * 2, "score": [1.0] * 2})
+        for name in "ab"
+    }
+    truth = pa.table({"query_id": [1, 2], "item_id": ["a", "b"], "grade": [1, 1]})
+    found = sm.compare(lists, truth, "mrr")
+    for able, drawn in ((False, 0), (True, 1)):
+        monkeypatch.setattr(charts, "find_spec", lambda _, able=able: able or None)
+        assert found._repr_html_().count("<svg") == drawn
+        assert found._repr_html_().count("<table>") == 1
+        assert made.plot("days")._repr_html_().count("<svg") == drawn
+        assert made._repr_html_().startswith("<iframe" if able else "<pre>")
+
+
+def test_a_file_of_somebody_else_is_left_alone(made: sm.Report, tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text("mine")
+    with pytest.raises(sm.SpecError, match="no report wrote it"):
+        made.save(file)
+    made.save(file, overwrite=True)
+    made.save(file)  # its own
+    assert "country = JP" in file.read_text(encoding="utf-8")
+    with pytest.raises(sm.SpecError, match=r"a report is written as \.html"):
+        made.save(tmp_path / "page.doc")
+
+
+# -- other sources --------------------------------------------------------------------
+
+SPEC = """\
+name: search
+rankings: {file: runs.parquet, columns: {system: system, date: ds}}
+labels: {file: labels.parquet}
+metrics: [ndcg@5, mrr]
+by: [country]
+baseline: old
+output: {relation: facts}
+"""
+
+
+@by_turns(3)
+def test_a_fact_table_gives_the_numbers_of_the_comparison(
+    planted: tuple[pa.Table, pa.Table], tmp_path: Path
+) -> None:
+    """Each query has one day here, so that days are independent and the two must agree."""
+    for name, table in zip(("runs", "labels"), planted, strict=True):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    (tmp_path / "s.yml").write_text(SPEC)
+    sqlmetrics("run", "s.yml", "--db", "x.duckdb", folder=tmp_path)
+    sqlmetrics("report", "s.yml", "--db", "x.duckdb", "--out", "s.md", folder=tmp_path)
+    text = (tmp_path / "s.md").read_text(encoding="utf-8")
+    assert "nothing was computed again" in text
+    found = sm.report(*planted, METRICS, **ASKED)
+    stored = text.split("\n\n")[2:4]
+    assert " ".join(stored).replace("**", "") in found.headline or found.headline in text.replace(
+        "**", ""
+    ).replace("\n\n", " ")
+
+
+@by_turns(2)
+def test_a_log_needs_no_spec(tmp_path: Path) -> None:
+    asked = {"query_id": "r1", "client_id": "c", "user_query": "tea"}
+    asked |= {"timestamp": "2026-01-01T00:00:00Z"}
+    (tmp_path / "q.ndjson").write_text(json.dumps(asked) + "\n")
+    events = [
+        asked
+        | {"action_name": name, "timestamp": f"2026-01-01T00:00:0{at}Z"}
+        | {"event_attributes": {"object": {"object_id": item}, "position": {"ordinal": place}}}
+        for at, (name, item, place) in enumerate(
+            [("impression", "a", 1), ("impression", "b", 2), ("click", "b", 2)]
+        )
+    ]
+    (tmp_path / "e.ndjson").write_text("".join(json.dumps(one) + "\n" for one in events))
+    done = sqlmetrics("report", "q.ndjson", "e.ndjson", "--out", "-", folder=tmp_path)
+    assert "positions are not corrected" in done.stdout
+    assert "mrr" in done.stdout

@@ -1,0 +1,154 @@
+"""The page in a browser: by night, in an environment with the extra `report` and Playwright.
+
+It needs Chromium (CHROMIUM names it) and, for axe-core, npm.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from comparison.report_world import month
+from marked import by_night
+
+import sqlmetrics as sm
+
+SIZES = {"desktop": (1200, 900), "phone": (375, 800)}
+THEMES = ("light", "dark")
+LANGUAGES = ("en", "zh")
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared" / "data"
+LARGEST = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, without a window."""
+    pytest.importorskip("vl_convert")
+    playwright = pytest.importorskip("playwright.sync_api")
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not found:
+        pytest.skip("no Chromium")
+    with playwright.sync_playwright() as started:
+        one = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield one
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The text of axe-core, as npm brings it."""
+    if not shutil.which("npm"):
+        pytest.skip("no npm")
+    folder = tmp_path_factory.mktemp("npm")
+    subprocess.run(
+        ["npm", "install", "--silent", "--no-save", "axe-core@4"], cwd=folder, check=True
+    )
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, sm.Report]:
+    """A month with a regression, one day of one system, and what data there is at hand."""
+    found = {"month": sm.report(*month(planted=True), ["ndcg@5", "mrr"], date="ds", by="country")}
+    one = month(planted=False, days=1)
+    found["day"] = sm.report(*one, "ndcg@5", where="system = 'new'")
+    robust, clicks = SHARED / "robust03", SHARED / "clicks"
+    if robust.is_dir():
+        runs = {file.name.partition(".")[0]: file for file in sorted(robust.glob("*.txt.gz"))}
+        qrels = runs.pop("qrels")
+        found["robust"] = sm.report(
+            {name: str(file) for name, file in runs.items()}, str(qrels), ["ap", "ndcg@20", "mrr"]
+        )
+    if clicks.is_dir():
+        files = [str(clicks / f"ubi_{name}.ndjson") for name in ("queries", "events")]
+        found["clicks"] = sm.report(*files)
+    return found
+
+
+@by_night
+@pytest.mark.parametrize("look", [*product(SIZES, THEMES, LANGUAGES)], ids=" ".join)
+def test_pages_in_a_browser(
+    browser: Any,
+    axe: str,
+    reports: dict[str, sm.Report],
+    tmp_path: Path,
+    look: tuple[str, str, str],
+) -> None:
+    size, theme, language = look
+    width, height = SIZES[size]
+    for name, made in reports.items():
+        file = sm.Report(made.content, language).save(tmp_path / f"{name}.html")
+        assert file.stat().st_size <= LARGEST, name
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme, bypass_csp=True
+        )
+        page = context.new_page()
+        told: list[str] = []
+        asked: list[str] = []
+        page.on("console", lambda message, told=told: told.append(message.text))
+        page.on("pageerror", lambda error, told=told: told.append(str(error)))
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        begun = time.perf_counter()
+        page.goto(file.as_uri())
+        assert time.perf_counter() - begun < 3, "opens in a second, on a machine with time"
+        assert asked == [file.as_uri()]
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+        _is_drawn(page, size)
+        _sorts(page)
+        page.evaluate(axe)
+        found = page.evaluate("axe.run({resultTypes: ['violations']})")
+        bad = [
+            (one["id"], [node["html"][:120] for node in one["nodes"][:3]])
+            for one in found["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert bad == [], (name, bad)
+        assert told == [], (name, told)
+        context.close()
+
+
+def _is_drawn(page: Any, size: str) -> None:
+    """The drawings of this width are seen, and nothing of them lies outside the page."""
+    own, other = ("wide", "narrow") if size == "desktop" else ("narrow", "wide")
+    assert page.locator(f".drawing.{own} svg").count() > 0
+    assert all(one.is_visible() for one in page.locator(f".drawing.{own} svg").all())
+    assert not any(one.is_visible() for one in page.locator(f".drawing.{other} svg").all())
+    outside = page.evaluate(
+        """name => [...document.querySelectorAll(`.drawing.${name} text`)]
+            .map(one => [one.textContent, one.getBoundingClientRect()])
+            .filter(([text, box]) => text && (box.left < -1 || box.right > innerWidth + 1))
+            .map(([text]) => text)""",
+        own,
+    )
+    assert outside == []
+
+
+def _sorts(page: Any) -> None:
+    """The first table of numbers sorts by its second column: by a click, and by keyboard."""
+    section = page.locator("section:has(table.sortable)").first
+    section.locator("summary", has_not_text="→").last.click()
+    button = section.locator("table.sortable th button").nth(1)
+    cells = "table.sortable tbody td:nth-child(2)"
+    button.click()
+    down = section.locator(cells).all_text_contents()
+    button.press("Enter")
+    up = section.locator(cells).all_text_contents()
+    assert sorted(down) == sorted(up)
+    assert section.locator("th[aria-sort=ascending]").count() == 1
+
+
+@by_night
+def test_a_page_prints(browser: Any, reports: dict[str, sm.Report], tmp_path: Path) -> None:
+    file = reports["month"].save(tmp_path / "page.html")
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    printed = page.pdf(format="A4")
+    assert 3 <= printed.count(b"/Type /Page\n") <= 25
