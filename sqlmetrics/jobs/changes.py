@@ -115,6 +115,7 @@ class Changes:
 
 def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
     """Execute statements, all or none; a sentence if they fail, which a run survives."""
+    statement = statements[0]
     try:
         with engine.transaction():
             for statement in statements:

@@ -15,12 +15,12 @@ import pytest
 from command import sqlmetrics
 from engines.starting import Servers
 from marked import by_turns, engines
-from sqlmetrics.comparison.diagnosis.diagnosis.conditions import fired
-from sqlmetrics.comparison.diagnosis.diagnosis.diagnosis import MARGIN
-from sqlmetrics.comparison.diagnosis.diagnosis.log_numbers import log_numbers
-from sqlmetrics.comparison.diagnosis.diagnosis.rules import METRICS, ONLINE, RULES, Condition, Rule
 
 import sqlmetrics as sm
+from sqlmetrics.comparison.diagnosis.conditions import fired
+from sqlmetrics.comparison.diagnosis.diagnosis import MARGIN
+from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
+from sqlmetrics.comparison.diagnosis.rules import METRICS, ONLINE, RULES, Condition, Rule
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import student
