@@ -71,16 +71,19 @@ def _with_views(tables: ClickTables) -> ClickTables:
     dialect = tables.names.at.dialect
     if not dialect.temporary_view:
         return tables
-    clicks, asked = tables.clicks, tables.requests is not None
+    clicks = tables.clicks
     has_days = clicks.evaluation is not None
+    in_views = dialect.parameters_in_views or not has_days
     shared = {
         "events_read": tables.bots and "chosen_requests" not in tables.kept,
-        "impressions_read": tables.leaves_out or asked,
+        "impressions_read": True,
         "user_impressions": True,
         "clean_impressions": True,
         "seen_impressions": clicks.cleaning.unseen is not None,
         "request_queries": has_days or clicks.labels.window is not None,
         "evaluated_impressions": has_days and dialect.parameters_in_views,
+        "orderly_requests": tables.counts_requests and in_views,
+        "irregular_impressions": tables.counts_requests and in_views,
     }
     return replace(tables, views=frozenset(name for name, is_view in shared.items() if is_view))
 

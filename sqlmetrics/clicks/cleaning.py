@@ -1,15 +1,19 @@
 """A click log -> the stages that clean it: impressions of users, and what was done with them.
 
     impressions ─> impressions_read ─> user_impressions ─> clean_impressions ─┐
-                     └─> excluded_requests └─> deduplicated ─┘                ├─> attributed_events
+                     └─> logged_requests   └─> deduplicated ─┘                ├─> attributed_events
     events ──────> events_read ───────────────────────────────────────────────┘
 
-Only what is small is kept in tables: requests that are left out, the impressions of requests in
-which something is amiss, and the events. The impressions themselves are read where they are, by
-way of temporary views where the database has them; only a wide table without requests is copied
-once, with its rows numbered, so that an impression and what was done with it have one number. A
-job of some days reads the requests of those days alone; but bots are looked for in the events of
-all, since who is one is one on every day.
+Only what is small is kept in tables: one row per request, the impressions of requests in which
+something is amiss, and the events. The impressions themselves are read where they are, by way of
+temporary views where the database has them; only a wide table without requests is copied once,
+with its rows numbered, so that an impression and what was done with it have one number. A job of
+some days reads the requests of those days alone; but bots are looked for in the events of all,
+since who is one is one on every day.
+
+Most requests are in order: every row of one is whole, and its items stand at one position after
+the other. What is counted of such a request follows from its one row. Only the impressions of the
+others, `irregular_requests`, are looked at again.
 """
 
 from __future__ import annotations
@@ -27,11 +31,11 @@ from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal, number, verbatim
 
-NUMBERED, CHOSEN, BOTS, EXCLUDED, DEDUPLICATED, ATTRIBUTED, ANSWERS = (
+NUMBERED, CHOSEN, BOTS, LOGGED, EXCLUDED, DEDUPLICATED, IRREGULAR, ATTRIBUTED, ANSWERS = (
     f"sqlmetrics_{name}"
     for name in (
-        *("numbered_log", "chosen_requests", "bots", "excluded_requests", "deduplicated"),
-        *("attributed_events", "answers"),
+        *("numbered_log", "chosen_requests", "bots", "logged_requests", "excluded_requests"),
+        *("deduplicated", "irregular_requests", "attributed_events", "answers"),
     )
 )
 """Tables that are kept while a log is worked on."""
@@ -95,14 +99,13 @@ class ClickTables:
     @property
     def standing(self) -> frozenset[str]:
         """The stages that stand by themselves, whoever reads them."""
-        return self.views | {"answers"}
+        return self.views | {"answers", "logged_requests", "irregular_requests"}
 
     @cached_property
     def _stages(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Stage]]]:
         """Stage -> the stages that it reads, and what prints it."""
         moves = self.names.first_position == "each"
         events = "events_of_all_days" if self._days else "events_read"
-        suspects = ("user_impressions", *["suspected_requests"] * (not self.names.at.changes))
         return {
             "numbered": ((), self._numbered),
             "chosen_requests": ((), self._chosen),
@@ -111,19 +114,26 @@ class ClickTables:
             "events_read": ((), self._events_read),
             "impressions_as_logged": ((), self._as_logged),
             "impressions_read": (("impressions_as_logged",) * moves, self._impressions_read),
+            "logged_requests": (("impressions_read",), self._logged),
             "excluded_requests": (("impressions_read",), self._plain("excluded_requests")),
             "user_impressions": (("impressions_read",), self._user_impressions),
-            "suspected_requests": (("user_impressions",), self._plain("suspected_requests")),
-            "duplicated_requests": (suspects, self._plain("duplicated_requests")),
+            "suspected_requests": ((), self._plain("suspected_requests")),
+            "duplicated_requests": (
+                ("user_impressions", "suspected_requests"),
+                self._plain("duplicated_requests"),
+            ),
             "numbered_copies": (("duplicated_requests",), self._plain("numbered_copies")),
             "deduplicated": (("numbered_copies",), self._plain("deduplicated")),
+            "irregular_requests": ((), self._irregular_requests),
+            "orderly_requests": ((), self._orderly),
             "clean_impressions": (("impressions_read",), self._clean),
+            "irregular_impressions": ((self.evaluates,), self._irregular),
             "attributed_events": (("events_read", "clean_impressions"), self._attributed),
             "seen_impressions": (("clean_impressions",), self._plain("seen_impressions")),
             "request_queries": ((self.left,), self._plain("request_queries")),
             "evaluated_impressions": ((self.left, "request_queries"), self._evaluated),
             "answers": ((), self._answers),
-            "requests": (("impressions_read",), self._requests),
+            "requests": ((), self._requests),
         }
 
     @cached_property
@@ -136,7 +146,8 @@ class ClickTables:
             "excluded_requests": self.leaves_out,
         }
         kept = (name for name, is_kept in some.items() if is_kept)
-        return frozenset((*kept, "deduplicated", "attributed_events", "answers"))
+        always = ("logged_requests", "deduplicated", "irregular_requests")
+        return frozenset((*kept, *always, "attributed_events", "answers"))
 
     @property
     def left(self) -> str:
@@ -148,6 +159,56 @@ class ClickTables:
     def evaluates(self) -> str:
         """The stage of the impressions that are evaluated."""
         return self.left if self.clicks.evaluation is None else "evaluated_impressions"
+
+    @property
+    def counts_requests(self) -> bool:
+        """Whether what is counted of a request in order follows from its one row.
+
+        It does not where what nobody looked at is left out: that depends on what was done.
+        """
+        return self.clicks.cleaning.unseen is None
+
+    @property
+    def facts(self) -> list[str]:
+        """What is known of a request beside its items, the least of several texts."""
+        return [*["metric_date"] * self.clicks.daily, "system", *self.names.segments]
+
+    @property
+    def _has_systems(self) -> bool:
+        return "system" in self.names.impressions
+
+    def _logged(self) -> Stage:
+        """One row per request of all that was logged, with what is amiss in it."""
+        whole = [f"{key} is not null" for key in ("request_id", "item_id", "position")]
+        between = "\n                and "
+        counts = {"n_shown": between.join(whole)}
+        if self.reads("impressions"):
+            counts = {"n_whole": counts["n_shown"]}
+            counts["n_shown"] = between.join([*whole, "is_unread = 0"])
+        starts = ["shown_at"] if self.clicks.evaluation else []
+        view = {
+            "counts": counts,
+            "one_list": [
+                *["count(system) = count(*)", "min(system) = max(system)"] * self._has_systems,
+                *["min(metric_date) is not null"] * self.clicks.daily,
+            ],
+            "facts": [
+                *(Column(f"min({name})", "started_at") for name in starts),
+                *(Column(f"min({name})", name) for name in self.facts),
+            ],
+        }
+        return self._stage("logged_requests", **view)
+
+    def _irregular_requests(self) -> Stage:
+        return self._stage("irregular_requests", is_divided=self._has_systems or self.clicks.daily)
+
+    def _orderly(self) -> Stage:
+        days = self.clicks.evaluation
+        when = days.holds("logged_requests.started_at") if days else ()
+        return self._stage("orderly_requests", days=days or "", when=when)
+
+    def _irregular(self) -> Stage:
+        return self._stage("irregular_impressions", evaluates=self.evaluates)
 
     def _clean(self) -> Stage:
         known = [*self.names.logged, "position"]
@@ -169,7 +230,19 @@ class ClickTables:
         given = self.clicks.labels.grades.items()
         whens = " ".join(f"when {literal(one)} then {number(grade)}" for one, grade in given)
         grade = "" if self.clicks.labels.pools else f"case action {whens} else 0 end"
-        return self._stage("answers", click=CLICK, purchase=PURCHASE, grade=grade)
+        counts = [
+            Column(f"sum(case when action = {literal(action)} then 1 else 0 end)", number)
+            for action, number in self.counted_actions.items()
+        ]
+        return self._stage("answers", click=CLICK, purchase=PURCHASE, grade=grade, counts=counts)
+
+    @cached_property
+    def counted_actions(self) -> Mapping[str, str]:
+        """Action -> the column of answers that counts its events, if some may be repeated."""
+        if not self.clicks.cleaning.deduplicate:
+            return {}
+        there = self.names.done or self.actions
+        return {action: f"n_events_{number}" for number, action in enumerate(there, 1)}
 
     def _requests(self) -> Stage:
         """The requests that are evaluated and have no impression."""
@@ -180,7 +253,7 @@ class ClickTables:
             relation=self.requests,
             request=self.names.request("requests"),
             conditions=[
-                "logged_requests.shown_request_id is null",
+                "logged.shown_request_id is null",
                 *self._conditions("requests", of_all_days=True),
                 *self._readable,
             ],
@@ -328,6 +401,7 @@ class ClickTables:
             "impressions": self.left,
             "attributed_events": ATTRIBUTED,
             "deduplicated": DEDUPLICATED,
+            "excluded": EXCLUDED if self.leaves_out else "",
             "bots": BOTS if self.bots else "",
             "unseen": self.clicks.cleaning.unseen,
             "most": self.clicks.cleaning.max_events_per_user_hour,

@@ -12,25 +12,34 @@ import pyarrow as pa
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
-from sqlmetrics.clicks.cleaning import ATTRIBUTED, DEDUPLICATED, EXCLUDED, ClickTables
+from sqlmetrics.clicks.cleaning import (
+    ATTRIBUTED,
+    DEDUPLICATED,
+    EXCLUDED,
+    IRREGULAR,
+    LOGGED,
+    ClickTables,
+)
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.labels import labels, pooled
-from sqlmetrics.clicks.rankings import rankings
+from sqlmetrics.clicks.rankings import rankings, shown_ranks
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists, online_step
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.clicks.values import Unread
 from sqlmetrics.clicks.wide_log import wide_log
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.engines.temporary import TABLE, Step, check_keeps, keeping
+from sqlmetrics.engines.temporary import TABLE, VIEW, Step, check_keeps, keeping
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import refusal
+from sqlmetrics.evaluation.checks.scores import EXACT
 from sqlmetrics.evaluation.execution import Progress
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.evaluation.run import run
-from sqlmetrics.spec.click_log import LABELS, RANKINGS, Clicks
+from sqlmetrics.plan.tables import ShownLists
+from sqlmetrics.spec.click_log import LABELS, RANKINGS, RANKS, Clicks
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
 
@@ -97,8 +106,8 @@ def evaluate_clicks(
         clean.tell(ADDED_UP)
         offline = None
         if spec.metrics:
-            with clean.views():
-                tables = opened(spec, engine)
+            with clean.views() as told:
+                tables = replace(opened(spec, engine), shown_lists=told)
                 offline = run(
                     spec,
                     tables,
@@ -142,16 +151,24 @@ class CleanLog:
     def counts(self) -> dict[tuple[str, str | None], int]:
         """(`impressions` or an action, why it was left out or None) -> rows."""
         tables = self.tables
+        counted = ["n_logged", *["n_whole"] * tables.reads("impressions"), "n_shown"]
+        names = [f"logged_requests.{name}" for name in counted]
+        left_out = {
+            why: f"{before} - {after}"
+            for why, before, after in zip(
+                ("incomplete", "unreadable time"), names[:-1], names[1:], strict=False
+            )
+        }
         told = {
             "of": tables.of,
-            "excluded_requests": EXCLUDED if tables.leaves_out else "",
+            "excluded": EXCLUDED if tables.leaves_out else "",
             "deduplicated": DEDUPLICATED,
             "attributed_events": ATTRIBUTED,
-            "deduplicate": tables.clicks.cleaning.deduplicate,
-            "why": _why(tables),
+            "counts": tables.counted_actions,
+            "left_out": left_out,
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
-        stages = tables.stages("impressions_read", tables.left)
+        stages = tables.stages(tables.left) if told["unseen"] else []
         rows = self.engine.rows(with_stages(stages, print_template("clicks/totals", told)))
         counts = {(what, why): n for what, why, n in rows if n}
         later = ("repeated", "same position", "below the last click")
@@ -162,21 +179,19 @@ class CleanLog:
     def findings(self) -> dict[str, int]:
         """What is odd about the log, and how often; nothing is left out for it."""
         tables = self.tables
-        each = tables.names.first_position == "each"
-        logged = "impressions_as_logged" if each else "impressions_read"
+        first = tables.names.first_position
+        logged = ["impressions_as_logged"] if first == "each" else []
         told = {
             "of": tables.of,
             "deduplicated": DEDUPLICATED,
-            "impressions": logged,
-            "position": "position"
-            if each
-            else f"position + {int(tables.names.first_position) - 1}",
+            "impressions": "".join(logged),
+            "moved": 0 if first == "each" else int(first) - 1,
             "requests": tables.requests is not None,
             "request": tables.names.requests.get("request", ""),
             "relation": tables.requests,
         }
         select = print_template("clicks/findings", told)
-        rows = self.engine.rows(with_stages(tables.stages(logged), select))
+        rows = self.engine.rows(with_stages(tables.stages(*logged), select))
         named = {
             f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
         }
@@ -197,16 +212,21 @@ class CleanLog:
         return odd
 
     @contextmanager
-    def views(self) -> Iterator[None]:
+    def views(self) -> Iterator[ShownLists | None]:
         """With rankings and labels as an evaluation reads them.
+
+        Yields:
+            What the log tells of the ranks, if it does so of most lists.
 
         Raises:
             NoDataError: If an evaluation fails since the log has no row of these days yet.
             InputError: If it fails for lack of lists or labels, with what became of the log.
         """
-        with keeping(self.engine, lists(self.tables)):
+        told = self._shown_lists()
+        ranks = [Step(told.ranks, shown_ranks(self.tables), VIEW)] if told else []
+        with keeping(self.engine, [*lists(self.tables), *ranks]):
             try:
-                yield
+                yield told
             except InputError as error:
                 self._tell_absence(error)
                 raise
@@ -214,6 +234,19 @@ class CleanLog:
     def absence(self) -> InputError:
         """The error that says why there is nothing to evaluate."""
         return refusal([absence.of_lists(self.tables, self.engine, self.counts())])
+
+    def _shown_lists(self) -> ShownLists | None:
+        """What the log tells of the ranks; None where most requests are to be looked at again."""
+        tables = self.tables
+        if tables.names.at.changes or tables.clicks.labels.pools or not tables.counts_requests:
+            return None
+        ((n_requests, n_others, last),) = self.engine.rows(
+            f"select count(*), (select count(*) from {IRREGULAR}), max(last_position) from {LOGGED}"
+        )
+        if n_others * 2 > n_requests or (last or 0) >= EXACT:
+            return None
+        columns = tables.clicks.columns
+        return ShownLists(RANKS, IRREGULAR, columns.segments if columns else ())
 
     def _tell_absence(self, error: InputError) -> None:
         """Raise an error for an evaluation that failed since there is no list, or no label."""
@@ -247,18 +280,6 @@ class CleanLog:
         if some and not found.num_rows:
             raise InputError(absence.of_judgments(self.tables, self.engine))
         return found
-
-
-def _why(tables: ClickTables) -> str:
-    """Why an impression is left out by itself."""
-    keys = ("request_id", "item_id", "position")
-    whens = [
-        f"when {' or '.join(f'impressions_read.{key} is null' for key in keys)} then 'incomplete'"
-    ]
-    if tables.reads("impressions"):
-        whens.append("when impressions_read.is_unread = 1 then 'unreadable time'")
-    by_itself = f"case {' '.join(whens)} end"
-    return f"coalesce(excluded_requests.reason, {by_itself})" if tables.leaves_out else by_itself
 
 
 @contextmanager

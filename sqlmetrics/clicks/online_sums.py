@@ -69,18 +69,24 @@ def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]
         asked: The online metrics that read it.
     """
     requests = ("requests",) if tables.requests is not None else ()
-    yield from tables.stages(*requests, tables.evaluates, "answers")
-    facts = ["system", *tables.names.segments]
+    rest = ("orderly_requests", "irregular_impressions")
+    read = rest if tables.counts_requests else (tables.evaluates,)
+    yield from tables.stages(*requests, *read, "answers")
+    facts = tables.facts
     shown = list(_shown(facts, cutoffs(asked)))
     done = list(_done(cutoffs(asked)))
-    yield Stage("shown_requests", "clicks/shown_requests", _of(tables, shown))
-    yield Stage("answered_requests", "clicks/answered_requests", _of(tables, done))
+    known = list(_known(facts, cutoffs(asked))) if tables.counts_requests else []
+    view = {"of": tables.of, "columns": shown, "known": known, "from": read[-1]}
+    yield Stage("shown_requests", "clicks/shown_requests", view)
+    view = {"of": tables.of, "columns": done}
+    yield Stage("answered_requests", "clicks/answered_requests", view)
     columns = [
         *(Column(f"shown_requests.{one.name}", one.name) for one in shown),
         *(_where_answered(one.name) for one in done),
     ]
     view = {
-        **_of(tables, [Column("shown_requests.request_id", "request_id"), *columns]),
+        "of": tables.of,
+        "columns": [Column("shown_requests.request_id", "request_id"), *columns],
         "requests": tables.requests is not None,
         "bots": BOTS if tables.bots else "",
         "empty": [
@@ -91,18 +97,30 @@ def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]
     yield Stage("per_request", "clicks/per_request", view)
 
 
-def _of(tables: ClickTables, columns: Sequence[Column]) -> dict[str, object]:
-    return {"of": tables.of, "columns": columns, "from": tables.evaluates}
-
-
 def _shown(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
     """What the impressions of a request tell, beside what was done with them."""
-    yield Column("min(metric_date)", "day")
     for name in facts:
-        yield Column(f"min({name})", name)
+        yield Column(f"min({name})", _named(name))
     yield Column("count(*)", "n_shown")
     for k in cutoffs:
         yield Column(f"sum({case(f'position <= {k}', '1', '0')})", f"n_shown_at_{k}")
+
+
+def _known(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
+    """The same of a request in order, whose items stand at one position after the other."""
+    for name in facts:
+        yield Column(name, _named(name))
+    yield Column("n_shown", "n_shown")
+    for k in cutoffs:
+        down_to_k = case(f"first_position <= {k}", f"{k} - first_position + 1", "0")
+        yield Column(
+            f"case when last_position <= {k} then n_shown\n    else {down_to_k}\nend",
+            f"n_shown_at_{k}",
+        )
+
+
+def _named(fact: str) -> str:
+    return "day" if fact == "metric_date" else fact
 
 
 def _done(cutoffs: Sequence[int]) -> Iterator[Column]:
@@ -128,6 +146,6 @@ def _where_answered(name: str) -> Column:
 
 def _of_nothing(name: str, facts: Sequence[str]) -> Column:
     """A column of a request without a result."""
-    if name in ("day", *facts):
+    if name in map(_named, facts):
         return Column(f"requests.{name}", name)
     return Column("0" if _is_count(name) else "null", name)

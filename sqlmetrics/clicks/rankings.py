@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.sql.stage import Column, print_template, with_stages
 from sqlmetrics.sql.template import lines
 
 
@@ -24,3 +24,15 @@ def rankings(tables: ClickTables) -> str:
     ]
     select = f"select\n    {lines(columns)}\nfrom {tables.of[tables.evaluates]}"
     return with_stages(tables.stages(tables.evaluates), select)
+
+
+def shown_ranks(tables: ClickTables) -> str:
+    """The ranks of answered items in requests in order, as a `select`.
+
+    It has a row without a rank for each such request in which nothing was done.
+    """
+    request = Column("orderly_requests.request_id", "query_id")
+    facts = [Column(f"orderly_requests.{name}", name) for name in tables.facts]
+    view = {"of": tables.of, "columns": [request, *facts]}
+    select = print_template("clicks/shown_ranks", view)
+    return with_stages(tables.stages("orderly_requests"), select)

@@ -12,6 +12,8 @@ from sqlmetrics.clicks.cleaning import (
     CHOSEN,
     DEDUPLICATED,
     EXCLUDED,
+    IRREGULAR,
+    LOGGED,
     NUMBERED,
     ClickTables,
     view_name,
@@ -28,8 +30,10 @@ TABLES: Mapping[str, str] = {
     "numbered": NUMBERED,
     "chosen_requests": CHOSEN,
     "bot_users": BOTS,
+    "logged_requests": LOGGED,
     "excluded_requests": EXCLUDED,
     "deduplicated": DEDUPLICATED,
+    "irregular_requests": IRREGULAR,
     "attributed_events": ATTRIBUTED,
     "answers": ANSWERS,
 }
@@ -37,9 +41,10 @@ TABLES: Mapping[str, str] = {
 
 ORDER = (
     *("numbered", "chosen_requests", "events_read", "bot_users"),
-    *("impressions_read", "excluded_requests", "user_impressions", "deduplicated"),
-    *("clean_impressions", "attributed_events", "answers", "seen_impressions"),
-    *("request_queries", "evaluated_impressions"),
+    *("impressions_read", "logged_requests", "excluded_requests", "user_impressions"),
+    *("deduplicated", "irregular_requests", "clean_impressions", "attributed_events", "answers"),
+    *("seen_impressions", "request_queries", "evaluated_impressions"),
+    *("orderly_requests", "irregular_impressions"),
 )
 """Stages that are kept or stand as views, each after those that it reads."""
 

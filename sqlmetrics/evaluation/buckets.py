@@ -14,7 +14,7 @@ from math import ceil
 from sqlmetrics.engines.database import Database
 from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.strategy import WINDOW, TableStatistics
+from sqlmetrics.plan.strategy import SHOWN, WINDOW, TableStatistics
 from sqlmetrics.spec.days import as_sql
 from sqlmetrics.spec.segments import TRAFFIC
 from sqlmetrics.sql.relation import source_text
@@ -45,7 +45,7 @@ def buckets(plan: Plan, engine: Database, measured: TableStatistics | None) -> t
         engine: Where the tables are.
         measured: What was measured of them.
     """
-    if plan.strategy.name == WINDOW or measured is None:
+    if plan.strategy.name in (WINDOW, SHOWN) or measured is None:
         return (WHOLE,)
     if plan.shape.made_of.having(TRAFFIC):  # of all queries together
         return (WHOLE,)

@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
-from sqlmetrics.plan.strategy import TableStatistics
+from sqlmetrics.plan.strategy import SHOWN, TableStatistics
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
@@ -87,10 +87,13 @@ def executing(
 ) -> Iterator[sql.Script]:
     """The script of an evaluation while what it keeps is there; its input is checked."""
     suspects = prescan.suspects(plan, engine) if check else ""
-    looks = check and not plan.choose(TableStatistics(), how.plan, suspects).suspects
+    presumed = plan.choose(TableStatistics(), how.plan, suspects)
+    is_told = presumed.name == SHOWN  # the log was cleaned of what is looked for
+    looks = check and not presumed.suspects
     if check:
-        checks.check(plan, engine, presumed=() if looks else ("rankings",))
-    measured = statistics_of(plan, engine)
+        known = ("rankings", "labels") if is_told else () if looks else ("rankings",)
+        checks.check(plan, engine, presumed=known)
+    measured = TableStatistics() if is_told else statistics_of(plan, engine)
     whole = plan.by(plan.choose(measured, how.plan, suspects))
     parts = [plan.by(whole.strategy, one) for one in buckets(whole, engine, measured)]
     on_the_way = bool(whole.strategy.suspects)

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
@@ -27,6 +27,7 @@ from sqlmetrics.jobs.exchange import ALL_DAYS
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
@@ -216,15 +217,23 @@ def _evaluated(
                 raise log.absence()
             yield "", []
             return
-        with log.views(), _lists(asked, engine, check=check, how=how) as lists:
+        with (
+            log.views() as told,
+            _lists(asked, engine, check=check, how=how, told=told) as lists,
+        ):
             yield lists
 
 
 @contextmanager
 def _lists(
-    asked: Question, engine: Database, *, check: bool, how: Execution
+    asked: Question,
+    engine: Database,
+    *,
+    check: bool,
+    how: Execution,
+    told: ShownLists | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
-    tables = opened(asked.spec, engine).on(asked.ends)
+    tables = replace(opened(asked.spec, engine), shown_lists=told).on(asked.ends)
     the_plan = planned(asked.spec, tables, moments=True)
     with (
         how.limited(engine),

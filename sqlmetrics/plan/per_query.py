@@ -185,7 +185,7 @@ class PerQuery:
                 Column(str(self.shape.bucket.number), BUCKET),
                 Column("(select n_rows from list_checks)", SCREENED),
                 Column("(select n_bad + n_gaps + n_alike from list_checks)", SUSPECTS),
-                Column("(select count(*) from list_arrays)", LISTS),
+                Column(f"(select count(*) from {self._ranking.counted})", LISTS),
             ]
         joins = {
             sums.name: equal(sums.name, evaluated, self._sum_keys(sums))
@@ -201,7 +201,12 @@ class PerQuery:
             joins[queries] = equal(queries, evaluated, self.shape.known_keys)
         if self.shape.made_of.having(TRAFFIC):
             joins[BY_TRAFFIC] = equal(BY_TRAFFIC, evaluated, self._traffic_keys)
-        view = {"columns": columns, "from": evaluated, "joins": joins}
+        view = {
+            "columns": columns,
+            "from": evaluated,
+            "joins": joins,
+            "inner": self._population.labelled,
+        }
         return Stage("per_query", "per_query", view)
 
     @property

@@ -46,12 +46,20 @@ class Population:
     @property
     def stage(self) -> str:
         """The stage whose rows are evaluated: every labelled query, where that is all."""
-        plain = self.shape.keys == ("query_id",) and not self.needs.counts_unlabelled
-        return "label_sums" if plain else "query_systems"
+        if self.needs.counts_unlabelled:
+            return "query_systems"
+        if self._as_served:
+            return self.needs.lists
+        return "label_sums" if self.shape.keys == ("query_id",) else "query_systems"
+
+    @property
+    def labelled(self) -> tuple[str, ...]:
+        """The stages without a row of which none of these counts: a list without a label."""
+        return ("label_sums",) if self.stage == self.needs.lists else ()
 
     def stages(self) -> Iterator[Stage]:
-        """All of them; none where every labelled query counts."""
-        if self.stage == "label_sums":
+        """All of them; none where every labelled query counts, or every list of one."""
+        if self.stage != "query_systems":
             return
         if not self._as_served:
             yield from self._query_days_stages()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.shape import Shape
@@ -30,6 +30,9 @@ class WindowRanking:
     needs: Needs
     rankings: str
     labels: str
+
+    counted: ClassVar[str] = "list_sums"
+    """The stage with one row per list."""
 
     def stages(self) -> Iterator[Stage]:
         """From the two tables to one row per ranked item."""

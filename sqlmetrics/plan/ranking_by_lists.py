@@ -40,6 +40,9 @@ class SortedLists(WindowRanking):
     most: int
     screened: bool
 
+    counted: ClassVar[str] = "list_arrays"
+    """The stage with one row per list."""
+
     _keeps_all: ClassVar[bool] = True
     """Whether a rank is found among all items of a list."""
 

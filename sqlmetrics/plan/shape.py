@@ -276,6 +276,33 @@ class Shape:
         }
         return Stage(APPEARANCES, "table", view)
 
+    def shown_ranks(self, told: list[Column]) -> Stage:
+        """The ranks that a click log tells, as far as they are of the days that are looked at.
+
+        Args:
+            told: What it tells beside the list.
+        """
+        lists = self.at.shown_lists
+        columns = [*self._select_groups(self.columns["rankings"]), Column("query_id", "query_id")]
+        view = {
+            "about": "the ranks of labelled items in lists that the log vouches for",
+            "distinct": False,
+            "columns": [*columns, *self._select_facts("rankings"), *told],
+            "relation": Relation("table", lists.ranks if lists else ""),
+            "where": self._conditions("rankings"),
+        }
+        return Stage("shown_ranks", "table", view)
+
+    def other_lists(self) -> Stage:
+        """The requests of the lists that it does not vouch for."""
+        view = {
+            "about": "requests in which something is amiss: their lists are ranked by a window",
+            "columns": [Column("request_id", "query_id")],
+            "from": self.at.shown_lists.others if self.at.shown_lists else "",
+            "where": "",
+        }
+        return Stage("open_lists", "columns", view)
+
     def problems(self) -> Iterator[str]:
         """What the spec asks for that its tables cannot give."""
         has = self.columns

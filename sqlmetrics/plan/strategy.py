@@ -9,14 +9,16 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.ranking import WindowRanking
 from sqlmetrics.plan.ranking_by_lists import CountedScores, GivenRanks, SortedLists
+from sqlmetrics.plan.ranking_by_log import ShownRanks
 from sqlmetrics.plan.shape import Shape
 
-WINDOW, LISTS, COUNTS, RANKS = "window", "lists", "counts", "ranks"
+WINDOW, LISTS, COUNTS, RANKS, SHOWN = "window", "lists", "counts", "ranks", "shown"
 PLANS = {
     WINDOW: "a window over every row, portable",
     LISTS: "the place of a labelled item's score among the sorted scores of its list, on DuckDB",
     COUNTS: "how many scores of its list are better than that of a labelled item, on DuckDB",
     RANKS: "the ranks that are given, which the input checks look at on the way, on DuckDB",
+    SHOWN: "the positions at which answered items were shown, as a click log has them, on DuckDB",
 }
 """The physical plans, and what they do."""
 
@@ -84,7 +86,12 @@ class Strategy:
         """What makes the stage `ranked`."""
         if self.name == WINDOW:
             return WindowRanking(shape, needs, rankings, labels)
-        kind = {LISTS: SortedLists, COUNTS: CountedScores, RANKS: GivenRanks}[self.name]
+        kind = {
+            LISTS: SortedLists,
+            COUNTS: CountedScores,
+            RANKS: GivenRanks,
+            SHOWN: ShownRanks,
+        }[self.name]
         screened = bool(self.suspects)
         return kind(shape, needs, rankings, labels, self.longest, self.most, screened)
 
@@ -130,12 +137,12 @@ def choose(
         return PORTABLE
     found = measured or TableStatistics()
     obstacles: list[str] = []
-    for one in [name] if name else (RANKS, COUNTS, LISTS):
-        doubts = _doubts(shape, suspects) if one == RANKS else ()
+    for one in [name] if name else (SHOWN, RANKS, COUNTS, LISTS):
+        doubts = {RANKS: _doubts(shape, suspects), SHOWN: _unknown(shape)}.get(one, ())
         costs = () if name else _costs(one, needs, found)
         obstacles = [*_obstacles(shape, needs), *doubts, *costs]
         if not obstacles:
-            why = "there are ranks" if one == RANKS else f"there are {found}"
+            why = _WHY.get(one) or f"there are {found}"
             most = _power(found.most)
             return Strategy(one, why, _last_rank(needs, found), most, suspects)
     if name:
@@ -170,13 +177,26 @@ def _doubts(shape: Shape, suspects: str) -> Iterator[str]:
         yield "whole numbers of a column of that type are wanted, and the input checks on them"
 
 
+_WHY = {RANKS: "there are ranks", SHOWN: "most lists of the log are in order"}
+
+
+def _unknown(shape: Shape) -> Iterator[str]:
+    """Why positions of a click log would not be enough."""
+    lists = shape.at.shown_lists
+    if lists is None:
+        yield "there is no click log that tells ranks of most lists, with labels of its own"
+        return
+    if others := [one for one in shape.segments["rankings"] if one not in lists.facts]:
+        yield f"the log tells no {others[0]} of a request without its impressions"
+
+
 def _costs(name: str, needs: Needs, measured: TableStatistics) -> Iterator[str]:
     """Why a plan would cost more than another one."""
     if name == COUNTS and measured.labels > FEW:
         yield f"there are {measured}"
     if name == LISTS and _last_rank(needs, measured) > LONGEST:
         yield f"there are {measured}"
-    if name != RANKS and measured.tied > MANY_TIES:
+    if name not in _WHY and measured.tied > MANY_TIES:
         yield f"there are {measured}"
 
 

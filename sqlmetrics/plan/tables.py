@@ -24,6 +24,22 @@ class FunnelStages:
 
 
 @dataclass(frozen=True)
+class ShownLists:
+    """What a click log tells of lists of which every item stands where it was shown.
+
+    Attributes:
+        ranks: A relation of their labelled items: query_id, what else the rankings have of a
+            list, grade and rnk; a list without a label has one row without these two.
+        others: A relation of the requests of all other lists, request_id.
+        facts: The columns of the first that may be segments.
+    """
+
+    ranks: str
+    others: str
+    facts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Tables:
     """The tables of an evaluation; those of the queries and the items need not be there.
 
@@ -37,6 +53,7 @@ class Tables:
         notes: What should be known of how they are read.
         zones: Table -> the zone whose days its times have, for those that have times with one.
         funnel: The stages that lists go through; None where a query has one list a system.
+        shown_lists: What a click log tells of the ranks; None where the rankings are to be read.
     """
 
     rankings: Relation
@@ -48,6 +65,7 @@ class Tables:
     zones: Zones = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     funnel: FunnelStages | None = None
+    shown_lists: ShownLists | None = None
 
     def on(self, ends: Ends | None) -> Tables:
         """The same, of some days alone; None for all."""

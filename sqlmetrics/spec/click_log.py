@@ -307,6 +307,9 @@ class Clicks(Model):
 RANKINGS, LABELS = "sqlmetrics_click_rankings", "sqlmetrics_click_labels"
 """What is left of a log: lists in the order in which they were shown, and what was answered."""
 
+RANKS = "sqlmetrics_click_ranks"
+"""The ranks of what was answered, as far as positions tell them."""
+
 
 def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a spec with a click log, as those of one with rankings and labels.

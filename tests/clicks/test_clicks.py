@@ -417,7 +417,7 @@ def test_progress_is_told() -> None:
     log = {"log": {"data": shown, "columns": {"clicked": "clicked"}}}
     spec = sm.Spec(clicks=log, metrics=["ctr", "mrr"])
     evaluate_clicks(spec, progress=lambda *step: told.append(step))
-    assert told == [(step, 6, 0) for step in range(1, 7)]
+    assert told == [(step, 8, 0) for step in range(1, 9)]
 
 
 def test_nothing_is_left_out_unasked() -> None:

@@ -299,6 +299,8 @@ class _Look:
         """Scores that differ, and tie as DOUBLEs."""
         if self.plan.spec.options["score_precision"] != "double":
             return
+        if self.plan.shape.at.shown_lists:  # its positions are small
+            return
         screened = self._screen("rankings")
         if screened in (None, CLEAR) or screened.far or not screened.rows:
             shape, columns = self.plan.shape, self.plan.shape.columns["rankings"]
