@@ -24,6 +24,7 @@ from functools import cached_property
 
 from sqlmetrics.clicks.columns import NUMBER, Names
 from sqlmetrics.clicks.reasons import event_reasons
+from sqlmetrics.clicks.request_rows import RequestRows
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days
@@ -168,39 +169,16 @@ class ClickTables:
         """
         return self.clicks.cleaning.unseen is None
 
-    @property
-    def facts(self) -> list[str]:
-        """What is known of a request beside its items, the least of several texts."""
-        return [*["metric_date"] * self.clicks.daily, "system", *self.names.segments]
-
-    @property
-    def _has_systems(self) -> bool:
-        return "system" in self.names.impressions
+    @cached_property
+    def rows(self) -> RequestRows:
+        """What is kept of a request."""
+        return RequestRows(self.clicks, self.names)
 
     def _logged(self) -> Stage:
-        """One row per request of all that was logged, with what is amiss in it."""
-        whole = [f"{key} is not null" for key in ("request_id", "item_id", "position")]
-        between = "\n                and "
-        counts = {"n_shown": between.join(whole)}
-        if self.reads("impressions"):
-            counts = {"n_whole": counts["n_shown"]}
-            counts["n_shown"] = between.join([*whole, "is_unread = 0"])
-        starts = ["shown_at"] if self.clicks.evaluation else []
-        view = {
-            "counts": counts,
-            "one_list": [
-                *["count(system) = count(*)", "min(system) = max(system)"] * self._has_systems,
-                *["min(metric_date) is not null"] * self.clicks.daily,
-            ],
-            "facts": [
-                *(Column(f"min({name})", "started_at") for name in starts),
-                *(Column(f"min({name})", name) for name in self.facts),
-            ],
-        }
-        return self._stage("logged_requests", **view)
+        return self._stage("logged_requests", **self.rows.view)
 
     def _irregular_requests(self) -> Stage:
-        return self._stage("irregular_requests", is_divided=self._has_systems or self.clicks.daily)
+        return self._stage("irregular_requests", is_divided=self.rows.may_divide)
 
     def _orderly(self) -> Stage:
         days = self.clicks.evaluation

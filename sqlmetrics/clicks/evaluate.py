@@ -106,8 +106,8 @@ def evaluate_clicks(
         clean.tell(ADDED_UP)
         offline = None
         if spec.metrics:
-            with clean.views() as told:
-                tables = replace(opened(spec, engine), shown_lists=told)
+            with clean.views() as shown:
+                tables = replace(opened(spec, engine), shown_lists=shown)
                 offline = run(
                     spec,
                     tables,
@@ -151,21 +151,13 @@ class CleanLog:
     def counts(self) -> dict[tuple[str, str | None], int]:
         """(`impressions` or an action, why it was left out or None) -> rows."""
         tables = self.tables
-        counted = ["n_logged", *["n_whole"] * tables.reads("impressions"), "n_shown"]
-        names = [f"logged_requests.{name}" for name in counted]
-        left_out = {
-            why: f"{before} - {after}"
-            for why, before, after in zip(
-                ("incomplete", "unreadable time"), names[:-1], names[1:], strict=False
-            )
-        }
         told = {
             "of": tables.of,
             "excluded": EXCLUDED if tables.leaves_out else "",
             "deduplicated": DEDUPLICATED,
             "attributed_events": ATTRIBUTED,
             "counts": tables.counted_actions,
-            "left_out": left_out,
+            "left_out": tables.rows.left_out,
             "unseen": tables.clicks.cleaning.unseen is not None,
         }
         stages = tables.stages(tables.left) if told["unseen"] else []

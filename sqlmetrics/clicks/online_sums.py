@@ -72,14 +72,13 @@ def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]
     rest = ("orderly_requests", "irregular_impressions")
     read = rest if tables.counts_requests else (tables.evaluates,)
     yield from tables.stages(*requests, *read, "answers")
-    facts = tables.facts
+    facts = tables.rows.facts
     shown = list(_shown(facts, cutoffs(asked)))
     done = list(_done(cutoffs(asked)))
     known = list(_known(facts, cutoffs(asked))) if tables.counts_requests else []
-    view = {"of": tables.of, "columns": shown, "known": known, "from": read[-1]}
-    yield Stage("shown_requests", "clicks/shown_requests", view)
-    view = {"of": tables.of, "columns": done}
-    yield Stage("answered_requests", "clicks/answered_requests", view)
+    listed = {"of": tables.of, "columns": shown, "known": known, "from": read[-1]}
+    yield Stage("shown_requests", "clicks/shown_requests", listed)
+    yield Stage("answered_requests", "clicks/answered_requests", {"of": tables.of, "columns": done})
     columns = [
         *(Column(f"shown_requests.{one.name}", one.name) for one in shown),
         *(_where_answered(one.name) for one in done),

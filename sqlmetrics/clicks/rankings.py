@@ -32,7 +32,7 @@ def shown_ranks(tables: ClickTables) -> str:
     It has a row without a rank for each such request in which nothing was done.
     """
     request = Column("orderly_requests.request_id", "query_id")
-    facts = [Column(f"orderly_requests.{name}", name) for name in tables.facts]
+    facts = [Column(f"orderly_requests.{name}", name) for name in tables.rows.facts]
     view = {"of": tables.of, "columns": [request, *facts]}
     select = print_template("clicks/shown_ranks", view)
     return with_stages(tables.stages("orderly_requests"), select)

@@ -27,7 +27,7 @@ class ShownRanks(SortedLists):
         """From the log to one row per labelled item, and one a list without any."""
         keys = self.shape.label_keys
         yield self.shape.shown_ranks(list(self._told()))
-        yield self.shape.other_lists()
+        yield self._other_lists()
         yield Stage("open_rankings", "open", {"from": self.rankings, "keys": keys})
         yield Stage("open_labels", "open", {"from": self.labels, "keys": keys})
         if self.screened:
@@ -37,6 +37,17 @@ class ShownRanks(SortedLists):
         names = [*self.shape.keys, *self.shape.listed_facts, *(one.name for one in self._told())]
         columns = [Column(name, name) for name in names]
         yield Stage("ranked", "both_ranks", {"columns": columns, "from": "shown_ranks"})
+
+    def _other_lists(self) -> Stage:
+        """The requests of the lists that the log does not vouch for."""
+        lists = self.shape.at.shown_lists
+        view = {
+            "about": "requests in which something is amiss: a window ranks their lists",
+            "columns": [Column("request_id", "query_id")],
+            "from": lists.others if lists else "",
+            "where": "",
+        }
+        return Stage("open_lists", "columns", view)
 
     def _told(self) -> Iterator[Column]:
         """What the log tells of a rank beside its list."""

@@ -293,16 +293,6 @@ class Shape:
         }
         return Stage("shown_ranks", "table", view)
 
-    def other_lists(self) -> Stage:
-        """The requests of the lists that it does not vouch for."""
-        view = {
-            "about": "requests in which something is amiss: their lists are ranked by a window",
-            "columns": [Column("request_id", "query_id")],
-            "from": self.at.shown_lists.others if self.at.shown_lists else "",
-            "where": "",
-        }
-        return Stage("open_lists", "columns", view)
-
     def problems(self) -> Iterator[str]:
         """What the spec asks for that its tables cannot give."""
         has = self.columns

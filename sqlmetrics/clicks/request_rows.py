@@ -1,0 +1,73 @@
+"""What is kept of a request: how much was logged of it, between which positions, and of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmetrics.clicks.columns import Names
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.sql.stage import Column
+
+KEYS = ("request_id", "item_id", "position")
+"""What an impression must have."""
+
+
+@dataclass(frozen=True)
+class RequestRows:
+    """The columns of `logged_requests`, one row per request.
+
+    Attributes:
+        clicks: What was said of the log.
+        names: What its columns are called.
+    """
+
+    clicks: Clicks
+    names: Names
+
+    @property
+    def facts(self) -> list[str]:
+        """What is known of a request beside its items, the least of several texts."""
+        return [*["metric_date"] * self.clicks.daily, "system", *self.names.segments]
+
+    @property
+    def may_divide(self) -> bool:
+        """Whether the rows of a request may be of several lists, or of none."""
+        return bool(self._one_list)
+
+    @property
+    def _one_list(self) -> list[str]:
+        """What the rows of a request meet that is one list of a system and a day."""
+        has_systems, daily = "system" in self.names.impressions, self.clicks.daily
+        of_one = ["count(system) = count(*)", "min(system) = max(system)"]
+        return [*of_one * has_systems, *["min(metric_date) is not null"] * daily]
+
+    @property
+    def view(self) -> Mapping[str, Any]:
+        """What the template of the stage prints."""
+        between = "\n                and "
+        whole = [f"{key} is not null" for key in KEYS]
+        counts = {"n_shown": between.join(whole)}
+        if "impressions" in self.names.read:
+            counts = {"n_whole": counts["n_shown"]}
+            counts["n_shown"] = between.join([*whole, "is_unread = 0"])
+        starts = ["shown_at"] if self.clicks.evaluation else []
+        return {
+            "counts": counts,
+            "one_list": self._one_list,
+            "facts": [
+                *(Column(f"min({name})", "started_at") for name in starts),
+                *(Column(f"min({name})", name) for name in self.facts),
+            ],
+        }
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Why rows of a request are left out by themselves -> how many, as SQL."""
+        has_whole = "impressions" in self.names.read
+        steps = ["n_logged", *["n_whole"] * has_whole, "n_shown"]
+        names = [f"logged_requests.{name}" for name in steps]
+        reasons = ["incomplete", *["unreadable time"] * has_whole]
+        pairs = zip(reasons, names[:-1], names[1:], strict=True)
+        return {why: f"{before} - {after}" for why, before, after in pairs}
