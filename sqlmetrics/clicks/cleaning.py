@@ -25,12 +25,13 @@ from functools import cached_property
 from sqlmetrics.clicks.columns import NUMBER, Names
 from sqlmetrics.clicks.reasons import event_reasons
 from sqlmetrics.clicks.request_rows import RequestRows
+from sqlmetrics.clicks.rows_read import RowsRead
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Column, Stage
-from sqlmetrics.sql.template import literal, number, verbatim
+from sqlmetrics.sql.template import literal, number
 
 NUMBERED, CHOSEN, BOTS, LOGGED, EXCLUDED, DEDUPLICATED, IRREGULAR, ATTRIBUTED, ANSWERS = (
     f"sqlmetrics_{name}"
@@ -232,7 +233,7 @@ class ClickTables:
             request=self.names.request("requests"),
             conditions=[
                 "logged.shown_request_id is null",
-                *self._conditions("requests", of_all_days=True),
+                *self.read.where("requests", all_requests=True),
                 *self._readable,
             ],
             key=self.names.requests["request"],
@@ -248,7 +249,11 @@ class ClickTables:
             table: source_text(
                 relation,
                 " and ".join(
-                    self._conditions(table, of_all_days=of_all_days or table == "requests")
+                    self.read.where(
+                        table,
+                        all_requests=of_all_days or table == "requests",
+                        all_days=of_all_days,
+                    )
                 ),
             )
             for table, relation in given.items()
@@ -298,7 +303,7 @@ class ClickTables:
             {
                 "request": self.names.request(table),
                 "relation": relation,
-                "conditions": self._conditions(table, of_all_days=True),
+                "conditions": self.read.where(table, all_requests=True),
                 "days": [one.holds(self.names.moment(table)) for one in self._days],
             }
             for table, relation in tables.items()
@@ -306,13 +311,10 @@ class ClickTables:
         ]
         return self._stage("chosen_requests", branches=branches)
 
-    def _conditions(self, table: str, *, of_all_days: bool = False) -> list[str]:
-        """What the rows of a table meet that are read."""
-        where = self.names.where.get(table)
-        said = [f"({verbatim(where)})"] if where else []
-        if of_all_days or not self._days:
-            return said
-        return [*said, f"{self.names.request(table)} in (select request_id from {CHOSEN})"]
+    @cached_property
+    def read(self) -> RowsRead:
+        """Which rows are read."""
+        return RowsRead(self.clicks, self.names, self._days, CHOSEN)
 
     def _as_logged(self) -> Stage:
         """The impressions as logged; from position 1, where a log has one first position."""
@@ -327,7 +329,7 @@ class ClickTables:
             "about": "one row per item that was shown, as logged",
             "columns": [*columns, *self.names.unread("impressions")],
             "relation": self.impressions,
-            "conditions": self._conditions("impressions"),
+            "conditions": self.read.where("impressions"),
         }
         name = "impressions_as_logged" if first == "each" else "impressions_read"
         return self._stage(name, "table", **view)
@@ -357,7 +359,7 @@ class ClickTables:
             "branches": self.names.event_columns(self.actions),
             "known": known,
             "relation": self.events,
-            "conditions": self._conditions("events", of_all_days=of_all_days),
+            "conditions": self.read.where("events", all_requests=of_all_days, all_days=of_all_days),
         }
         name = "events_of_all_days" if of_all_days else "events_read"
         return self._stage(name, "events_read", **view)

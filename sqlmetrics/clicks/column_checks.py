@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from sqlmetrics.clicks.times import TEXTS, TIMES
 from sqlmetrics.clicks.ubi import COLUMNS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
@@ -38,6 +39,10 @@ def check(
             if name.casefold() not in folded:
                 what = f"{unknown('column', name, there)} (wanted as {role})"
                 problems.append(Problem(table, what, 1))
+            elif role == "day" and not folded[name.casefold()].startswith((*TIMES, *TEXTS)):
+                what = f"{name} has the type {folded[name.casefold()]}, and is wanted as day"
+                remedy = "make it a date, or a text like 2026-01-31, in sql"
+                problems.append(Problem(table, what, 1, remedy=remedy))
     problems += _conditions(clicks, relations, engine)
     if problems:
         raise InputError(problems)

@@ -84,12 +84,21 @@ class Names:
         """The column of a table that says when something was logged."""
         return self._roles(table)["time"]
 
+    def day(self, table: str) -> str:
+        """The column of a table that says under which day a row is stored; empty without one."""
+        return self._roles(table).get("day", "")
+
     def unread(self, table: str) -> list[Column]:
         """Whether the time of such a row is there and cannot be read, where that can be."""
         if table not in self.read:
             return []
         is_unread = f"case when {LOGGED} is not null and {MICROS} is null then 1 else 0 end"
         return [Column(is_unread, "is_unread")]
+
+    @property
+    def day_of_time(self) -> str:
+        """The day on which an item was shown, by its time."""
+        return self._day("impressions")
 
     @property
     def logged(self) -> list[str]:

@@ -305,7 +305,7 @@ def cleaned_log(
     dry: bool = False,
 ) -> Iterator[CleanLog]:
     """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry."""
-    tables, kinds = _tables(clicks, engine, only_days)
+    tables, kinds = log_tables(clicks, engine, only_days=only_days)
     log = CleanLog(tables, engine, progress)
     limit = "\nlimit 0" if dry else ""
     todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]
@@ -335,7 +335,15 @@ def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
         yield
 
 
-def _tables(clicks: Clicks, engine: Database, only_days: bool) -> tuple[ClickTables, Kinds]:
+def log_tables(
+    clicks: Clicks, engine: Database, *, only_days: bool = False
+) -> tuple[ClickTables, Kinds]:
+    """The stages of a log, and the types of the columns of its sources.
+
+    Raises:
+        SpecError: If the database cannot keep tables.
+        InputError: If a table cannot be read, or lacks a column.
+    """
     check_keeps(engine.translation)
     relations = {
         name: source_relation(source, f"clicks_{name}", engine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sqlmetrics.clicks import flags
+from sqlmetrics.clicks import flags, stored_days
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.times import LOGGED, MICROS, TEXTS, WHOLE
 from sqlmetrics.clicks.ubi import POSITION, Kinds
@@ -73,6 +73,7 @@ def check(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[Unread, 
         shown = _shown(tables.clicks, table)
         is_csv = is_separated(tables.clicks.sources[shown].file)
         problems += _broken(shown, source, rules, engine, is_csv=is_csv)
+    problems += stored_days.problems(tables, engine)
     if problems:
         raise InputError(problems)
     return tuple(_unread(tables, engine))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.spec.days import A_DAY, Days, Ends, day_of, said_day, today
+from sqlmetrics.spec.days import A_DAY, AsDay, Days, Ends, day_of, said_day, today
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.translation import Translation
 
@@ -57,6 +57,13 @@ class ClientDays(Days):
     def holds(self, time: str) -> list[str]:
         """What a time in microseconds meets that lies in them."""
         return [f"{time} >= {self.moments[0]}", f"{time} < {self.moments[1]}"]
+
+    def around(self, column: str, before: int, after: int | None, as_day: AsDay) -> list[str]:
+        """What a column of days meets that lies in them, or so many days before or after."""
+        start, end = self.moments
+        ends = {">=": f"{start} - {before} * 86400000000"}
+        ends |= {"<": f"{end} + {after} * 86400000000"} if after is not None else {}
+        return [f"{column} {sign} {as_day(one)}" for sign, one in ends.items()]
 
     @property
     def ends(self) -> Ends:

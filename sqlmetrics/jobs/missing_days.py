@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, timedelta
 
 from sqlmetrics.catalog.online import is_online
-from sqlmetrics.clicks.evaluate import cleaned_log
+from sqlmetrics.clicks.log_days import days_of_log
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks.checks import check_columns
@@ -17,7 +17,6 @@ from sqlmetrics.plan.plan import plan
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
-from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import literal, relation
 
 Metric = tuple[str, int]
@@ -49,10 +48,11 @@ def open_days(
     Raises:
         SpecError: If the spec's data has no dates.
     """
-    there = data_days(spec, engine)
+    done = done_days(spec, engine) if backfill else set()
+    there = data_days(spec, engine, done)
     if days:
         there = {day for day in there if _is_in(day, days)}
-    wanted = there - done_days(spec, engine) if backfill else set()
+    wanted = there - done if backfill else set()
     if lookback and (there or (days and days.end)):
         end = days.end if days and days.end else max(there) + timedelta(1)
         wanted |= {end - timedelta(back) for back in range(1, lookback + 1)}
@@ -68,23 +68,26 @@ def parts(
     return [*open_days(spec, engine, days, backfill=backfill, lookback=lookback)]
 
 
-def data_days(spec: Spec, engine: Database) -> set[date]:
-    """The days that the rankings, or what is left of a click log, have."""
+def data_days(spec: Spec, engine: Database, known: Set[date] = frozenset()) -> set[date]:
+    """The days that the rankings, or what is left of a click log, have.
+
+    Args:
+        spec: What is asked.
+        engine: Where its tables are.
+        known: Days of which it need not be known.
+    """
     if spec.clicks is not None:
-        with engine, cleaned_log(spec.clicks, engine) as log:
-            tables = log.tables
-            select = f"select distinct metric_date from {tables.of[tables.evaluates]}"
-            rows = engine.rows(with_stages(tables.stages(tables.evaluates), select))
-    elif spec.rankings.columns.date is None:
-        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
-    else:
         with engine:
-            the_plan = plan(spec, opened(spec, engine))
-            check_columns(the_plan, engine, apart=("labels", "queries", "items"))
-            shape = the_plan.shape
-            day = shape.day("rankings")
-            source = source_text(shape.tables["rankings"], shape.where["rankings"])
-            rows = engine.rows(f"select distinct {day} as metric_date from {source}")
+            return days_of_log(spec.clicks, engine, known, ranges)
+    if spec.rankings.columns.date is None:
+        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
+    with engine:
+        the_plan = plan(spec, opened(spec, engine))
+        check_columns(the_plan, engine, apart=("labels", "queries", "items"))
+        shape = the_plan.shape
+        day = shape.day("rankings")
+        source = source_text(shape.tables["rankings"], shape.where["rankings"])
+        rows = engine.rows(f"select distinct {day} as metric_date from {source}")
     return {day_of(day) for (day,) in rows if day is not None}
 
 

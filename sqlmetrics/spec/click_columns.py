@@ -28,6 +28,9 @@ class ImpressionColumns(Model):
     """Who saw it."""
     time: str | None = None
     """When it was shown: a timestamp, a text in ISO 8601, or a number."""
+    day: str | None = None
+    """Under which day it is stored: a column of hive folders, of partitions, or of dates. A run of
+    some days reads those alone, and `day_margin` to either side."""
     segments: tuple[str, ...] = ()
     """Columns that `by` can name."""
 
@@ -47,6 +50,9 @@ class EventColumns(Model):
     """Who did it."""
     time: str | None = None
     """When: a timestamp, a text in ISO 8601, or a number."""
+    day: str | None = None
+    """Under which day it is stored: a column of hive folders, of partitions, or of dates. A run of
+    some days reads those alone, and `day_margin` to either side."""
 
 
 class LogColumns(ImpressionColumns):
@@ -79,6 +85,9 @@ class RequestColumns(Model):
     """Who asked."""
     time: str | None = None
     """When: a timestamp, a text in ISO 8601, or a number."""
+    day: str | None = None
+    """Under which day it is stored: a column of hive folders, of partitions, or of dates. A run of
+    some days reads those alone, and `day_margin` to either side."""
     results: str | None = None
     """How many results it had; without it, a request without impressions had none."""
     segments: tuple[str, ...] = ()

@@ -156,6 +156,9 @@ class Clicks(Model):
     it began."""
     daily: bool = False
     """Whether each day is evaluated by itself."""
+    day_margin: int | None = Field(default=None, ge=0, le=366)
+    """How many days a row may be stored under another day than that of its request, 1 unless
+    given: for columns named `day`. A run of some days reads so many more before and after."""
     lists_from: Literal["impressions", "hit_ids"] | None = None
     """For `ubi`, what says what was shown: `impressions`, which are events, or `hit_ids`, the
     queries' query_response_hit_ids. None: the hit ids if there is no impression among the
@@ -247,6 +250,18 @@ class Clicks(Model):
         return self
 
     @model_validator(mode="after")
+    def _stored_by_day(self) -> Clicks:
+        stored = [name for name, one in self.sources.items() if self.day_column(name)]
+        if self.day_margin is not None and not stored:
+            raise ValueError("day_margin is of columns that are named as the day of a table")
+        for name in stored:
+            if getattr(self.sources[name].columns, "time", None) is None:
+                raise ValueError(f"{name}.columns.day needs {name}.columns.time")
+        if self.log and self.log.columns.request is None and stored:
+            raise ValueError("log.columns.day needs a column of requests")
+        return self
+
+    @model_validator(mode="after")
     def _each_by_itself(self) -> Clicks:
         if self.impressions and self.impressions.columns.request is None:
             raise ValueError("impressions need a column of requests; only a log can be without")
@@ -256,6 +271,10 @@ class Clicks(Model):
             if self.log.first_position == "each":
                 raise ValueError("first_position: each needs a column of requests")
         return self
+
+    def day_column(self, source: str) -> str | None:
+        """The column of a source that says under which day a row is stored."""
+        return getattr(self.sources[source].columns, "day", None)
 
     @property
     def _place(self) -> str:

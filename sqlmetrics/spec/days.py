@@ -13,6 +13,9 @@ from pydantic import model_validator
 from sqlmetrics.spec.source import Model
 from sqlmetrics.sql.template import literal
 
+AsDay = Callable[[str], str]
+"""SQL of microseconds since 1970 -> SQL of the day."""
+
 
 class Days(Model):
     """Days in UTC: the first one is among them, the end is not."""
@@ -58,6 +61,23 @@ class Days(Model):
         ends = {">=": self.start, "<": self.end}
         return [f"{time} {sign} {_micros(day)}" for sign, day in ends.items() if day]
 
+    def around(self, column: str, before: int, after: int | None, _: AsDay) -> list[str]:
+        """What a column of days meets that lies in them, or so many days before or after.
+
+        The ends are texts, which a column of dates takes for days and one of texts for texts.
+
+        Args:
+            column: The column.
+            before: How many days before.
+            after: How many days after; None for all.
+
+        >>> Days(start="2026-01-02", end="2026-01-03").around("day", 1, None, str)
+        ["day >= '2026-01-01'"]
+        """
+        ends = {">=": _moved(self.start, -before)}
+        ends |= {"<": _moved(self.end, after)} if after is not None else {}
+        return [f"{column} {sign} {literal(day)}" for sign, day in ends.items() if day]
+
     @property
     def ends(self) -> Ends:
         """As SQL."""
@@ -98,6 +118,11 @@ def as_sql(day: date) -> str:
     "cast('2026-01-31' as date)"
     """
     return f"cast({literal(day.isoformat())} as date)"
+
+
+def _moved(day: date | None, number: int) -> str:
+    """So many days later, as a text; empty without a day."""
+    return (day + timedelta(number)).isoformat() if day else ""
 
 
 def _micros(day: date) -> int:

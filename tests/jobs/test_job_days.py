@@ -509,6 +509,82 @@ def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
             clear(engine, *CLICK_TABLES)
 
 
+TIMES_OF = {"impressions": "at", "events": "happened", "requests": "t"}
+
+
+def stored_by_day(seed: int, hours: int = 0, *, texts: bool = False) -> dict[str, pa.Table]:
+    """The log with the days of a zone so many hours ahead, under which its rows are stored."""
+    tables = click_log(seed)
+    for name, time in TIMES_OF.items():
+        there = [(row[time] + timedelta(hours=hours)).date() for row in tables[name].to_pylist()]
+        stored = [str(day) for day in there] if texts else there
+        tables[name] = tables[name].append_column("ds", pa.array(stored))
+    return tables
+
+
+def by_day(**changed: Any) -> sm.Spec:
+    """The job of a log that is stored by day."""
+    stored = {
+        name: CLICK_JOB[name] | {"columns": CLICK_JOB[name]["columns"] | {"day": "ds"}}
+        for name in CLICK_TABLES
+    }
+    return click_job(**stored, **changed)
+
+
+@pytest.mark.parametrize(("writer", "seed"), CLICK_CELLS)
+def test_a_log_that_is_stored_by_day(writer: str, seed: int, servers: Any) -> None:
+    """A run reads the days that it needs, and no other: what else there is may be anything."""
+    tables = stored_by_day(seed, hours=-8, texts=seed == 2)
+    with database(servers.open(writer)) as engine:
+        for name, table in tables.items():
+            engine.load(name, table)
+        try:
+            assert list(open_days(by_day(), engine, backfill=True)) == [days(0, 5)]
+            write(by_day(), engine, days(2, 5))
+            assert list(open_days(by_day(), engine, backfill=True)) == [days(0, 2)]
+            for name in ("impressions", "requests"):  # with an item that a list has already
+                day = "2026-01-05" if seed == 2 else date(2026, 1, 5)
+                far = engine.table(f"select * from {name}").to_pylist()[0] | {"ds": day}
+                engine.load("far", pa.Table.from_pylist([far], tables[name].schema))
+                engine.execute(f"insert into {name} select * from far")
+                engine.execute("drop table far")
+            write(by_day(), engine, days(0, 2))
+            check_clicks(facts(engine, "log"), tables)
+        finally:
+            clear(engine, *CLICK_TABLES)
+
+
+@by_turns(1.2)
+def test_a_margin_that_is_too_small_is_told() -> None:
+    with database() as engine:
+        for name, table in stored_by_day(1, hours=-30).items():
+            engine.load(name, table)
+        with pytest.raises(sm.InputError) as told:
+            write(by_day(), engine, days(2, 3))
+        message = str(told.value)
+        assert "stored further from their time than 1 day, like 2026-01-0" in message
+        assert "give clicks.day_margin: 2 or more" in message
+        for ends in ((0, 2), (2, 5)):
+            write(by_day(day_margin=2), engine, days(*ends))
+        check_clicks(facts(engine, "log"), click_log(1))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (20260101, "ds has the type BIGINT, and is wanted as day"),
+        ("20260101", "ds has '20260101', and is wanted as day"),
+    ],
+)
+def test_a_column_that_is_no_day_is_refused(value: Any, told: str) -> None:
+    with database() as engine:
+        for name, table in click_log(1).items():
+            stored = pa.array([value] * table.num_rows)
+            engine.load(name, table.append_column("ds", stored))
+        with pytest.raises(sm.InputError, match=told):
+            write(by_day(), engine, days(2, 3))
+
+
 @by_turns(1.6)
 def test_pooled_labels_and_rows_without_requests_by_days() -> None:
     """The days from which labels are learned are read too; rows keep their numbers."""

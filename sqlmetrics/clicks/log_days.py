@@ -1,0 +1,64 @@
+"""The days of a click log's requests, told without cleaning it where its rows are stored by day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from datetime import date, timedelta
+
+from sqlmetrics.clicks.evaluate import cleaned_log, log_tables
+from sqlmetrics.clicks.rows_read import RowsRead
+from sqlmetrics.engines.database import Database
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import with_stages
+
+Ranges = Callable[[Iterable[date]], Iterable[Days]]
+
+
+def days_of_log(clicks: Clicks, engine: Database, known: Set[date], ranges: Ranges) -> set[date]:
+    """The days on which something was shown, in UTC.
+
+    Where the impressions have a column of the days under which they are stored, only their times
+    are read, and of days that are known already none; some of the others may be of nobody who
+    counts. Without one the log is cleaned.
+
+    Args:
+        clicks: What the log is.
+        engine: Where it is.
+        known: Days that need not be looked for: they are of the log if a row is stored there.
+        ranges: Makes ranges of days.
+    """
+    if not clicks.day_column("log" if clicks.log else "impressions"):
+        return _days_left(clicks, engine)
+    tables, _ = log_tables(clicks, engine)
+    read = RowsRead(clicks, tables.names, (), "")
+    given = " and ".join(read.where("impressions"))
+    stored = _days(engine, read.stored("impressions"), source_text(tables.impressions, given))
+    margin, _ = read.margins("impressions")
+    near = {day + timedelta(far) for day in stored for far in range(-margin, margin + 1)}
+    asked = tuple(ranges(near - known))
+    if not asked:
+        return stored & known
+    read = RowsRead(clicks, tables.names, asked, "")
+    source = source_text(
+        tables.impressions, " and ".join(read.where("impressions", all_requests=True))
+    )
+    return (_days(engine, tables.names.day_of_time, source) - known) & near | stored & known
+
+
+def _days_left(clicks: Clicks, engine: Database) -> set[date]:
+    """Those of what is left once the log is cleaned."""
+    with cleaned_log(clicks, engine) as log:
+        tables = log.tables
+        return _days(
+            engine,
+            "metric_date",
+            tables.of[tables.evaluates],
+            lambda select: with_stages(tables.stages(tables.evaluates), select),
+        )
+
+
+def _days(engine: Database, day: str, source: str, made: Callable[[str], str] = str) -> set[date]:
+    rows = engine.rows(made(f"select distinct {day} as metric_date from {source}"))
+    return {day_of(one) for (one,) in rows if one is not None}
