@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import ceil
 
 from sqlmetrics.clicks.columns import Names
-from sqlmetrics.clicks.times import day
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.template import verbatim
@@ -75,11 +74,14 @@ class RowsRead:
         column = self.stored(table)
         if not column:
             return
-        parts = [
-            " and ".join(one.around(column, *self.margins(table), self._as_day))
-            for one in self.days
-        ]
-        yield parts[0] if len(parts) == 1 else f"({' or '.join(f'({one})' for one in parts)})"
+        ranges = [one.around(column, *self.margins(table), self._later) for one in self.days]
+        if len(ranges) == 1:
+            yield from ranges[0]
+        else:
+            yield "(\n" + "\n    or ".join(" and ".join(one) for one in ranges) + "\n)"
 
-    def _as_day(self, micros: str) -> str:
-        return day(self.names.at, micros, self.names.at.dialect.times.day)
+    def _later(self, day: str, number: int) -> str:
+        at = self.names.at
+        times = at.dialect.times
+        moved = times.later.format(day=times.day.format(column=day), days=number)
+        return at.own_text(moved)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.spec.days import A_DAY, AsDay, Days, Ends, day_of, said_day, today
+from sqlmetrics.spec.days import A_DAY, Days, Ends, Later, day_of, said_day, today
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.translation import Translation
 
@@ -37,6 +37,8 @@ class Question:
 class ClientDays(Days):
     """The days that a client of the database says: its parameters stand where dates would."""
 
+    texts: tuple[str, str]
+    """The parameters themselves, texts of the first day and of the day after the last one."""
     dates: tuple[str, str]
     """The first day and the day after the last one, as SQL."""
     moments: tuple[str, str]
@@ -58,12 +60,12 @@ class ClientDays(Days):
         """What a time in microseconds meets that lies in them."""
         return [f"{time} >= {self.moments[0]}", f"{time} < {self.moments[1]}"]
 
-    def around(self, column: str, before: int, after: int | None, as_day: AsDay) -> list[str]:
+    def around(self, column: str, before: int, after: int | None, later: Later) -> list[str]:
         """What a column of days meets that lies in them, or so many days before or after."""
-        start, end = self.moments
-        ends = {">=": f"{start} - {before} * 86400000000"}
-        ends |= {"<": f"{end} + {after} * 86400000000"} if after is not None else {}
-        return [f"{column} {sign} {as_day(one)}" for sign, one in ends.items()]
+        start, end = self.texts
+        ends = {">=": later(start, -before)}
+        ends |= {"<": later(end, after)} if after is not None else {}
+        return [f"{column} {sign} {day}" for sign, day in ends.items()]
 
     @property
     def ends(self) -> Ends:
@@ -77,6 +79,7 @@ def client_days(at: Translation, parameter: str) -> ClientDays:
     times = (at.dialect.times.moment.format(column=one) for one in named)
     moments = (f"({at.dialect.times.micros.format(column=one)})" for one in times)
     return ClientDays(
+        texts=named,
         dates=[f"cast({at.own_text(one)} as date)" for one in named],
         moments=[at.own_text(one) for one in moments],
     )

@@ -13,8 +13,8 @@ from pydantic import model_validator
 from sqlmetrics.spec.source import Model
 from sqlmetrics.sql.template import literal
 
-AsDay = Callable[[str], str]
-"""SQL of microseconds since 1970 -> SQL of the day."""
+Later = Callable[[str, int], str]
+"""A text of a day as SQL, and a number -> SQL of the day so many days later."""
 
 
 class Days(Model):
@@ -61,7 +61,7 @@ class Days(Model):
         ends = {">=": self.start, "<": self.end}
         return [f"{time} {sign} {_micros(day)}" for sign, day in ends.items() if day]
 
-    def around(self, column: str, before: int, after: int | None, _: AsDay) -> list[str]:
+    def around(self, column: str, before: int, after: int | None, _: Later) -> list[str]:
         """What a column of days meets that lies in them, or so many days before or after.
 
         The ends are texts, which a column of dates takes for days and one of texts for texts.

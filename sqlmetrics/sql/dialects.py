@@ -112,6 +112,8 @@ beginnings, and cannot be unique."""
 
 _MYSQL_RUN = "cast(uuid() as char)"
 
+_DATEADD = "dateadd(day, {days}, {day})"
+
 _MYSQL_TIMES = Times(
     day_in_zone="",
     micros="timestampdiff(microsecond, '1970-01-01', {column})",
@@ -425,7 +427,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 times=Times(
                     micros="datediff(microsecond, cast('1970-01-01' as timestamp), {column})",
                     now="getdate()",  # the usual word is known to the leader node alone
-                    later="dateadd(day, {days}, {day})",
+                    later=_DATEADD,
                     age="datediff(day, {column}, trunc(getdate()))",
                 ),
                 key=Key(inline="primary key ({columns})"),
@@ -450,7 +452,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     day_in_zone="cast(convert_timezone('{zone}', {column}) as date)",
                     micros="date_part(epoch_microsecond, {column})",
                     now="sysdate()",
-                    later="dateadd(day, {days}, {day})",
+                    later=_DATEADD,
                     age="datediff(day, {column}, cast(sysdate() as date))",
                 ),
                 key=Key(inline="primary key ({columns})"),
@@ -541,6 +543,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 times=Times(
                     zones=False,  # they have names of Windows
                     micros="datediff_big(microsecond, '1970-01-01', {column})",
+                    later=_DATEADD,
                 ),
             ),
             Dialect(

@@ -130,7 +130,7 @@ class Translation:
 
     def _shown(self, text: str) -> str:
         """The text with the user's own SQL in its place."""
-        for mark, own in self._hidden.items():
+        for mark, own in reversed(self._hidden.items()):  # a later one may hold others
             name = rf"""["`\[]?{mark}["`\]]?"""
             for shown in re.findall(rf"select\s+\*\s+from\s+{name}|{name} = 1|{name}", text):
                 text = _below(text, shown, own).replace(shown, own)
