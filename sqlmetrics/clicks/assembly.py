@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlmetrics.clicks import flags, ubi
-from sqlmetrics.clicks.cleaning import NUMBERED, ClickTables
+from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.columns import NUMBER, Names
+from sqlmetrics.clicks.log_rows import NUMBERED
 from sqlmetrics.clicks.times import TEXTS, reading
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.errors import SpecError

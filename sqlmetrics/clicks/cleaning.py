@@ -18,56 +18,33 @@ others, `irregular_requests`, are looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.clicks.columns import NUMBER, Names
+from sqlmetrics.clicks.columns import NUMBER
+from sqlmetrics.clicks.log_rows import (
+    ATTRIBUTED,
+    BOTS,
+    DEDUPLICATED,
+    EXCLUDED,
+    LogRows,
+)
 from sqlmetrics.clicks.reasons import event_reasons
-from sqlmetrics.clicks.request_rows import RequestRows
-from sqlmetrics.clicks.rows_read import RowsRead
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
-from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.spec.days import Days
-from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal, number
 
-NUMBERED, CHOSEN, BOTS, LOGGED, EXCLUDED, DEDUPLICATED, IRREGULAR, ATTRIBUTED, ANSWERS = (
-    f"sqlmetrics_{name}"
-    for name in (
-        *("numbered_log", "chosen_requests", "bots", "logged_requests", "excluded_requests"),
-        *("deduplicated", "irregular_requests", "attributed_events", "answers"),
-    )
-)
-"""Tables that are kept while a log is worked on."""
-
 
 @dataclass(frozen=True)
-class ClickTables:
+class ClickTables(LogRows):
     """The stages of a click log.
 
     Attributes:
-        clicks: What was said of it.
-        impressions: Where the impressions are.
-        events: Where the events are; the same in a wide table.
-        names: What the columns are called there.
-        requests: Where the requests are, if they are known.
-        unnumbered: A wide table without requests; impressions and events are then read from
-            its numbered copy.
-        only_days: Whether only requests of the days that count are read. The report of a log
-            counts what was cleaned on all days.
         views: The stages that stand as temporary views, since several statements read them;
             the others are printed in each.
     """
 
-    clicks: Clicks
-    names: Names
-    impressions: Relation
-    events: Relation
-    requests: Relation | None = None
-    unnumbered: Relation | None = None
-    only_days: bool = False
     views: frozenset[str] = frozenset()
 
     def stages(self, *names: str) -> list[Stage]:
@@ -107,11 +84,11 @@ class ClickTables:
     def _stages(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Stage]]]:
         """Stage -> the stages that it reads, and what prints it."""
         moves = self.names.first_position == "each"
-        events = "events_of_all_days" if self._days else "events_read"
+        events = "all_events" if self.days else "events_read"
         return {
             "numbered": ((), self._numbered),
             "chosen_requests": ((), self._chosen),
-            "events_of_all_days": ((), lambda: self._events_read(of_all_days=True)),
+            "all_events": ((), lambda: self._events_read(of_all=True)),
             "bot_users": ((events,), lambda: self._stage("bot_users", "bots", events=events)),
             "events_read": ((), self._events_read),
             "impressions_as_logged": ((), self._as_logged),
@@ -143,7 +120,7 @@ class ClickTables:
         """The stages whose rows are kept in tables."""
         some = {
             "numbered": self.unnumbered is not None,
-            "chosen_requests": bool(self._days),
+            "chosen_requests": bool(self.days),
             "bot_users": self.bots,
             "excluded_requests": self.leaves_out,
         }
@@ -161,19 +138,6 @@ class ClickTables:
     def evaluates(self) -> str:
         """The stage of the impressions that are evaluated."""
         return self.left if self.clicks.evaluation is None else "evaluated_impressions"
-
-    @property
-    def counts_requests(self) -> bool:
-        """Whether what is counted of a request in order follows from its one row.
-
-        It does not where what nobody looked at is left out: that depends on what was done.
-        """
-        return self.clicks.cleaning.unseen is None
-
-    @cached_property
-    def rows(self) -> RequestRows:
-        """What is kept of a request."""
-        return RequestRows(self.clicks, self.names)
 
     def _logged(self) -> Stage:
         return self._stage("logged_requests", **self.rows.view)
@@ -215,20 +179,12 @@ class ClickTables:
         ]
         return self._stage("answers", click=CLICK, purchase=PURCHASE, grade=grade, counts=counts)
 
-    @cached_property
-    def counted_actions(self) -> Mapping[str, str]:
-        """Action -> the column of answers that counts its events, if some may be repeated."""
-        if not self.clicks.cleaning.deduplicate:
-            return {}
-        there = self.names.done or self.actions
-        return {action: f"n_events_{number}" for number, action in enumerate(there, 1)}
-
     def _requests(self) -> Stage:
         """The requests that are evaluated and have no impression."""
         days = self.clicks.evaluation
         return self._stage(
             "requests",
-            columns=list(self.names.request_columns()),
+            columns=list(self.names.request_columns(begun=self.bots_by_day)),
             relation=self.requests,
             request=self.names.request("requests"),
             conditions=[
@@ -240,57 +196,10 @@ class ClickTables:
             having=days.holds(self.names.first_time) if days else (),
         )
 
-    def sources(self, *, of_all_days: bool = False) -> dict[str, str]:
-        """`impressions`, `events` and `requests` -> their rows that are read, for FROM."""
-        given = {"impressions": self.impressions, "events": self.events, "requests": self.requests}
-        if self.clicks.log is not None:
-            del given["events"]  # the same rows
-        return {
-            table: source_text(
-                relation,
-                " and ".join(
-                    self.read.where(
-                        table,
-                        all_requests=of_all_days or table == "requests",
-                        all_days=of_all_days,
-                    )
-                ),
-            )
-            for table, relation in given.items()
-            if relation is not None
-        }
-
-    def reads(self, table: str) -> bool:
-        """Whether the times of a table may be unreadable: they are texts or numbers."""
-        return table in self.names.read
-
-    @property
-    def bots(self) -> bool:
-        """Whether users may be bots."""
-        return self.clicks.cleaning.max_events_per_user_hour is not None
-
-    @property
-    def leaves_out(self) -> bool:
-        """Whether whole requests may be left out."""
-        return self.bots or self.clicks.cleaning.test is not None
-
     @property
     def _moves_out(self) -> bool:
         """Whether an item may be left out because another stands where it does."""
         return self.clicks.cleaning.same_position != "keep"
-
-    @cached_property
-    def actions(self) -> tuple[str, ...]:
-        """The actions that are looked at."""
-        return tuple(dict.fromkeys([CLICK, *self.clicks.labels.grades, PURCHASE]))
-
-    @property
-    def _days(self) -> Sequence[Days]:
-        """The days of the requests that are read; none if all are."""
-        labels = self.clicks.labels
-        days = [self.clicks.evaluation, *([labels.window] if labels.pools else [])]
-        known = [one for one in days if one is not None]
-        return known if self.only_days and len(known) == len(days) else ()
 
     def _numbered(self) -> Stage:
         order = [self.names.impressions[role] for role in ("item", "position")]
@@ -304,17 +213,12 @@ class ClickTables:
                 "request": self.names.request(table),
                 "relation": relation,
                 "conditions": self.read.where(table, all_requests=True),
-                "days": [one.holds(self.names.moment(table)) for one in self._days],
+                "days": [one.holds(self.names.moment(table)) for one in self.days],
             }
             for table, relation in tables.items()
             if relation
         ]
         return self._stage("chosen_requests", branches=branches)
-
-    @cached_property
-    def read(self) -> RowsRead:
-        """Which rows are read."""
-        return RowsRead(self.clicks, self.names, self._days, CHOSEN)
 
     def _as_logged(self) -> Stage:
         """The impressions as logged; from position 1, where a log has one first position."""
@@ -352,16 +256,18 @@ class ClickTables:
         """What the rows of the requests meet whose time can be read."""
         return [f"{column.sql} = 0" for column in self.names.unread("requests")]
 
-    def _events_read(self, *, of_all_days: bool = False) -> Stage:
+    def _events_read(self, *, of_all: bool = False) -> Stage:
         """What was done, one row per event."""
         known = ", ".join(map(literal, self.actions))
         view = {
             "branches": self.names.event_columns(self.actions),
             "known": known,
             "relation": self.events,
-            "conditions": self.read.where("events", all_requests=of_all_days, all_days=of_all_days),
+            "conditions": self.read.where(
+                "events", all_requests=of_all, all_days=of_all and not self.bots_by_day
+            ),
         }
-        name = "events_of_all_days" if of_all_days else "events_read"
+        name = "all_events" if of_all else "events_read"
         return self._stage(name, "events_read", **view)
 
     def _attributed(self) -> Stage:
@@ -383,6 +289,7 @@ class ClickTables:
             "deduplicated": DEDUPLICATED,
             "excluded": EXCLUDED if self.leaves_out else "",
             "bots": BOTS if self.bots else "",
+            "bots_by_day": self.bots_by_day,
             "unseen": self.clicks.cleaning.unseen,
             "most": self.clicks.cleaning.max_events_per_user_hour,
             "deduplicate": self.clicks.cleaning.deduplicate,

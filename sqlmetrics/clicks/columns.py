@@ -115,11 +115,13 @@ class Names:
         for name in self.segments:
             yield Column(f"cast({name} as varchar)", name)
 
-    def request_columns(self) -> Iterator[Column]:
-        """A request's columns, of the first of its rows."""
+    def request_columns(self, *, begun: bool = False) -> Iterator[Column]:
+        """A request's columns, of the first of its rows; also when it began, if that is asked."""
         yield Column(self.request("requests"), "request_id")
         for column in self._texts(self.requests):
             yield Column(f"min({column.sql})", column.name)
+        if begun:
+            yield Column(self.first_time, "started_at")
         yield Column(f"min({self._day('requests')})", "day")
         results = self.requests.get("results", "0")
         yield Column(f"max(cast({results} as bigint))", "n_results")

@@ -12,16 +12,10 @@ import pyarrow as pa
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
-from sqlmetrics.clicks.cleaning import (
-    ATTRIBUTED,
-    DEDUPLICATED,
-    EXCLUDED,
-    IRREGULAR,
-    LOGGED,
-    ClickTables,
-)
+from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.labels import labels, pooled
+from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.rankings import rankings, shown_ranks
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists, online_step

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sqlmetrics.catalog.online import Online, cutoffs
-from sqlmetrics.clicks.cleaning import BOTS, ClickTables
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.log_rows import BOTS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.summary import NO_DATE
@@ -88,6 +89,7 @@ def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]
         "columns": [Column("shown_requests.request_id", "request_id"), *columns],
         "requests": tables.requests is not None,
         "bots": BOTS if tables.bots else "",
+        "bots_by_day": tables.bots_by_day,
         "empty": [
             Column("requests.request_id", "request_id"),
             *(_of_nothing(one.name, facts) for one in columns),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.cleaning import (
+from sqlmetrics.clicks.cleaning import ClickTables, view_name
+from sqlmetrics.clicks.labels import POOLED, labels, pooled
+from sqlmetrics.clicks.log_rows import (
     ANSWERS,
     ATTRIBUTED,
     BOTS,
@@ -15,10 +17,7 @@ from sqlmetrics.clicks.cleaning import (
     IRREGULAR,
     LOGGED,
     NUMBERED,
-    ClickTables,
-    view_name,
 )
-from sqlmetrics.clicks.labels import POOLED, labels, pooled
 from sqlmetrics.clicks.online_sums import sums
 from sqlmetrics.clicks.rankings import rankings
 from sqlmetrics.engines.temporary import TABLE, VIEW, Step

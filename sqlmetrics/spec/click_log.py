@@ -35,6 +35,9 @@ class Cleaning(Model):
     max_events_per_user_hour: int | None = Field(default=None, gt=0)
     """A user with more events than this in an hour is a bot, and all that the user did or was shown
     is left out."""
+    bots_of: Literal["log", "day"] = "log"
+    """`log`: a bot is left out on every day. `day`: on those days (in UTC) on which it had such an
+    hour, and no other day is read to find bots."""
     min_dwell: Seconds | None = None
     """Clicks with a shorter stay, in seconds, are accidental."""
     attribution_window: Seconds | None = None
@@ -216,6 +219,11 @@ class Clicks(Model):
         if self.format == "ubi":
             return self
         lacks = []
+        if self.cleaning.bots_of == "day":
+            if self.cleaning.max_events_per_user_hour is None:
+                lacks.append("bots_of needs max_events_per_user_hour")
+            timed = [name for name, columns in self._timed.items() if columns.time is None]
+            lacks += [f"bots_of: day needs {name}.columns.time" for name in timed]
         for name, roles in NEEDS.items():
             table = "log" if self.log else "events"
             missing = [role for role in roles if not self._has(table, role)]
@@ -307,8 +315,13 @@ class Clicks(Model):
 
     @property
     def definition(self) -> str:
-        """What of it decides numbers, the data apart: how it is cleaned, what is a label."""
-        return self.model_dump_json(include={"format", "cleaning", "labels", "evaluation"})
+        """What of it decides numbers, the data apart: how it is cleaned, what is a label.
+
+        A later option has no part in it while it is not used: tables keep their definitions.
+        """
+        later = {"cleaning": {"bots_of"}} if self.cleaning.bots_of == "log" else None
+        decides = {"format", "cleaning", "labels", "evaluation"}
+        return self.model_dump_json(include=decides, exclude=later)
 
     @property
     def name(self) -> str:

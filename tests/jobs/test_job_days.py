@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from functools import cache
@@ -552,6 +553,38 @@ def test_a_log_that_is_stored_by_day(writer: str, seed: int, servers: Any) -> No
             check_clicks(facts(engine, "log"), tables)
         finally:
             clear(engine, *CLICK_TABLES)
+
+
+@by_turns(1.5)
+def test_bots_of_a_day_are_left_out_on_that_day_alone() -> None:
+    """Whatever is stored under other days, and in whatever parts it is run."""
+    cleaning = CLICK_JOB["cleaning"] | {"bots_of": "day"}
+    tables = stored_by_day(1)
+    events = tables["events"].to_pylist()
+    busy = Counter((row["user"], row["happened"].replace(minute=0)) for row in events)
+    bots = {(user, hour.date()) for (user, hour), n in busy.items() if n > 20}
+    shown: dict[str, list[Any]] = defaultdict(list)
+    for row in tables["impressions"].to_pylist():
+        shown[row["request_id"]].append(row)
+    left = [
+        rows
+        for rows in shown.values()
+        if not any((row["user"], row["at"].date()) in bots or row["is_test"] for row in rows)
+    ]
+    with database() as engine:
+        for name, table in tables.items():
+            engine.load(name, table)
+        for ends in ((3, 5), (0, 2), (2, 3)):
+            write(by_day(cleaning=cleaning), engine, days(*ends))
+        there = facts(engine, "log")
+        whole = evaluate_clicks(click_job(cleaning=cleaning), engine).online().to_pylist()
+    by_key = {tuple(str(row[name]) for name in KEY): row for row in whole}
+    assert {key: row["value"] for key, row in by_key.items()} == {
+        key: row["value"] for key, row in there.items() if key in by_key
+    }
+    found = [row["denominator"] for row in whole if row["metric"] == "abandonment"]
+    assert len(bots) == 2
+    assert sum(found) == len(left)
 
 
 @by_turns(1.2)

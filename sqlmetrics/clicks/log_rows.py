@@ -1,0 +1,127 @@
+"""A click log: where its rows are, which of them are read, and what is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlmetrics.clicks.columns import Names
+from sqlmetrics.clicks.request_rows import RequestRows
+from sqlmetrics.clicks.rows_read import RowsRead
+from sqlmetrics.spec.click_columns import CLICK, PURCHASE
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.days import Days
+from sqlmetrics.sql.relation import Relation, source_text
+
+NUMBERED, CHOSEN, BOTS, LOGGED, EXCLUDED, DEDUPLICATED, IRREGULAR, ATTRIBUTED, ANSWERS = (
+    f"sqlmetrics_{name}"
+    for name in (
+        *("numbered_log", "chosen_requests", "bots", "logged_requests", "excluded_requests"),
+        *("deduplicated", "irregular_requests", "attributed_events", "answers"),
+    )
+)
+"""Tables that are kept while a log is worked on."""
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """The rows of a click log, as far as what was said of it tells.
+
+    Attributes:
+        clicks: What was said of it.
+        impressions: Where the impressions are.
+        events: Where the events are; the same in a wide table.
+        names: What the columns are called there.
+        requests: Where the requests are, if they are known.
+        unnumbered: A wide table without requests; impressions and events are then read from
+            its numbered copy.
+        only_days: Whether only requests of the days that count are read. The report of a log
+            counts what was cleaned on all days.
+    """
+
+    clicks: Clicks
+    names: Names
+    impressions: Relation
+    events: Relation
+    requests: Relation | None = None
+    unnumbered: Relation | None = None
+    only_days: bool = False
+
+    @cached_property
+    def rows(self) -> RequestRows:
+        """What is kept of a request."""
+        return RequestRows(self.clicks, self.names)
+
+    @property
+    def counts_requests(self) -> bool:
+        """Whether what is counted of a request in order follows from its one row.
+
+        It does not where what nobody looked at is left out: that depends on what was done.
+        """
+        return self.clicks.cleaning.unseen is None
+
+    @cached_property
+    def counted_actions(self) -> Mapping[str, str]:
+        """Action -> the column of answers that counts its events, if some may be repeated."""
+        if not self.clicks.cleaning.deduplicate:
+            return {}
+        there = self.names.done or self.actions
+        return {action: f"n_events_{number}" for number, action in enumerate(there, 1)}
+
+    def sources(self, *, of_all_days: bool = False) -> dict[str, str]:
+        """`impressions`, `events` and `requests` -> their rows that are read, for FROM."""
+        given = {"impressions": self.impressions, "events": self.events, "requests": self.requests}
+        if self.clicks.log is not None:
+            del given["events"]  # the same rows
+        return {
+            table: source_text(
+                relation,
+                " and ".join(
+                    self.read.where(
+                        table,
+                        all_requests=of_all_days or table == "requests",
+                        all_days=of_all_days,
+                    )
+                ),
+            )
+            for table, relation in given.items()
+            if relation is not None
+        }
+
+    def reads(self, table: str) -> bool:
+        """Whether the times of a table may be unreadable: they are texts or numbers."""
+        return table in self.names.read
+
+    @property
+    def bots(self) -> bool:
+        """Whether users may be bots."""
+        return self.clicks.cleaning.max_events_per_user_hour is not None
+
+    @property
+    def bots_by_day(self) -> bool:
+        """Whether a bot is one on the days of its busy hours alone."""
+        return self.bots and self.clicks.cleaning.bots_of == "day"
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether whole requests may be left out."""
+        return self.bots or self.clicks.cleaning.test is not None
+
+    @cached_property
+    def actions(self) -> tuple[str, ...]:
+        """The actions that are looked at."""
+        return tuple(dict.fromkeys([CLICK, *self.clicks.labels.grades, PURCHASE]))
+
+    @property
+    def days(self) -> Sequence[Days]:
+        """The days of the requests that are read; none if all are."""
+        labels = self.clicks.labels
+        days = [self.clicks.evaluation, *([labels.window] if labels.pools else [])]
+        known = [one for one in days if one is not None]
+        return known if self.only_days and len(known) == len(days) else ()
+
+    @cached_property
+    def read(self) -> RowsRead:
+        """Which rows are read."""
+        return RowsRead(self.clicks, self.names, self.days, CHOSEN)
