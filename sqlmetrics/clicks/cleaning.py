@@ -185,7 +185,7 @@ class ClickTables(LogRows):
         return self._stage(
             "requests",
             columns=list(self.names.request_columns(begun=self.bots_by_day)),
-            relation=self.requests,
+            relation=self.relation("requests"),
             request=self.names.request("requests"),
             conditions=[
                 "logged.shown_request_id is null",
@@ -207,7 +207,7 @@ class ClickTables(LogRows):
 
     def _chosen(self) -> Stage:
         """The requests of those days: one that began on them has a row of them."""
-        tables = {"impressions": self.impressions, "requests": self.requests}
+        tables = {table: self.relation(table) for table in ("impressions", "requests")}
         branches = [
             {
                 "request": self.names.request(table),
@@ -232,7 +232,7 @@ class ClickTables(LogRows):
         view = {
             "about": "one row per item that was shown, as logged",
             "columns": [*columns, *self.names.unread("impressions")],
-            "relation": self.impressions,
+            "relation": self.relation("impressions"),
             "conditions": self.read.where("impressions"),
         }
         name = "impressions_as_logged" if first == "each" else "impressions_read"
@@ -259,13 +259,12 @@ class ClickTables(LogRows):
     def _events_read(self, *, of_all: bool = False) -> Stage:
         """What was done, one row per event."""
         known = ", ".join(map(literal, self.actions))
+        all_days = of_all and not self.bots_by_day
         view = {
             "branches": self.names.event_columns(self.actions),
             "known": known,
-            "relation": self.events,
-            "conditions": self.read.where(
-                "events", all_requests=of_all, all_days=of_all and not self.bots_by_day
-            ),
+            "relation": self.relation("events", all_days=all_days),
+            "conditions": self.read.where("events", all_requests=of_all, all_days=all_days),
         }
         name = "all_events" if of_all else "events_read"
         return self._stage(name, "events_read", **view)

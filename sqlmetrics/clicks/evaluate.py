@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
+from sqlmetrics.clicks import absence, actions, column_checks, hive_files, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
@@ -345,4 +345,9 @@ def log_tables(
     }
     kinds = column_checks.check(clicks, relations, engine)
     clicks = ubi.settled(clicks, relations, kinds, engine)
-    return tables_of(clicks, relations, engine.translation, kinds, only_days=only_days), kinds
+    tables = tables_of(clicks, relations, engine.translation, kinds, only_days=only_days)
+    if files := hive_files.near(tables, relations, kinds, engine):
+        some = tables_of(clicks, relations | files, engine.translation, kinds, only_days=only_days)
+        given = {table: some.relation(table) for table in ("impressions", "events", "requests")}
+        tables = replace(tables, near={name: one for name, one in given.items() if one})
+    return tables, kinds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from sqlmetrics.clicks.columns import Names
@@ -38,6 +38,7 @@ class LogRows:
             its numbered copy.
         only_days: Whether only requests of the days that count are read. The report of a log
             counts what was cleaned on all days.
+        near: Where `impressions`, `events` and `requests` are of those days, if that is said.
     """
 
     clicks: Clicks
@@ -47,6 +48,7 @@ class LogRows:
     requests: Relation | None = None
     unnumbered: Relation | None = None
     only_days: bool = False
+    near: Mapping[str, Relation] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> RequestRows:
@@ -69,11 +71,18 @@ class LogRows:
         there = self.names.done or self.actions
         return {action: f"n_events_{number}" for number, action in enumerate(there, 1)}
 
+    def relation(self, table: str, *, all_days: bool = False) -> Relation | None:
+        """Where `impressions`, `events` or `requests` are, of the days that are read or of all."""
+        given = {"impressions": self.impressions, "events": self.events, "requests": self.requests}
+        return given[table] if all_days else self.near.get(table, given[table])
+
     def sources(self, *, of_all_days: bool = False) -> dict[str, str]:
         """`impressions`, `events` and `requests` -> their rows that are read, for FROM."""
-        given = {"impressions": self.impressions, "events": self.events, "requests": self.requests}
-        if self.clicks.log is not None:
-            del given["events"]  # the same rows
+        given = {
+            table: self.relation(table, all_days=of_all_days)
+            for table in ("impressions", "events", "requests")
+            if table != "events" or self.clicks.log is None  # else the same rows
+        }
         return {
             table: source_text(
                 relation,

@@ -70,6 +70,11 @@ class RowsRead:
         window = self.clicks.cleaning.attribution_window
         return margin, None if window is None else margin + ceil(window / DAY)
 
+    def stored_on(self, table: str, column: str) -> str:
+        """What the column of days meets that is read of a table, as one condition."""
+        ranges = [one.around(column, *self.margins(table), self._later) for one in self.days]
+        return "(" + " or ".join(" and ".join(one) for one in ranges) + ")"
+
     def _stored(self, table: str) -> Iterator[str]:
         column = self.stored(table)
         if not column:

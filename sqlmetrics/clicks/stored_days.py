@@ -25,9 +25,10 @@ def problems(tables: ClickTables, engine: Database) -> Iterator[Problem]:
     """
     if not tables.read.days:
         return
-    given = {"impressions": tables.impressions, "requests": tables.requests}
-    given |= {"events": tables.events} if tables.clicks.log is None else {}
-    for table, relation in given.items():
+    for table in ("impressions", "events", "requests"):
+        relation = tables.relation(table)
+        if table == "events" and tables.clicks.log is not None:
+            continue  # the same rows
         if relation is not None and tables.read.stored(table):
             source = "log" if tables.clicks.log is not None else table
             look = _Look(tables, table, source, relation, engine)

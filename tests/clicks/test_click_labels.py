@@ -530,7 +530,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"labels": POOL | {"cut": [0.1]}},
         r"unknown key 'cut'; did you mean 'cuts'\?.*clicks\.labels",
     ),
-    ({"cleaning": {"bots": 5}}, r"unknown key 'bots'.* known: attribution.*\(in clicks\.cleaning\)"),
+    (
+        {"cleaning": {"bots": 5}},
+        r"unknown key 'bots'.* known: attribution.*\(in clicks\.cleaning\)",
+    ),
 ]
 
 

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +18,10 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.online import ONLINE
-from sqlmetrics.clicks.evaluate import evaluate_clicks
+from sqlmetrics.clicks.evaluate import evaluate_clicks, log_tables
 from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.engines.database import connect
+from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.views import NAMES
@@ -536,7 +538,7 @@ def by_day(**changed: Any) -> sm.Spec:
 def test_a_log_that_is_stored_by_day(writer: str, seed: int, servers: Any) -> None:
     """A run reads the days that it needs, and no other: what else there is may be anything."""
     tables = stored_by_day(seed, hours=-8, texts=seed == 2)
-    with database(servers.open(writer)) as engine:
+    with connect(servers.open(writer)) as engine:
         for name, table in tables.items():
             engine.load(name, table)
         try:
@@ -555,6 +557,35 @@ def test_a_log_that_is_stored_by_day(writer: str, seed: int, servers: Any) -> No
             clear(engine, *CLICK_TABLES)
 
 
+@by_turns(2)
+def test_a_log_in_hive_folders(tmp_path: Path) -> None:
+    """Of the folders of other days no file is opened."""
+    stored, sources = stored_by_day(1, hours=-8), {}
+    asked = CLICK_JOB | {"cleaning": CLICK_JOB["cleaning"] | {"bots_of": "day"}}
+    with connect() as engine:
+        for name, table in stored.items():
+            engine.load(name, table)
+            engine.execute(f"copy {name} to '{tmp_path / name}' (format parquet, partition_by ds)")
+            engine.execute(f"drop table {name}")
+            columns = CLICK_JOB[name]["columns"] | {"day": "ds"}
+            sources[name] = {"file": f"{tmp_path / name}/**/*.parquet", "columns": columns}
+        spec = click_job(**(asked | sources))
+        assert open_days(spec, engine, backfill=True) == [days(0, 5)]
+        write(spec, engine, days(3, 5))
+        tables, _ = log_tables(on_days(spec, days(3, 5)).spec.clicks, engine, only_days=True)
+        text = tables.near["events"].place
+        assert "ds=2026-01-03" in text
+        assert "ds=2026-01-01" not in text
+        write(spec, engine, days(0, 3))
+        there = facts(engine, "log")
+        for name, table in click_log(1).items():
+            engine.load(name, table)
+        whole = evaluate_clicks(click_job(**asked), engine).facts().to_pylist()
+    assert {key: row["value"] for key, row in there.items()} == {
+        tuple(str(row[name]) for name in KEY): pytest.approx(row["value"]) for row in whole
+    }
+
+
 @by_turns(1.5)
 def test_bots_of_a_day_are_left_out_on_that_day_alone() -> None:
     """Whatever is stored under other days, and in whatever parts it is run."""
@@ -571,7 +602,7 @@ def test_bots_of_a_day_are_left_out_on_that_day_alone() -> None:
         for rows in shown.values()
         if not any((row["user"], row["at"].date()) in bots or row["is_test"] for row in rows)
     ]
-    with database() as engine:
+    with connect() as engine:
         for name, table in tables.items():
             engine.load(name, table)
         for ends in ((3, 5), (0, 2), (2, 3)):
@@ -589,7 +620,7 @@ def test_bots_of_a_day_are_left_out_on_that_day_alone() -> None:
 
 @by_turns(1.2)
 def test_a_margin_that_is_too_small_is_told() -> None:
-    with database() as engine:
+    with connect() as engine:
         for name, table in stored_by_day(1, hours=-30).items():
             engine.load(name, table)
         with pytest.raises(sm.InputError) as told:
@@ -610,7 +641,7 @@ def test_a_margin_that_is_too_small_is_told() -> None:
     ],
 )
 def test_a_column_that_is_no_day_is_refused(value: Any, told: str) -> None:
-    with database() as engine:
+    with connect() as engine:
         for name, table in click_log(1).items():
             stored = pa.array([value] * table.num_rows)
             engine.load(name, table.append_column("ds", stored))
