@@ -97,7 +97,7 @@ def run(form: str, name: str, folder: str, answer: str) -> None:
     import duckdb
 
     import sqlmetrics as sm
-    from sqlmetrics.engines.database import database
+    from sqlmetrics.engines.database import connect
     from sqlmetrics.jobs.run import write
     from sqlmetrics.spec.days import Days
 
@@ -115,7 +115,7 @@ def run(form: str, name: str, folder: str, answer: str) -> None:
     connection = duckdb.connect(config={"threads": THREADS})
     if form == FORMS[1]:
         connection.execute(f"attach '{place}.duckdb' as log (read_only)")
-    with database(connection) as engine:
+    with connect(connection) as engine:
         write(spec, engine, Days(start=day, end=day + timedelta(1)))
     rows = connection.execute(
         "select system, metric, k, round(value, 12), denominator from metrics order by all"

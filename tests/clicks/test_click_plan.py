@@ -12,7 +12,7 @@ import pytest
 import sqlmetrics as sm
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
-from sqlmetrics.engines.database import database
+from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.execution import Execution
 from sqlmetrics.evaluation.inputs.open import opened
@@ -131,7 +131,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> str:
         found = evaluate_clicks(asked)
     except InputError:  # no request is of the days that are evaluated
         return ""
-    with database() as engine, cleaned_log(asked.clicks, engine) as clean, clean.views():
+    with connect() as engine, cleaned_log(asked.clicks, engine) as clean, clean.views():
         by_window = run(asked, opened(asked, engine), engine, how=Execution(plan="window"))
     with monkeypatch.context() as patch:  # every impression is looked at again
         patch.setattr(ClickTables, "counts_requests", False)
