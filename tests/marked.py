@@ -35,7 +35,7 @@ def by_night(test: Any) -> Any:
 
 
 def by_turns(cost: float) -> Callable[[Any], Any]:
-    """Mark a costly test: a quarter of such tests, by cost, is in each run; all are in long ones.
+    """Mark a costly test: a fifth of such tests, by cost, is in each run; all are in long ones.
 
     Args:
         cost: CPU seconds that it takes, roughly.
@@ -50,7 +50,7 @@ def off_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     for item in costly:
         mark = item.get_closest_marker("turns")
         costs[_test(item)] = mark.args[0] if mark else 0
-    left = sum(costs.values()) / 4
+    left = sum(costs.values()) / 5
     mine = set()
     for name in sorted(costs, key=lot):
         if is_all() or costs[name] <= left:

@@ -328,6 +328,7 @@ def test_ranked_queries_without_labels_are_told(name: str, servers: Servers) -> 
         assert sm.evaluate(lists, labels, "mrr", average_over=over, connection=at).notes == ()
 
 
+@by_turns(1)
 def test_every_plan_counts_the_lists(tmp_path: Path) -> None:
     lists = {"query_id": [f"q{i}" for i in range(40)], "item_id": ["a"] * 40, "rank": [1] * 40}
     lists["score"] = [1.0] * 40
@@ -377,6 +378,7 @@ def test_a_run_says_what_its_input_lacks(tmp_path: Path) -> None:
     assert log[0][0] == "failed"
 
 
+@by_turns(1)
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
 def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
     whole = {"query_id": [1, 1], "item_id": [12, 13], "grade": [1, 0]}
@@ -429,6 +431,7 @@ def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None
             assert found["mrr"] == (0.5 if scores[0] == scores[1] else 1)
 
 
+@by_turns(1)
 def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
     near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
     with pytest.raises(sm.InputError, match=CLOSE) as refused:

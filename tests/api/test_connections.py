@@ -176,6 +176,7 @@ def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
 # -- where profiles.yml is looked for, and names in it ------------------------------------
 
 
+@by_turns(1)
 def test_profiles_are_looked_for_in_this_order(
     folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -453,6 +454,7 @@ def test_sqlalchemy_over_another_driver(folder: Path) -> None:
 # -- on every engine ----------------------------------------------------------------------
 
 
+@by_turns(1)
 @pytest.mark.parametrize("name", LIVE)
 def test_verify_takes_the_same_sample_everywhere(name: str, servers: Any) -> None:
     keys = [f"q{number}é" if number % 3 else str(number) for number in range(60)]

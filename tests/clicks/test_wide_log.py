@@ -95,6 +95,7 @@ def test_its_columns_are_known_by_their_names(place: tuple[Any, Any], folder: Pa
         sm.evaluate_clicks(spec, metrics="mrr")
 
 
+@by_turns(1)
 def test_on_the_command_line(folder: Path) -> None:
     out = sqlmetrics("clicks", "log.csv", folder=folder)
     assert "taken search_id as request" in out.stderr

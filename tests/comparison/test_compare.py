@@ -373,6 +373,7 @@ def test_no_common_query_is_an_error() -> None:
         compared(parts, missing="drop")
 
 
+@by_turns(1)
 def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
     rankings, labels = tables({"new": NEW, "old": OLD})
     one = rankings.filter(pa.compute.equal(rankings["system"], "new"))

@@ -429,6 +429,7 @@ def test_the_command_line_names_the_file_of_the_sql_that_failed(
 # -- MariaDB: the collation of most servers ----------------------------------------------
 
 
+@by_turns(1)
 @pytest.mark.xdist_group("mariadb")
 def test_a_collation_that_ignores_case_does_not_merge_ids(servers: Servers) -> None:
     with servers.open("mariadb") as engine:

@@ -176,6 +176,7 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@by_turns(1)
 def test_a_folder_of_parquet_is_a_source_of_a_spec(lake: Path) -> None:
     spec = (
         "rankings: {file: 'FILE', columns: {date: ds}}\nlabels: {file: labels.parquet}\n"

@@ -147,6 +147,7 @@ def test_a_tied_list_is_worth_the_mean_of_its_orders() -> None:
     assert first.compute()["ndcg@2"] == pytest.approx(ndcg(labels), rel=1e-12)
 
 
+@by_turns(4)
 @pytest.mark.parametrize("relevant", [1, 12])
 def test_what_is_kept_is_small_and_what_overflows_is_exact(
     relevant: int, monkeypatch: pytest.MonkeyPatch

@@ -215,6 +215,7 @@ def without(*gone: int, country: str = "", seed: int = 1) -> pa.Table:
     return rankings.filter(pc.not_equal(rankings["country"], country))
 
 
+@by_turns(1)
 def test_a_range_replaces_itself_and_nothing_else(engine: Any) -> None:
     """Days that are open, are written in any order, are written again, and vanish."""
     spec = job()
@@ -265,6 +266,7 @@ def changed(before: dict[int, str], after: dict[int, str]) -> set[int]:
     return {day for day in {**before, **after} if before.get(day) != after.get(day)}
 
 
+@by_turns(1)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     write(job(), engine, Days(start=FIRST + timedelta(4)))
@@ -288,6 +290,7 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     check(engine, [*range(5)])
 
 
+@by_turns(1)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_another_definition_needs_a_full_refresh_and_the_log_tells_all(engine: Any) -> None:
     written = write(job(), engine, days(0, 4))
@@ -497,6 +500,7 @@ def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str,
             assert there[key][name] == close, (key, name)
 
 
+@by_turns(1)
 @pytest.mark.parametrize(("writer", "seed"), CLICK_CELLS)
 def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
     """What a day reads of a log is enough: it has the numbers that the whole log gives it."""
@@ -534,6 +538,7 @@ def by_day(**changed: Any) -> sm.Spec:
     return click_job(**stored, **changed)
 
 
+@by_turns(1)
 @pytest.mark.parametrize(("writer", "seed"), CLICK_CELLS)
 def test_a_log_that_is_stored_by_day(writer: str, seed: int, servers: Any) -> None:
     """A run reads the days that it needs, and no other: what else there is may be anything."""

@@ -99,6 +99,7 @@ def day(number: int) -> str:
     return str(FIRST + timedelta(number))
 
 
+@by_turns(1)
 def test_duckdb_s_command(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     older = {"storage_compatibility_version": "v1.4.0"}  # the command may be older than the module
@@ -115,6 +116,7 @@ def test_duckdb_s_command(tmp_path: Path) -> None:
         assert len(opened.rows("select * from metrics_runs where facts > 0")) == len(RANGES)
 
 
+@by_turns(1)
 @pytest.mark.xdist_group("postgres")
 def test_psql(tmp_path: Path, servers: Any) -> None:
     url = servers.connection("postgres")
@@ -232,6 +234,7 @@ def test_sqlite_s_module(tmp_path: Path) -> None:
         check(opened, [1, 2, 3, 4])
 
 
+@by_turns(1)
 def test_sqlite_s_module_of_a_click_log(tmp_path: Path) -> None:
     """Its views have no parameter of the client's."""
     file, tables = tmp_path / "shop.db", click_log(1)
@@ -247,6 +250,7 @@ def test_sqlite_s_module_of_a_click_log(tmp_path: Path) -> None:
         check_clicks(facts(opened, "log"), tables)
 
 
+@by_turns(1)
 @pytest.mark.xdist_group("postgres")
 def test_psql_of_a_click_log(tmp_path: Path, servers: Any) -> None:
     url, tables = servers.connection("postgres"), click_log(1)

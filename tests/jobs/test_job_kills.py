@@ -274,6 +274,7 @@ def test_two_at_once(url: str) -> None:
         state(url)
 
 
+@by_turns(1)
 def test_two_of_one_process(tmp_path: Path) -> None:
     """Two threads that share a DuckDB: without a lock both would insert."""
     import duckdb

@@ -266,6 +266,7 @@ def test_buckets_and_physical_plans_know_the_systems_of_a_day(absent: str) -> No
         assert sorted(found, key=str) == wanted
 
 
+@by_turns(1)
 def test_without_systems_a_day_without_a_ranking_has_no_numbers() -> None:
     """Run by itself it has none, so it has none among others: though queries were searched."""
     spec = spec_of(1)

@@ -110,6 +110,7 @@ def metrics_in(engine: Any, view: str = "metrics_wide") -> list[str]:
     return [name for name in names if not name.endswith(tuple(f"_{part}" for part in PARTS))]
 
 
+@by_turns(1)
 def test_compiled_jobs_share_a_fact_table(client: Any) -> None:
     """Each leaves the other's columns and views alone, and a live run those of both."""
     shop, other = job(), job("other", metrics=OTHER)

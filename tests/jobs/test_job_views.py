@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 
 from sqlmetrics.engines.database import connect
@@ -40,6 +41,7 @@ def near(value: Any) -> Any:
     return pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
 
 
+@by_turns(1)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_the_views_are_the_evaluation_and_grow_with_the_table(engine: Any) -> None:
     for part in (days(0, 3), days(4, 6)):

@@ -106,6 +106,7 @@ def test_a_run_writes_the_tables_of_the_contract(folder: Path) -> None:
     assert rows(folder, f"select count(*) - count(distinct ({key})) from metrics") == [(0,)]
 
 
+@by_turns(1)
 def test_a_second_run_replaces_its_own_rows_and_no_others(folder: Path) -> None:
     run(folder)
     run(folder, name="other", metrics="[mrr]")

@@ -99,6 +99,7 @@ def test_parquet(shop: str, tmp_path: Path) -> None:
     assert there == [pytest.approx(wanted[0])]
 
 
+@by_turns(1)
 @pytest.mark.xdist_group("postgres")
 def test_another_database(shop: str, servers: Any) -> None:
     url = servers.connection("postgres")

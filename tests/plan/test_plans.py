@@ -214,6 +214,7 @@ BUCKETS = [
 """In every run one of the two numbers of buckets, in long ones both."""
 
 
+@by_turns(1)
 @pytest.mark.parametrize(("mistake", "number"), BUCKETS)
 def test_mistakes_that_are_found_on_the_way_are_told_alike(
     tmp_path: Path, database: duckdb.DuckDBPyConnection, mistake: str, number: int

@@ -130,6 +130,7 @@ def way_to(point: Point, rows: Counted) -> tuple[str, str, dict[str, Any]]:
 # -- a number ----------------------------------------------------------------------------
 
 
+@by_turns(2)
 @pytest.mark.parametrize(
     ("data", "preset", "printed"), [(data, *pair) for data, seen in SEEN.items() for pair in seen]
 )

@@ -194,6 +194,7 @@ def test_the_user_s_own_sql_is_of_the_database_alone(
         sm.compile(spec(rankings={"sql": "select 1) as x ("}), dialect)
 
 
+@by_turns(1)
 def test_names_are_quoted_as_the_dialect_does() -> None:
     hostile = {"query": 'a"b', "item": "x]y`z", "score": "drop table t; --"}
     asked = spec(rankings={"relation": '"my ""odd"" table"', "columns": hostile}, baseline=None)

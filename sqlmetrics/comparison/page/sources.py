@@ -90,7 +90,7 @@ def report(
     >>> lists = pa.table({"query_id": [1, 1, 2], "item_id": [*"aba"], "score": [2.0, 1.0, 1.0]})
     >>> truth = pa.table({"query_id": [1, 2], "item_id": ["b", "a"], "grade": [1, 1]})
     >>> report(lists, truth, "mrr").headline
-    'mrr of rankings is 0.7500 (95 % interval −2.4266 to 3.9266; 2 queries).'
+    'mrr of rankings is 0.7500 (95 % interval -2.4266 to 3.9266; 2 queries).'
     """
     check_level(level, margin)
     if isinstance(what, Result | Comparison | ClickResult):

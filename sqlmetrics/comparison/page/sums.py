@@ -197,7 +197,7 @@ def bin_width(low: float, high: float) -> float:
     span = high - low
     if span <= 0 or (low >= 0 and high <= 1 and span > 0.5):
         return 1 / BINS
-    size: float = 10 ** math.floor(math.log10(span / BINS))
+    size = 10.0 ** math.floor(math.log10(span / BINS))
     return next(step * size for step in (1, 2, 5, 10) if step * size * BINS >= span * 0.999)
 
 
