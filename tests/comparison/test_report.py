@@ -167,7 +167,7 @@ def test_each_word_is_there_in_each_language_and_takes_the_same() -> None:
 
 
 def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
-    files = [*ROOM.glob("*.py"), *(folder() / "report").rglob("*.j*")]
+    files = [*ROOM.glob("*.py"), *(folder() / "comparison" / "page").rglob("*.j*")]
     texts = "\n".join(file.read_text(encoding="utf-8") for file in files)
     known = {f"{s}.{name}" for s, names in catalogue().items() for name in names}
     used = set(re.findall(r"words\(\s*f?\"(\w+\.\w+)\"", texts)) | set(
@@ -239,7 +239,7 @@ def test_what_has_nothing_to_say_is_not_drawn() -> None:
     run = pa.table({"query_id": [1, 1], "item_id": ["a", "b"], "score": [2.0, 1.0]})
     truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
     found = sm.report(run, truth, "mrr")
-    assert found.headline == "mrr of rankings is 0.5000 (1 queries)."
+    assert found.headline == "mrr of rankings is 0.5000 (1 query)."
     assert [one.key for one in found.pictures if one.key in {"days", "trend", "ties"}] == []
 
 

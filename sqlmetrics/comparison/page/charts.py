@@ -83,7 +83,7 @@ class Chart:
     """A picture before it is drawn.
 
     Attributes:
-        name: The file in `templates/report/charts`.
+        name: The file in `templates/comparison/page/charts`.
         rows: What is drawn, POINTS at most.
         given: What the file leaves open, beside sizes and words.
         systems: The systems, in the order of their colours.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +14,13 @@ from sqlmetrics.sql.template import folder
 
 LANGUAGES = ("en", "zh")
 
-ROOM = "report"
+ROOM = "comparison/page"
 """The folder below `templates/`."""
+
+ONE = {"1 queries": "1 query", "1 days": "1 day", "1 lists": "1 list", "1 requests": "1 request"}
+"""What a count of one makes of words for many."""
+
+_ONE = re.compile(rf"(?<![\d.,])(?:{'|'.join(ONE)})\b")
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,12 @@ class Words:
             raise SpecError(unknown("language", self.language, LANGUAGES))
 
     def __call__(self, key: str, **given: object) -> str:
-        """The words of a key like `headline.better`, with what is filled in."""
-        return self._text(key).format(**given)
+        """The words of a key like `headline.better`, with what is filled in.
+
+        >>> Words()("page.all_queries", n=1)
+        '1 query'
+        """
+        return _ONE.sub(lambda found: ONE[found[0]], self._text(key).format(**given))
 
     def has(self, key: str) -> bool:
         """Whether there are words of this key."""

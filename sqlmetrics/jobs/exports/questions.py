@@ -12,8 +12,7 @@ from sqlmetrics.clicks.cleaning import view_name
 from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
 from sqlmetrics.jobs.definitions import named
 from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
-from sqlmetrics.jobs.tables import FACTS as FACT_COLUMNS
-from sqlmetrics.jobs.tables import PER_QUERY as QUERY_COLUMNS
+from sqlmetrics.jobs.tables import UNIQUE
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.threshold import LIMITS, PREVIOUS, Threshold
@@ -23,12 +22,6 @@ from sqlmetrics.sql.template import finished, free_name, identifier, literal, nu
 
 FACTS, PER_QUERY = "sqlmetrics_table_facts", "sqlmetrics_table_per_query"
 """What stands for the tables that are written."""
-
-KEYS = {
-    "facts": tuple(FACT_COLUMNS)[: tuple(FACT_COLUMNS).index("value")],
-    "per_query": tuple(QUERY_COLUMNS),
-}
-"""Table -> the columns of which there is one row each."""
 
 OLDEST = "sqlmetrics_oldest_day"
 """What stands for the first day that is not too old; the number of days is behind it."""
@@ -183,7 +176,7 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
     where = [f"spec = {spec}", *days.of("metric_date")]
     for table in job.tables:
         mark = FACTS if table == "facts" else PER_QUERY
-        view: dict[str, object] = {"keys": KEYS[table], "table": mark, "where": where}
+        view: dict[str, object] = {"keys": UNIQUE[table], "table": mark, "where": where}
         about = ("rows that stand more than once",)
         yield _question(job, f"{table}_stand_once", about, "repeated_rows", view)
     outside = []

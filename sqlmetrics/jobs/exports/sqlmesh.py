@@ -14,7 +14,6 @@ from sqlmetrics.jobs.exports.inputs import Input, put
 from sqlmetrics.jobs.exports.job_query import END, NOW, RUN_ID, START, JobQuery
 from sqlmetrics.jobs.exports.questions import (
     FACTS,
-    KEYS,
     OLDEST,
     PER_QUERY,
     Question,
@@ -26,7 +25,7 @@ from sqlmetrics.jobs.exports.questions import (
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
 from sqlmetrics.jobs.meanings import TABLES, meanings
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.tables import UNIQUE, targets
 from sqlmetrics.sql.template import literal, parts
 
 MADE = "made by: sqlmetrics export sqlmesh"
@@ -148,7 +147,7 @@ class _Mesh:
         about = ",\n".join(
             f"    {name} = {literal(known[name])}" for name in types if known.get(name)
         )
-        keys = ", ".join(KEYS[table])
+        keys = ", ".join(UNIQUE[table])
         needed = [name for name, kind in job.types(table).items() if kind.endswith(" not null")]
         audits = [
             f"unique_combination_of_columns(columns := ({keys}))",

@@ -11,9 +11,10 @@ from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, escaped, word
 from sqlmetrics.jobs.exports.dbt.semantics import dimensions, entity, new_metrics, rolled_up
 from sqlmetrics.jobs.exports.example_rows import example_rows
 from sqlmetrics.jobs.exports.inputs import Input
-from sqlmetrics.jobs.exports.questions import KEYS, left_to_check
+from sqlmetrics.jobs.exports.questions import left_to_check
 from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
 from sqlmetrics.jobs.meanings import TABLES, meanings
+from sqlmetrics.jobs.tables import UNIQUE
 from sqlmetrics.plan.summary import ALL
 
 _TYPES = {"double precision": "double precision", "integer": "int"}
@@ -101,7 +102,7 @@ def _model(project: Project, table: str, version: str) -> dict[str, Any]:
         "name": project.model_of(table),
         "description": TABLES[table],
         "config": config,
-        "constraints": [{"type": "primary_key", "columns": list(KEYS[table])}],
+        "constraints": [{"type": "primary_key", "columns": list(UNIQUE[table])}],
         "columns": _columns(project, table, version),
     }
     if table == "facts" and version != "1.11" and (metrics := list(rolled_up(project))):
