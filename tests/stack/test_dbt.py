@@ -213,6 +213,33 @@ def test_files_and_models_of_the_project_are_read(tmp_path: Path) -> None:
     project.compare(given)
 
 
+def test_metricflow_sums_what_a_run_wrote(tmp_path: Path) -> None:
+    """Each measure over the view that dbt builds, beside sums of the table by plain Python."""
+    project = Project(tmp_path, str(tmp_path / "shop.duckdb"), [])
+    project.warehouse.ours(SEARCH)
+    given = sm.Spec(**{**SEARCH, "output": own(SEARCH)})
+    sm.export(given, "metricflow", tmp_path)
+    assert "WARN=0 ERROR=0 SKIP=0" in project.dbt("--warn-error", "build")
+    table = given.output.relation
+    told = yaml.safe_load(
+        (tmp_path / "models" / f"{table}_read" / f"_{table}_read_semantics.yml").read_text()
+    )
+    (model,) = told["semantic_models"]
+    assert model["model"] == f"ref('{table}_read')"
+    sums = {one["name"]: f"sum({one['expr']})" for one in model["measures"]}
+    (found,) = project.warehouse.execute(f"select {', '.join(sums.values())} from {table}_read")
+    rows = list(project.warehouse.rows(table).values())
+    for name, value in zip(sums, found, strict=True):
+        metric, part = name.removeprefix("search_").rsplit("_", 1)
+        metric, _, segment = metric.partition("_by_")
+        row_name, _, k = metric.partition("_at_")
+        key = (segment or "all", row_name, int(k or 0))
+        own_rows = [r for r in rows if (r["segment_name"], r["metric"], r["k"]) == key]
+        assert own_rows, name
+        expected = sum(one[part] or 0 for one in own_rows)
+        assert value == pytest.approx(expected, rel=1e-9), name
+
+
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "dbt.md").read_text(encoding="utf-8")
     printed(page.partition("\n## Build\n")[0], tmp_path)

@@ -114,6 +114,15 @@ FORMATS: Mapping[str, Format] = {
             next="copy {folder}/model into the project of Cube",
         ),
         Format(
+            name="metricflow",
+            title="MetricFlow",
+            about="A view of the fact table in a dbt project, and a semantic model over it.",
+            whom="sqlmetrics run writes the table, and dbt's semantic layer shall ask it.",
+            module="dbt.semantic_layer",
+            dialects=("duckdb", "postgres", "snowflake", "bigquery"),
+            next="dbt build (in the project {folder}), then mf query",
+        ),
+        Format(
             name="malloy",
             title="Malloy",
             about="A source of all queries and one for each segment, with a measure per metric.",

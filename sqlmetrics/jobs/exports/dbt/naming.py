@@ -26,10 +26,13 @@ class Project:
     Attributes:
         job: What is exported.
         refs: Tables that are models of the project, by their names.
+        end: What the model of the fact table has behind the table's name, where the table itself
+            is made by somebody else.
     """
 
     job: JobQuery
     refs: tuple[str, ...] = ()
+    end: str = ""
 
     def __post_init__(self) -> None:
         known = {one.name[-1] for one in self.job.inputs if one.name}
@@ -40,7 +43,7 @@ class Project:
     @cached_property
     def model(self) -> str:
         """The model of the fact table."""
-        return self.model_of("facts")
+        return self.model_of("facts") + self.end
 
     def model_of(self, table: str) -> str:
         """The model of a table that is written.

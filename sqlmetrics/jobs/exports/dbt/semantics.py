@@ -83,13 +83,18 @@ def _of_segment(project: Project, row: MetricRow, segment: str) -> RolledUp:
     return RolledUp(name, escaped(label), sums, escaped(about))
 
 
-def semantics(project: Project, version: str) -> Iterator[tuple[str, str]]:
+def semantics(project: Project, version: str, made: str = MADE) -> Iterator[tuple[str, str]]:
     """Path -> text: the days that a semantic layer needs, and until 1.11 the metrics.
 
     A project has one time spine: the files of all specs in it are the same.
+
+    Args:
+        project: The names in the project.
+        version: One of VERSIONS.
+        made: What each file says of where it comes from.
     """
     about = "One row per day, for MetricFlow; a project with a time spine of its own says"
-    head = commented(MADE, about, f"vars: {{{SPINE}: false}}")
+    head = commented(made, about, f"vars: {{{SPINE}: false}}")
     config = f"{{{{ config(materialized='table', enabled=var('{SPINE}', true)) }}}}\n\n"
     days = _DAYS[project.job.at.dialect.name]
     yield f"models/{SPINE}/{SPINE}.sql", head + config + days
@@ -99,7 +104,7 @@ def semantics(project: Project, version: str) -> Iterator[tuple[str, str]]:
         "time_spine": {"standard_granularity_column": "date_day"},
         "columns": [{"name": "date_day", "description": "The day.", "granularity": "day"}],
     }
-    yield f"models/{SPINE}/_{SPINE}.yml", yaml_text({"version": 2, "models": [spine]}, MADE)
+    yield f"models/{SPINE}/_{SPINE}.yml", yaml_text({"version": 2, "models": [spine]}, made)
     metrics = list(rolled_up(project))
     if version == "1.11" and metrics:
         told = {
@@ -107,7 +112,7 @@ def semantics(project: Project, version: str) -> Iterator[tuple[str, str]]:
             "semantic_models": [_semantic_model(project, metrics)],
             "metrics": [one for metric in metrics for one in _old_metrics(metric)],
         }
-        yield f"models/{project.model}/_{project.model}_semantics.yml", yaml_text(told, MADE)
+        yield f"models/{project.model}/_{project.model}_semantics.yml", yaml_text(told, made)
 
 
 def entity(project: Project) -> str:
