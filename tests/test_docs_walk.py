@@ -543,15 +543,19 @@ def test_the_cells_have_every_option_of_every_verb() -> None:
             assert is_used, f"no cell has {verb} {option.opts[0]}"
 
 
+def called(cell: str) -> tuple[list[str], int]:
+    """The words of a cell, and the exit code that stands behind them if it is not 0."""
+    words = shlex.split(cell)
+    has_code = re.fullmatch(r"[0124]", words[-1]) and words[-2] != "--seed"
+    return words, int(words.pop()) if has_code else 0
+
+
 def run_cells(verb: str, folder: Path, place: list[str], only: str = "") -> None:
     """Run the cells of a verb, one after the other."""
     for cell in CELLS[verb]:
-        words = shlex.split(cell)
+        words, expect = called(cell)
         if only and only not in words:
             continue
-        expect = (
-            int(words.pop()) if re.fullmatch(r"[012]", words[-1]) and words[-2] != "--seed" else 0
-        )
         if words[0] == "GRADE":
             graded(folder / words[1])
             continue
@@ -606,7 +610,8 @@ def test_what_opens_a_database_runs_on_others(name: str, folder: Path, servers: 
         for cell in CELLS[verb]:
             if "PLACE" not in cell:
                 continue
-            sqlmetrics(*shlex.split(cell.replace("PLACE", f"--connection {url}")), folder=folder)
+            words, expect = called(cell.replace("PLACE", f"--connection {url}"))
+            sqlmetrics(*words, folder=folder, expect=expect)
 
 
 def test_the_target_of_profiles_yml_is_the_usual_one(folder: Path) -> None:

@@ -102,22 +102,22 @@ def _shown(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
     """What the impressions of a request tell, beside what was done with them."""
     for name in facts:
         yield Column(f"min({name})", _named(name))
-    yield Column("count(*)", "n_shown")
+    # A count has no sign on ClickHouse, and the columns of both kinds of requests are of one type.
+    yield Column("cast(count(*) as bigint)", "n_shown")
     for k in cutoffs:
-        yield Column(f"sum({case(f'position <= {k}', '1', '0')})", f"n_shown_at_{k}")
+        shown = f"sum({case(f'position <= {k}', '1', '0')})"
+        yield Column(f"cast({shown} as bigint)", f"n_shown_at_{k}")
 
 
 def _known(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
     """The same of a request in order, whose items stand at one position after the other."""
     for name in facts:
         yield Column(name, _named(name))
-    yield Column("n_shown", "n_shown")
+    yield Column("cast(n_shown as bigint)", "n_shown")
     for k in cutoffs:
         down_to_k = case(f"first_position <= {k}", f"{k} - first_position + 1", "0")
-        yield Column(
-            f"case when last_position <= {k} then n_shown\n    else {down_to_k}\nend",
-            f"n_shown_at_{k}",
-        )
+        whole = f"case when last_position <= {k} then cast(n_shown as bigint)"
+        yield Column(f"{whole}\n    else {down_to_k}\nend", f"n_shown_at_{k}")
 
 
 def _named(fact: str) -> str:

@@ -127,7 +127,7 @@ def test_a_database_without_transactions(shop: str, servers: Any) -> None:
     with connect(shop) as engine, connect(there) as other:
         try:
             for _ in range(2):
-                with patch("sqlmetrics.jobs.publish.database", return_value=connect(there)):
+                with patch("sqlmetrics.jobs.publish.connect", return_value=connect(there)):
                     publish(job(), engine, "clickhouse://here/default")
                 write(job(), engine)
             check(other, [*range(6)])
