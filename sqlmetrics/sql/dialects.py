@@ -20,8 +20,12 @@ from sqlmetrics.sql.dialect import (
 KEPT = "sqlmetrics_per_query"
 """The temporary table that keeps the values of the queries, where the name is free."""
 
-_NULLS = "settings join_use_nulls = 1, prefer_column_name_to_alias = 1"
-"""ClickHouse: what a join does not find is NULL; a name is a column's before an alias'."""
+_NULLS = (
+    "settings\n    join_use_nulls = 1,\n    aggregate_functions_null_for_empty = 1,\n"
+    "    prefer_column_name_to_alias = 1"
+)
+"""ClickHouse: what a join does not find is NULL, and so is the largest of no rows, where a window
+begins; a name is a column's before an alias'."""
 
 _MYSQL_LOCK = "select get_lock(left(sha2({name}, 256), 48), 3600)"
 

@@ -206,4 +206,7 @@ summary as (
 
 select *
 from summary
-settings join_use_nulls = 1, prefer_column_name_to_alias = 1
+settings
+    join_use_nulls = 1,
+    aggregate_functions_null_for_empty = 1,
+    prefer_column_name_to_alias = 1

@@ -217,7 +217,8 @@ class Losses:
             *self.systems,
             *self.plan.shape.facts,
             *("stage", "stage_number", "is_ranked", "is_counted", "n_items", *COUNTS[:-1]),
-            Column("coalesce(n_last_before, n_nowhere)", "n_lost"),
+            # A count has no sign on ClickHouse, and a difference has one.
+            Column("coalesce(cast(n_last_before as bigint), n_nowhere)", "n_lost"),
             Column(self.of_relevant("n_found"), "recall"),
             Column(
                 chosen_if("is_counted = 1", "1e0 * n_kept / nullif(n_found_before, 0)"), "retention"
