@@ -15,13 +15,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.contenders import THREADS
 from benchmarks.data import FOLDER
-from benchmarks.process import used
+from benchmarks.process import medians, used
 
 METRICS = ["ndcg@10", "mrr", "ctr@5", "abandonment", "first_click_rank", "time_to_first_click"]
 
@@ -86,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             own.append(measured(name, folder, given.memory))
     if len({run["impressions"] for own in runs.values() for run in own}) > 1:
         raise SystemExit("the contenders count other impressions: no time is told")
-    print(text(runs))
+    print(medians(runs))
 
 
 def made(requests: int) -> Path:
@@ -177,20 +176,6 @@ def _told(statements: Sequence[tuple[float, str]]) -> Iterator[str]:
             kept = sql.partition("create temporary ")[2].partition(" as\n")[0]
             yield f"{cpu:6.2f}  {kept or ' '.join(sql.split())[:90]}"
     yield f"{sum(cpu for cpu, _ in statements):6.2f}  all statements"
-
-
-def text(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """A Markdown table of the medians, and of what they are to the first contender's."""
-    names = ("cpu", "wall", "peak")
-    of = {name: [median(run[one] for run in own) for one in names] for name, own in runs.items()}
-    base = next(iter(of.values()))
-    lines = [
-        f"| {name} | {cpu:.2f} | {cpu / base[0]:.1f} | {wall:.2f} | {wall / base[1]:.1f} "
-        f"| {peak:,.0f} | {peak / base[2]:.1f} |"
-        for name, (cpu, wall, peak) in of.items()
-    ]
-    head = "| | CPU s | ratio | wall s | ratio | peak MB | ratio |"
-    return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *lines])
 
 
 if __name__ == "__main__":

@@ -14,14 +14,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.clicks import CLEANING, COLUMNS, METRICS
 from benchmarks.contenders import THREADS
 from benchmarks.data import FOLDER
-from benchmarks.process import used
+from benchmarks.process import medians, used
 
 DAYS = 365
 TIMES = {"impressions": "shown_at", "events": "happened_at", "requests": "requested_at"}
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 own.append(measured(form, name, folder))
         if len({str(run["numbers"]) for own in runs.values() for run in own}) > 1:
             raise SystemExit(f"{form}: the contenders have other numbers: no time is told")
-        print(f"{form}\n{text(runs)}\n")
+        print(f"{form}\n{medians(runs)}\n")
 
 
 def made(requests: int) -> Path:
@@ -127,20 +126,6 @@ def _source(form: str, table: str, place: Path) -> dict[str, str]:
     if form == FORMS[1]:
         return {"relation": f"log.main.{table}"}
     return {"file": f"{place / table}/**/*.parquet"}
-
-
-def text(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """A Markdown table of the medians, and of what they are to the first contender's."""
-    names = ("cpu", "wall", "peak")
-    of = {name: [median(run[one] for run in own) for one in names] for name, own in runs.items()}
-    base = next(iter(of.values()))
-    lines = [
-        f"| {name} | {cpu:.2f} | {cpu / base[0]:.2f} | {wall:.2f} | {wall / base[1]:.2f} "
-        f"| {peak:,.0f} |"
-        for name, (cpu, wall, peak) in of.items()
-    ]
-    head = "| | CPU s | ratio | wall s | ratio | peak MB |"
-    return "\n".join([head, "|---|---:|---:|---:|---:|---:|", *lines])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 # The system's unit of peak memory: kilobytes on Linux, bytes on macOS.
 PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -36,3 +37,17 @@ def used(command: Sequence[str], environment: Mapping[str, str] | None = None) -
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
     return Usage(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * PEAK_UNIT)
+
+
+def medians(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """A Markdown table of the medians, and of what they are to the first contender's."""
+    names = ("cpu", "wall", "peak")
+    of = {name: [median(run[one] for run in own) for one in names] for name, own in runs.items()}
+    base = next(iter(of.values()))
+    lines = [
+        f"| {name} | {cpu:.2f} | {cpu / base[0]:.2f} | {wall:.2f} | {wall / base[1]:.2f} "
+        f"| {peak:,.0f} | {peak / base[2]:.2f} |"
+        for name, (cpu, wall, peak) in of.items()
+    ]
+    head = "| | CPU s | ratio | wall s | ratio | peak MB | ratio |"
+    return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *lines])

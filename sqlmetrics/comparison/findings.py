@@ -144,25 +144,36 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
 def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of a comparison, in the order in which they are read; and notes."""
     found = [_row(pairing, asks, sums, place) for place in _places(pairing, sums)]
-    overall = [row for row in found if row["segment_name"] == ALL]
-    slices = [row for row in found if row["segment_name"] != ALL]
+    decide(found, asks)
+    for row in found:
+        row["sentence"] = sentence(row, row["name"], asks.margin)
+    told = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
+    return found, told or _notes(pairing, [row for row in found if row["segment_name"] == ALL])
+
+
+def decide(rows: Sequence[dict[str, Any]], asks: Options) -> None:
+    """Adjust p-values, over metrics by Holm and over slices by their share, and give verdicts.
+
+    Args:
+        rows: Of all queries and of slices; rows that no test has looked at stay without.
+        asks: The level and the margin.
+    """
+    overall = [row for row in rows if row["segment_name"] == ALL]
+    slices = [row for row in rows if row["segment_name"] != ALL]
     for some, adjust in ((overall, holm), (slices, benjamini_hochberg)):
         tested = [row for row in some if row["p_value"] is not None]
         for row, p in zip(tested, adjust([row["p_value"] for row in tested]), strict=True):
             row["p_adjusted"] = p
-    for row in found:
-        bounds = None if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
+    for row in rows:
+        ends = None if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
         row["verdict"] = verdict(
             row["difference"],
-            bounds,
+            ends,
             row["p_adjusted"],
             level=asks.level,
             margin=asks.margin,
             direction=row["direction"],
         )
-        row["sentence"] = sentence(row, row["name"], asks.margin)
-    told = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
-    return found, told or _notes(pairing, overall)
 
 
 Place = tuple[str, str, str, Measure]

@@ -14,8 +14,7 @@ from sqlmetrics.clicks.analysis.offline_online import offline_online
 from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.comparison.diagnosis.log_numbers import LogNumbers, log_numbers
-from sqlmetrics.comparison.inference.adjustment import holm
-from sqlmetrics.comparison.inference.verdict import verdict
+from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Log, Row
 from sqlmetrics.comparison.page.evaluation import conventions_of
@@ -77,19 +76,7 @@ def _moved(content: Content, found: LogNumbers, asks: Options) -> Content:
     ]
     order = {one: place for place, one in enumerate(content.metrics)}
     rows.sort(key=lambda row: order.get(row["metric"], len(order)))
-    tested = [row for row in rows if row["p_value"] is not None]
-    for row, p in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
-        row["p_adjusted"] = p
-    for row in rows:
-        ends = None if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
-        row["verdict"] = verdict(
-            row["difference"],
-            ends,
-            row["p_adjusted"],
-            level=asks.level,
-            margin=asks.margin,
-            direction=row["direction"],
-        )
+    decide(rows, asks)
     if not rows:
         return content
     baseline = rows[0]["baseline"]

@@ -8,8 +8,7 @@ from dataclasses import replace
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.diagnosis.ratios import Ratio, difference
-from sqlmetrics.comparison.inference.adjustment import benjamini_hochberg, holm
-from sqlmetrics.comparison.inference.verdict import verdict
+from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Row
 from sqlmetrics.comparison.page.evaluation import conventions_of, leading
@@ -99,7 +98,7 @@ def _compared(content: Content, spec: Spec, asks: Options) -> Content:
     rows = [row for row in pairs if row]
     if not rows:
         return content
-    _judge(rows, asks)
+    decide(rows, asks)
     order = {one: place for place, one in enumerate(content.metrics)}
     rows = [row for row in rows if row["metric"] in order]
     rows.sort(key=lambda row: (row["segment_name"] != ALL, order[row["metric"]], row["system"]))
@@ -211,26 +210,6 @@ def _unpaired(own: Sequence[Row], other: Sequence[Row], level: float) -> Row | N
         "n": int(sums[0]["n_queries"]),
         "test": "Welch t",
     }
-
-
-def _judge(rows: Sequence[Row], asks: Options) -> None:
-    """Adjust p-values as a comparison does, and give the verdicts."""
-    overall = [row for row in rows if row["segment_name"] == ALL]
-    slices = [row for row in rows if row["segment_name"] != ALL]
-    for some, adjust in ((overall, holm), (slices, benjamini_hochberg)):
-        tested = [row for row in some if row["p_value"] is not None]
-        for row, p in zip(tested, adjust([row["p_value"] for row in tested]), strict=True):
-            row["p_adjusted"] = p
-    for row in rows:
-        ends = None if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
-        row["verdict"] = verdict(
-            row["difference"],
-            ends,
-            row["p_adjusted"],
-            level=asks.level,
-            margin=asks.margin,
-            direction=row["direction"],
-        )
 
 
 _OF_DAYS = {
