@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks import by_hand, data, growth
 from benchmarks.agreement import TOLERANCE
 from benchmarks.contenders import METRICS
+from benchmarks.process import ratio
 from benchmarks.process_tree import parent_of, spending
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 def line(engine: str, way: str, took: Mapping[str, float], base: Mapping[str, float]) -> str:
     """A row of the table."""
     form = {"cpu": ".2f", "wall": ".2f", "peak": ",.0f"}
-    cells = [f"{took[one]:{form[one]}} | {took[one] / base[one]:.2f}" for one in form]
+    cells = [f"{took[one]:{form[one]}} | {ratio(took[one], base[one])}" for one in form]
     return f"| {engine} | {way} | {' | '.join(cells)} |"
 
 

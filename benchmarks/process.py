@@ -45,9 +45,14 @@ def medians(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     of = {name: [median(run[one] for run in own) for one in names] for name, own in runs.items()}
     base = next(iter(of.values()))
     lines = [
-        f"| {name} | {cpu:.2f} | {cpu / base[0]:.2f} | {wall:.2f} | {wall / base[1]:.2f} "
-        f"| {peak:,.0f} | {peak / base[2]:.2f} |"
+        f"| {name} | {cpu:.2f} | {ratio(cpu, base[0])} | {wall:.2f} | {ratio(wall, base[1])} "
+        f"| {peak:,.0f} | {ratio(peak, base[2])} |"
         for name, (cpu, wall, peak) in of.items()
     ]
     head = "| | CPU s | ratio | wall s | ratio | peak MB | ratio |"
     return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *lines])
+
+
+def ratio(value: float, base: float) -> str:
+    """A value over its base, as a cell; `-` where the base was too short for the system's clock."""
+    return f"{value / base:.2f}" if base else "-"

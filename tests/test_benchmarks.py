@@ -161,11 +161,11 @@ def test_other_numbers_of_an_engine_end_it(
     means = iter([0.5, 0.5 + 1e-12, 0.6])
 
     def told(*_: object) -> dict[str, object]:
-        took = {"cpu": [2.0, 1.0, 9.0], "wall": [1.0], "peak": [100.0]}
+        took = {"cpu": [2.0, 1.0, 9.0], "wall": [0.0], "peak": [100.0]}
         return {"version": "SQLite 3", "means": {"mrr": next(means)}, **took}
 
     monkeypatch.setattr(engines, "measured", told)
     monkeypatch.setattr(data, "made", lambda _: None)
     with pytest.raises(SystemExit, match=r"sqlite, sqlmetrics, checked has 0\.6"):
         engines.main(["sqlite"])
-    assert "| SQLite 3 | by hand | 2.00 | 1.00 |" in capsys.readouterr().out
+    assert "| SQLite 3 | by hand | 2.00 | 1.00 | 0.00 | - |" in capsys.readouterr().out
