@@ -1,0 +1,1 @@
+"""How often each position is looked at, and whether a log can tell."""

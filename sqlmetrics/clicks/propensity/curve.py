@@ -1,0 +1,121 @@
+"""How often each position is looked at, against position 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import double, literal
+
+PROPENSITIES = "propensities"
+"""The stage of them."""
+
+
+@dataclass(frozen=True)
+class Propensity:
+    """How often a position is looked at.
+
+    Attributes:
+        position: From 1.
+        propensity: Above 0; 1 at position 1. It may be above 1: what stands in the middle of a
+            page may be looked at more than its top.
+        ci_low: The lower end of its interval; None without one, as at position 1.
+        ci_high: The upper end.
+        group: The value of the device or layout column; None if there is no such column.
+    """
+
+    position: int
+    propensity: float
+    ci_low: float | None = None
+    ci_high: float | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class PropensityCurve:
+    """The propensities of positions, against position 1 of the same group.
+
+    Attributes:
+        method: `given`, `randomised`, `harvest` or `em`.
+        rows: By group and position.
+    """
+
+    method: str
+    rows: tuple[Propensity, ...]
+
+    @classmethod
+    def given(cls, propensities: Mapping[int, float]) -> PropensityCurve:
+        """The curve of propensities that are known; each is divided by that of position 1.
+
+        Args:
+            propensities: Position, from 1 -> propensity, above 0.
+
+        Raises:
+            SpecError: If position 1 is not there, or a position or a propensity cannot be one.
+
+        >>> PropensityCurve.given({1: 0.8, 2: 0.4}).at(2)
+        0.5
+        """
+        wrong = [
+            f"{position}: {propensity:g}"
+            for position, propensity in propensities.items()
+            if position < 1 or not 0 < propensity < inf
+        ]
+        if wrong:
+            raise SpecError(
+                "propensities are numbers above 0 by position, which count from 1; "
+                f"given {', '.join(wrong)}"
+            )
+        if 1 not in propensities:
+            known = ", ".join(map(str, sorted(propensities))) or "none"
+            raise SpecError(
+                f"propensities are relative to position 1: give that too; given {known}"
+            )
+        rows = (Propensity(k, propensities[k] / propensities[1]) for k in sorted(propensities))
+        return cls("given", tuple(rows))
+
+    @property
+    def groups(self) -> tuple[str | None, ...]:
+        """The groups, each once; None alone where there are none."""
+        return tuple(dict.fromkeys(one.group for one in self.rows))
+
+    def at(self, position: int, group: str | None = None) -> float | None:
+        """The propensity of a position; None where it is not known."""
+        found = (one for one in self.rows if (one.position, one.group) == (position, group))
+        return next((one.propensity for one in found), None)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dict a row, for JSON: position, propensity, ci_low, ci_high, method; and group."""
+        has_groups = self.groups != (None,)
+        return [
+            {
+                **({"group": one.group} if has_groups else {}),
+                "position": one.position,
+                "propensity": one.propensity,
+                "ci_low": one.ci_low,
+                "ci_high": one.ci_high,
+                "method": self.method,
+            }
+            for one in self.rows
+        ]
+
+
+def propensities(curve: PropensityCurve) -> Stage:
+    """The stage `propensities`: position and propensity; before them layout, if there are groups.
+
+    The propensities stand in its text, so it needs no table.
+    """
+    has_groups = curve.groups != (None,)
+    rows = [
+        [
+            *([Column(literal(one.group or ""), "layout")] if has_groups else []),
+            Column(str(one.position), "position"),
+            Column(double(one.propensity), "propensity"),
+        ]
+        for one in curve.rows
+    ]
+    return Stage(PROPENSITIES, "clicks/propensity/propensities", {"rows": rows})
