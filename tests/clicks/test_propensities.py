@@ -17,7 +17,10 @@ def test_given_propensities_are_against_position_1() -> None:
     assert curve.rows == (Propensity(1, 1.0), Propensity(2, 0.5))
     assert (curve.at(2), curve.at(3)) == (0.5, None)
     assert curve.to_dicts()[1] == {
-        **{"position": 2, "propensity": 0.5, "ci_low": None, "ci_high": None},
+        "position": 2,
+        "propensity": 0.5,
+        "ci_low": None,
+        "ci_high": None,
         "method": "given",
     }
 
