@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
-SHOWN = ("depth", "days", "soundness", "judgments")
+SHOWN = ("depth", "days", "soundness", "judgments", "models")
 
 
 @click.command()
@@ -53,7 +53,8 @@ SHOWN = ("depth", "days", "soundness", "judgments")
     "--show",
     type=click.Choice(SHOWN),
     help="Instead: how deep people look, offline beside online metrics by day, whether the "
-    "comparison of systems is sound, or the labels that all requests of a query share.",
+    "comparison of systems is sound, the labels that all requests of a query share, or which model "
+    "of clicks fits.",
 )
 @place_options
 @output_options(FORMATS)
@@ -109,8 +110,7 @@ def clicks(
         }
         emit(lambda: result, texts, form, out)
     else:
-        is_text = form == "table"
-        write((repr(result) if is_text else json.dumps(result.to_dicts(), default=str)) + "\n", out)
+        write((repr(result) if form == "table" else _json(result.to_dicts())) + "\n", out)
 
 
 @contextmanager
@@ -179,6 +179,7 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
     from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+    from sqlmetrics.clicks.models.fit import models
     from sqlmetrics.engines.database import connect
 
     if asked.clicks is None:
@@ -200,7 +201,15 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
             return log.judgments(some=True)
         if show == "depth":
             return depth(log, title=asked.title)
+        if show == "models":
+            return models(log)
         return soundness(log, title=asked.title, ranked=asked.clicks.ranked)
+
+
+def _json(found: Any) -> str:
+    """A report as JSON; rows one a line."""
+    rows = found if isinstance(found, list) else [found]
+    return "\n".join(json.dumps(one, default=str) for one in rows)
 
 
 def _csv(rows: Any) -> str:

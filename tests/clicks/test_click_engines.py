@@ -16,6 +16,8 @@ from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.experiment import soundness
 from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+from sqlmetrics.clicks.models.fit import models
+from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 
 METRICS = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
@@ -54,6 +56,10 @@ def told(engine: Any, name: str) -> Mapping[Any, Any]:
     found |= {"cleaning": result.cleaning(), "findings": result.findings}
     with connect(engine) as opened, cleaned_log(spec.clicks, opened) as log:
         found["depth"] = repr(depth(log))
+        curve = PropensityCurve.given({1: 1.0, 2: 0.5})
+        for fit in models(log, curve=curve).fits:
+            numbers = [(one.log_likelihood, one.perplexity) for one in fit.by_position]
+            found["models", fit.model] = [value for pair in numbers for value in pair]
         found["soundness"] = repr(soundness(log, ranked=spec.clicks.ranked))
         for row in log.judgments().to_pylist() if spec.clicks.labels.pools else ():
             found[row.pop("query_text"), row.pop("item_id")] = list(row.values())

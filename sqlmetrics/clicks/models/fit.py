@@ -1,0 +1,205 @@
+"""How well click models predict held-out requests, and what follows from the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
+from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.models.held_out import HeldOut, held_out
+from sqlmetrics.clicks.models.query import MODELS, Prior, asked, fits
+from sqlmetrics.clicks.propensity.curve import PropensityCurve
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.report.table import aligned
+
+LONGEST = 30
+"""As many positions are printed."""
+
+NEAR = 0.01
+"""A model whose perplexity above 1 is less than so much larger than that of the best fits alike."""
+
+FOLLOWS: Mapping[str, str] = {
+    "position_based": "a click hangs on the position and the item alone: correct labels and "
+    "metrics with propensities of positions",
+    "sdbn": "what was clicked above decides what is looked at: propensities of positions alone "
+    "do not tell this; learn labels with clicks.labels.rate: sdbn",
+    "cascade": "people stop at the first click: propensities of positions alone do not tell "
+    "this; learn labels with clicks.labels.rate: sdbn",
+    "ctr": "the item's click rate says as much as any model of positions: leave it uncorrected",
+    "position_ctr": "no model knows more than the position: items are shown too seldom to learn "
+    "from, or clicks do not tell them apart",
+}
+"""Model -> what to do where it fits best."""
+
+
+@dataclass(frozen=True)
+class PositionFit:
+    """How well a model predicts the clicks at one position.
+
+    Attributes:
+        position: From 1.
+        n_shown: Held-out impressions there.
+        n_clicked: Those that were clicked.
+        log_likelihood: The mean logarithm of the chance that the model gave to what happened
+            there, after what was clicked above; at most 0.
+        perplexity: 2 to the mean number of bits that the model lacks to know what happened,
+            without a look at the clicks above: 1 if it knew, 2 if it guessed like a coin.
+    """
+
+    position: int
+    n_shown: int
+    n_clicked: int
+    log_likelihood: float
+    perplexity: float
+
+
+@dataclass(frozen=True)
+class ModelFit:
+    """How well a model predicts held-out requests.
+
+    Attributes:
+        model: Its name.
+        by_position: Position by position.
+    """
+
+    model: str
+    by_position: tuple[PositionFit, ...]
+
+    @property
+    def log_likelihood(self) -> float:
+        """The mean over impressions; at most 0, higher is better."""
+        shown = sum(one.n_shown for one in self.by_position)
+        return sum(one.log_likelihood * one.n_shown for one in self.by_position) / shown
+
+    @property
+    def perplexity(self) -> float:
+        """The mean over positions, each with the same weight; from 1, lower is better."""
+        return sum(one.perplexity for one in self.by_position) / len(self.by_position)
+
+
+@dataclass(frozen=True, repr=False)
+class ModelFits:
+    """How well click models fit a log; it prints as tables, the best model first.
+
+    Attributes:
+        fits: By perplexity, the best first.
+        held_out: Which requests they were held against, for a person.
+        notes: What was left out, and why.
+    """
+
+    fits: tuple[ModelFit, ...]
+    held_out: str
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, model: str) -> ModelFit:
+        return next(one for one in self.fits if one.model == model)
+
+    @property
+    def best(self) -> ModelFit:
+        """The model with the lowest perplexity."""
+        return self.fits[0]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dict a model, for JSON: model, log_likelihood, perplexity."""
+        return [
+            {"model": one.model, "log_likelihood": one.log_likelihood, "perplexity": one.perplexity}
+            for one in self.fits
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._tables(), "", *self._said()])
+
+    def _tables(self) -> Iterator[str]:
+        shown = sum(one.n_shown for one in self.best.by_position)
+        yield f"held out: {self.held_out}; {shown:,} impressions"
+        yield ""
+        rows = [[f.model, f"{f.log_likelihood:.4f}", f"{f.perplexity:.4f}"] for f in self.fits]
+        yield aligned(["model", "log-likelihood", "perplexity"], rows, numbers_from=1)
+        yield ""
+        yield "perplexity by position"
+        cells = [_line(number, self.fits) for number in range(len(self.best.by_position))]
+        names = ["position", "shown", "clicked", *(one.model for one in self.fits)]
+        yield aligned(names, cells[:LONGEST], numbers_from=0)
+        if len(cells) > LONGEST:
+            yield f"... {len(cells) - LONGEST:,} more positions"
+
+    def _said(self) -> Iterator[str]:
+        yield f"best: {self.best.model}: {FOLLOWS[self.best.model]}"
+        if near := [one.model for one in self.fits[1:] if self._is_near(one)]:
+            yield f"hardly worse: {', '.join(near)}; a larger log may tell"
+        likeliest = max(self.fits, key=lambda one: one.log_likelihood)
+        if likeliest is not self.best and likeliest.log_likelihood > self.best.log_likelihood:
+            yield (
+                f"by log-likelihood, which knows the clicks above, {likeliest.model} is best: "
+                "people do not all click by one model"
+            )
+        yield from self.notes
+
+    def _is_near(self, other: ModelFit) -> bool:
+        return other.perplexity - 1 < (self.best.perplexity - 1) * (1 + NEAR)
+
+
+def models(
+    log: CleanLog, *, curve: PropensityCurve | None = None, prior: Prior | None = None
+) -> ModelFits:
+    """How well click models that learned from one part of a log predict the other.
+
+    Args:
+        log: The log, cleaned.
+        curve: The propensities of the position-based model; without it there is no such model.
+            A position below its last one has the propensity of that.
+        prior: What is added to what is known of an item; default: ten impressions with the mean
+            rate of all items.
+
+    Raises:
+        InputError: If no request is left to learn from, or to be held against, or none of those
+            to learn from has a click.
+    """
+    parts = held_out(log)
+    rows = log.engine.records(fits(log.tables, parts, curve, prior or Prior()))
+    _check(log, parts, rows)
+    rows.sort(key=lambda row: int(row["position"]))
+    found = [ModelFit(name, tuple(_positions(name, rows))) for name in asked(curve)]
+    found.sort(key=lambda one: (one.perplexity, list(MODELS).index(one.model)))
+    note = "position_based is not among them: it needs propensities of positions"
+    return ModelFits(tuple(found), parts.words, () if curve else (note,))
+
+
+def _check(log: CleanLog, parts: HeldOut, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise InputError if there is nothing to learn from, or to be held against."""
+    if not rows and not log.counts().get((IMPRESSIONS, None)):
+        raise log.absence()
+    if not rows:
+        raise InputError(
+            f"no request is held out ({parts.words}): models learn from some requests and are "
+            "held against others; give a longer log"
+        )
+    if not rows[0]["n_learned"]:
+        raise InputError(
+            f"no click is left to learn from: models learn from the requests that are not held "
+            f"out ({parts.words}); give a longer log"
+        )
+
+
+def _positions(name: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[PositionFit]:
+    for row in rows:
+        shown = int(row["n_shown"])
+        chance = float(row[f"{name}_chance_ln"]) / shown
+        given = row.get(f"{name}_given_ln")
+        yield PositionFit(
+            int(row["position"]),
+            shown,
+            int(row["n_clicked"]),
+            chance if given is None else float(given) / shown,
+            exp(-chance),
+        )
+
+
+def _line(number: int, found: Sequence[ModelFit]) -> list[str]:
+    """What the models say of one position."""
+    one = found[0].by_position[number]
+    counts = [str(one.position), f"{one.n_shown:,}", f"{one.n_clicked:,}"]
+    return counts + [f"{fit.by_position[number].perplexity:.4f}" for fit in found]

@@ -1,0 +1,73 @@
+"""Which requests models learn from, and which they are held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.spec.days import Days
+from sqlmetrics.sql.stage import print_template, with_stages
+
+SHARE = 5
+"""The last of so many parts of the days is held out."""
+
+LOTS = ("0", "1", "2")
+"""Without times, requests are held out whose id's MD5 starts with one of these of 16 digits."""
+
+DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The requests that a model is held against.
+
+    Attributes:
+        impressions: The stage of the impressions that count.
+        held_out: What such a request meets, as SQL over the impressions of one.
+        learned: What a request meets that is learned from; empty for all others.
+        words: Which these are, for a person.
+    """
+
+    impressions: str
+    held_out: str
+    words: str
+    learned: str = ""
+
+
+def held_out(log: CleanLog) -> HeldOut:
+    """The requests to hold out: `evaluation` where labels have a `window`, else the last fifth.
+
+    The last fifth of the days, one at least; of a log of one day, or without times, 3 in 16
+    requests by the MD5 of their ids, the same ones on every database.
+    """
+    clicks, tables = log.tables.clicks, log.tables
+    if clicks.labels.window and clicks.evaluation:
+        began = f"min({tables.left}.shown_at)"
+        return HeldOut(
+            tables.left,
+            " and ".join(clicks.evaluation.holds(began)),
+            f"requests {clicks.evaluation}",
+            " and ".join(clicks.labels.window.holds(began)),
+        )
+    shown = tables.evaluates
+    days = _days(log, shown) if "time" in tables.names.impressions else []
+    if len(days) > 1:
+        last = max(len(days) // SHARE, 1)
+        start = datetime.fromtimestamp(0, UTC) + timedelta(days[-last])
+        late = Days(start=start.date())
+        words = f"requests {late}, {last} of {len(days)} days"
+        return HeldOut(shown, " and ".join(late.holds(f"min({shown}.shown_at)")), words)
+    at = tables.names.at
+    lot = at.expression(at.dialect.hashed, f"{shown}.request_id")
+    lots = ", ".join(f"'{one}'" for one in LOTS)
+    words = f"{len(LOTS)} in 16 requests, by their ids"
+    return HeldOut(shown, f"substr({lot}, 1, 1) in ({lots})", words)
+
+
+def _days(log: CleanLog, shown: str) -> list[int]:
+    """The days on which requests began, counted from 1970."""
+    view = {"of": log.tables.of, "shown": shown, "day": DAY}
+    select = print_template("clicks/models/days", view)
+    rows = log.engine.rows(with_stages(log.tables.stages(shown), select))
+    return sorted(int(day) for (day,) in rows if day is not None)
