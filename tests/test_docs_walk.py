@@ -334,6 +334,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "clicks clicks.yml --show days --confidence 0.9 2",
         "clicks --ubi ubi_queries.ndjson ubi_events.ndjson",
         "clicks clicks.yml --show depth",
+        "clicks clicks.yml --show models -o json",
         "clicks clicks.yml -m mrr --db shop.duckdb",
         "clicks clicks.yml -m mrr --connection dev --profiles profiles.yml",
     ),

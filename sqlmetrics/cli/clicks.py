@@ -179,7 +179,7 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
     from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
-    from sqlmetrics.clicks.models.fit import models
+    from sqlmetrics.clicks.models.fit import click_models
     from sqlmetrics.engines.database import connect
 
     if asked.clicks is None:
@@ -202,7 +202,7 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
         if show == "depth":
             return depth(log, title=asked.title)
         if show == "models":
-            return models(log)
+            return click_models(log)
         return soundness(log, title=asked.title, ranked=asked.clicks.ranked)
 
 

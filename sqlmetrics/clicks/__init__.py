@@ -11,13 +11,26 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.analysis.offline_online import offline_online
     from sqlmetrics.clicks.analysis.shown_vs_ranked import shown_vs_ranked
     from sqlmetrics.clicks.evaluate import clean
+    from sqlmetrics.clicks.models.fit import click_models
+    from sqlmetrics.clicks.propensity.curve import PropensityCurve
     from sqlmetrics.spec.click_log import Clicks
 
-__all__ = ["Clicks", "clean", "depth", "offline_online", "shown_vs_ranked", "soundness"]
+__all__ = [
+    "Clicks",
+    "PropensityCurve",
+    "clean",
+    "click_models",
+    "depth",
+    "offline_online",
+    "shown_vs_ranked",
+    "soundness",
+]
 
 _HOMES = {
     "Clicks": "spec.click_log",
+    "PropensityCurve": "clicks.propensity.curve",
     "clean": "clicks.evaluate",
+    "click_models": "clicks.models.fit",
     "depth": "clicks.analysis.depth",
     "offline_online": "clicks.analysis.offline_online",
     "shown_vs_ranked": "clicks.analysis.shown_vs_ranked",

@@ -117,6 +117,7 @@ VERBS: dict[str, int] = {
     "clicks clicks.yml --show depth": 0,
     "clicks clicks.yml --show days": 0,
     "clicks clicks.yml --show soundness": 0,
+    "clicks clicks.yml --show models": 0,
     "simulate another --requests 20": 0,
     "init new.yml": 0,
 }

@@ -16,7 +16,7 @@ from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.experiment import soundness
 from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
-from sqlmetrics.clicks.models.fit import models
+from sqlmetrics.clicks.models.fit import click_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 
@@ -57,7 +57,7 @@ def told(engine: Any, name: str) -> Mapping[Any, Any]:
     with connect(engine) as opened, cleaned_log(spec.clicks, opened) as log:
         found["depth"] = repr(depth(log))
         curve = PropensityCurve.given({1: 1.0, 2: 0.5})
-        for fit in models(log, curve=curve).fits:
+        for fit in click_models(log, curve=curve).fits:
             numbers = [(one.log_likelihood, one.perplexity) for one in fit.by_position]
             found["models", fit.model] = [value for pair in numbers for value in pair]
         found["soundness"] = repr(soundness(log, ranked=spec.clicks.ranked))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from math import exp, log, log2
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from clicks.position_bias import simulated_log
 from marked import by_turns
+from walked import printed
 
 from sqlmetrics.clicks.evaluate import cleaned_log
-from sqlmetrics.clicks.models.fit import ModelFits, models
+from sqlmetrics.clicks.models.fit import ModelFits, click_models
 from sqlmetrics.clicks.models.held_out import held_out
 from sqlmetrics.clicks.models.query import Prior
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -32,6 +35,7 @@ LEARNED = (
 HELD = (
     *("q1 abcde 1....", "q1 cabde .1.1.", "q2 cbade .....", "q2 cfade 11...", "q3 abcde ..1.."),
 )
+PAGE = Path(__file__).parents[2] / "docs" / "click-models.md"
 HALF = Prior(2, 0.5)
 """That of PyClick and of clickmodels: a click and a skip."""
 
@@ -65,7 +69,7 @@ def clicks_of(given: Sequence[Session]) -> Clicks:
 
 def found(clicks: Clicks, **more: Any) -> ModelFits:
     with connect() as engine, cleaned_log(clicks, engine) as cleaned:
-        return models(cleaned, **more)
+        return click_models(cleaned, **more)
 
 
 class Reference:
@@ -264,3 +268,13 @@ def test_a_log_that_cannot_tell_says_why() -> None:
     ]
     with pytest.raises(InputError, match="no click is left to learn from"):
         found(clicks_of(unclicked))
+
+
+@by_turns(3)
+def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    now = printed(text, tmp_path)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        PAGE.write_text(now, encoding="utf-8")
+    else:
+        assert text == now

@@ -202,6 +202,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--show", "soundness"], "no sample ratio mismatch"),
         (["--show", "soundness"], "overlap@10 1.0000, rbo 1.0000; requests that differ: 0 (0.0%)"),
         (["--show", "days"], "2026-01-11  old"),
+        (["--show", "models"], "position_based is not among them"),
+        (["--show", "models", "-o", "json"], '{"model": "position_ctr", "log_likelihood": -0.'),
         (["--per-query"], "ndcg@5"),
         (["-m", "ctr", "--by", "country"], "country=DE  new"),
         (["-m", "ctr", "--per-query"], "--per-query is of metrics of lists"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
+from textwrap import wrap
 from typing import Any
 
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
@@ -13,10 +14,13 @@ from sqlmetrics.clicks.models.held_out import HeldOut, held_out
 from sqlmetrics.clicks.models.query import MODELS, Prior, asked, fits
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.report.table import aligned, terminal_width
 
 LONGEST = 30
 """As many positions are printed."""
+
+WIDE = 100
+"""Sentences are so wide where no terminal says how wide it is."""
 
 NEAR = 0.01
 """A model whose perplexity above 1 is less than so much larger than that of the best fits alike."""
@@ -25,9 +29,8 @@ FOLLOWS: Mapping[str, str] = {
     "position_based": "a click hangs on the position and the item alone: correct labels and "
     "metrics with propensities of positions",
     "sdbn": "what was clicked above decides what is looked at: propensities of positions alone "
-    "do not tell this; learn labels with clicks.labels.rate: sdbn",
-    "cascade": "people stop at the first click: propensities of positions alone do not tell "
-    "this; learn labels with clicks.labels.rate: sdbn",
+    "do not tell this",
+    "cascade": "people stop at the first click: propensities of positions alone do not tell this",
     "ctr": "the item's click rate says as much as any model of positions: leave it uncorrected",
     "position_ctr": "no model knows more than the position: items are shown too seldom to learn "
     "from, or clicks do not tell them apart",
@@ -110,7 +113,9 @@ class ModelFits:
         ]
 
     def __repr__(self) -> str:
-        return "\n".join([*self._tables(), "", *self._said()])
+        width = terminal_width() or WIDE
+        said = [line for text in self._said() for line in wrap(text, width)]
+        return "\n".join([*self._tables(), "", *said])
 
     def _tables(self) -> Iterator[str]:
         shown = sum(one.n_shown for one in self.best.by_position)
@@ -142,7 +147,7 @@ class ModelFits:
         return other.perplexity - 1 < (self.best.perplexity - 1) * (1 + NEAR)
 
 
-def models(
+def click_models(
     log: CleanLog, *, curve: PropensityCurve | None = None, prior: Prior | None = None
 ) -> ModelFits:
     """How well click models that learned from one part of a log predict the other.
