@@ -10,17 +10,29 @@ from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps
 from sqlmetrics.clicks.labels import standing
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.sql.stage import with_stages
 
 Counts = Mapping[tuple[str, str | None], int]
 """`impressions` or an action, why it was left out or None -> rows."""
 
 
-def of_lists(tables: ClickTables, _: Database, counts: Counts) -> Problem:
+def of_lists(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     """Why there is no list."""
     what = f"no impression is left{_when(tables)}, and so there is no list"
-    is_logged = any(n for (kind, _), n in counts.items() if kind == IMPRESSIONS)
     told = _with(what, counts, (IMPRESSIONS,))
-    return Problem("impressions", told, 0, may_come=not is_logged)
+    return Problem("impressions", told, 0, may_come=not _is_logged(tables, engine, counts))
+
+
+def _is_logged(tables: ClickTables, engine: Database, counts: Counts) -> bool:
+    """Whether the log has an impression of the days that are evaluated, be it left out or not."""
+    any_day = any(n for (kind, _), n in counts.items() if kind == IMPRESSIONS)
+    days = tables.clicks.evaluation
+    if days is None or not any_day:
+        return any_day
+    stages = tables.stages("impressions_read")
+    of_days = " and ".join(days.holds("shown_at"))
+    select = f"select 1 as is_there\nfrom {tables.of['impressions_read']}\nwhere {of_days}\nlimit 1"
+    return bool(engine.rows(with_stages(stages, select)))
 
 
 def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:

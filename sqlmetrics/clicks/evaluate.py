@@ -66,7 +66,9 @@ def evaluate_clicks(
 
     Raises:
         SpecError: If the spec has no clicks, or the log has not what a metric needs.
-        InputError: If the log cannot be read, or a column that it needs has another name.
+        NoDataError: If the log has no row of the days that are evaluated yet.
+        InputError: If the log cannot be read, a column that it needs has another name, or nothing
+            is left of it.
 
     >>> log = {"request_id": [1, 1], "sku": ["a", "b"], "position": [1, 2], "clicked": [0, 1]}
     >>> evaluate_clicks(pa.table(log), metrics=["mrr", "ctr@1"]).offline["mrr"]
@@ -96,6 +98,8 @@ def evaluate_clicks(
         counts, findings = clean.counts(), clean.findings()
         clean.tell(COUNTED)
         found = [with_dates(engine.table(step.select)) for step in sums]
+        if check and asked and not spec.metrics and not any(one.num_rows for one in found):
+            raise clean.absence()
         rows = [row for one in found for row in long(one.to_pylist(), asked, spec, confidence)]
         clean.tell(ADDED_UP)
         offline = None

@@ -21,6 +21,7 @@ from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.jobs.days import day_named, days_between
+from sqlmetrics.jobs.run import evaluated
 from sqlmetrics.spec import days as days_module
 from sqlmetrics.spec.days import Days
 
@@ -172,6 +173,8 @@ def test_a_click_log_waits_for_its_day_and_keeps_the_others(
         rows = opened.rows("select count(*) from numbers")
         with pytest.raises(sm.NoDataError, match="no impression is left"):
             sm.run(spec, opened, start="2035-01-01")
+        with pytest.raises(sm.NoDataError, match="no impression is left"):
+            evaluated(spec, opened, days_between("2035-01-01", None))
         assert opened.rows("select count(*) from numbers") == rows
 
 
