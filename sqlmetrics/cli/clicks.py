@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import SPECS, error_options, progress_bar, say
+from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import metrics_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import (
@@ -24,6 +24,7 @@ from sqlmetrics.cli.output import (
     write,
 )
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database

@@ -9,9 +9,6 @@ from contextlib import contextmanager
 
 import click
 
-SPECS = (".yml", ".yaml")
-"""Endings of the files of specs; what ends otherwise is a table."""
-
 WAIT = 2.0
 """What takes no longer than this many seconds needs no bar."""
 

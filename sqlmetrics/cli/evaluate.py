@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from sqlmetrics.cli.common import SPECS, error_options, progress_bar
+from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     convention_option,
@@ -20,6 +20,7 @@ from sqlmetrics.cli.evaluation_options import (
 from sqlmetrics.cli.location import PLACES, Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
 from sqlmetrics.cli.show import show_spec
+from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
     from sqlmetrics.proof.ties import TieAudit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import SPECS, error_options, say
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.evaluation_options import (
     given_options,
     metrics_option,
@@ -17,6 +17,7 @@ from sqlmetrics.cli.evaluation_options import (
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.systems import items_option, sources, system_options
+from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.page.report import Report

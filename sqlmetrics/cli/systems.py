@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import SPECS, say, several
+from sqlmetrics.cli.common import say, several
 from sqlmetrics.cli.evaluation_options import check_option, convention_option, preset_option
 from sqlmetrics.cli.location import Location
 from sqlmetrics.cli.output import emit
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.formats import SPECS
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 

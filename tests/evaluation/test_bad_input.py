@@ -104,6 +104,7 @@ TABLES = {
     "zero_bytes": Bad("zero_bytes.csv"),
     "no_such_file": Bad("rankigns.csv"),
     "no_such_labels": Bad(labels="nope/*.parquet"),
+    "spec": Bad("search.yml", error=sm.SpecError),
     "not_parquet": Bad("not_parquet.parquet"),
     "few_fields_run": Bad("few_fields.run"),
     "five_fields_run": Bad("five_fields.run"),

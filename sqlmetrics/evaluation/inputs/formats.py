@@ -78,8 +78,16 @@ TREC = {
 }
 
 
+SPECS = (".yml", ".yaml")
+"""Endings of the files of specs: no tables, though those of TREC have any ending."""
+
+
 def format_of(path: str, role: str) -> Format:
-    """The format of a path, by its end; what no other claims is TREC."""
+    """The format of a path, by its end; what no other claims is TREC.
+
+    Raises:
+        SpecError: If it is a spec, or no format that this role can have.
+    """
     if path.endswith("/"):
         return PARQUETS
     name = path.casefold()
@@ -87,6 +95,8 @@ def format_of(path: str, role: str) -> Format:
         if name.endswith(form.suffixes):
             several = form is FORMATS["parquet"] and re.search(r"[*?\[=]", path)
             return PARQUETS if several else form
+    if name.endswith(SPECS):
+        raise SpecError(f"{role}: {path!r} is YAML, not a table; give a spec by itself")
     if role not in TREC:
         known = ", ".join(suffix for form in FORMATS.values() for suffix in form.suffixes)
         raise SpecError(f"{role}: {path!r} is no file of {known}")
