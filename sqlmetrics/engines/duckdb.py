@@ -293,11 +293,13 @@ def open_database(
         EngineError: If it cannot be opened.
     """
     if database is None:
-        return duckdb.connect(config={"python_enable_replacements": False, **(config or {})})
+        return _silent(
+            duckdb.connect(config={"python_enable_replacements": False, **(config or {})})
+        )
     if not writing:
         check_there(database)
     try:
-        return duckdb.connect(database, read_only=not writing, config=dict(config or {}))
+        return _silent(duckdb.connect(database, read_only=not writing, config=dict(config or {})))
     except duckdb.Error as error:
         if is_sqlite(database):
             url = f"sqlite:///{database}"
@@ -306,6 +308,11 @@ def open_database(
         if is_file(database) and not os.path.isdir(folder):
             raise SpecError(f"there is no folder {folder!r} for {database!r}; make it") from None
         raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
+
+
+def _silent(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The same; in `python -c` and at a prompt DuckDB draws its progress on stdout, among data."""
+    return connection.execute("set enable_progress_bar = false")
 
 
 def _brief(error: BaseException) -> str:

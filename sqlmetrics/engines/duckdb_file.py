@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 
 from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.duckdb import open_database
 from sqlmetrics.engines.url import DATABASE_FILES
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.sql.template import literal
@@ -38,7 +39,7 @@ def tables(file: Path) -> list[str]:
 
 def own_file(file: Path) -> duckdb.DuckDBPyConnection:
     """A new file for rows that do not fit into memory, which nobody else opens."""
-    return duckdb.connect(str(file))
+    return open_database(str(file), writing=True)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from marked import by_turns
 
 from sqlmetrics.engines.profiles import Profiles
 from sqlmetrics.engines.registry import ENGINES, open_driver
@@ -178,3 +179,14 @@ def test_no_driver_is_imported_before_it_is_used():
     run = [sys.executable, "-c", code]
     loaded = subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()
     assert not [driver for driver in DRIVERS if driver in loaded]
+
+
+@by_turns(0.4)
+def test_no_progress_is_drawn_on_stdout() -> None:
+    """DuckDB takes `python -c` for a person at a prompt."""
+    code = (
+        "from sqlmetrics import connect\n"
+        "setting = \"select current_setting('enable_progress_bar')\"\n"
+        "print(connect().rows(setting)[0][0])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
