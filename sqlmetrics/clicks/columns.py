@@ -112,6 +112,8 @@ class Names:
         yield from self._texts(self.impressions)
         yield Column(self.moment("impressions"), "shown_at")
         yield Column(self._day("impressions"), "metric_date")
+        if "team" in self.impressions:
+            yield Column(f"cast({self.impressions['team']} as varchar)", "picked_by")
         for name in self.segments:
             yield Column(f"cast({name} as varchar)", name)
 

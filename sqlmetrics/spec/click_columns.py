@@ -26,6 +26,8 @@ class ImpressionColumns(Model):
     """The ranker, or the bucket of an experiment."""
     user: str | None = None
     """Who saw it."""
+    team: str | None = None
+    """For interleaved lists by team draft: the system that picked the item."""
     time: str | None = None
     """When it was shown: a timestamp, a text in ISO 8601, or a number."""
     day: str | None = None
@@ -144,3 +146,16 @@ class ClickRankings(Rankings):
     """Rows (request, item, rank or score): what the ranker gave, before rules and filters."""
 
     columns: RankedColumns = RankedColumns()
+
+
+class SourceColumns(RankedColumns):
+    """Columns of the lists of two systems that were merged into the one that was shown."""
+
+    system: str = "system"
+    """The column of the system whose list it is."""
+
+
+class SourceRankings(Rankings):
+    """Rows (request, system, item, rank or score): what each system gave, before the merge."""
+
+    columns: SourceColumns = SourceColumns()

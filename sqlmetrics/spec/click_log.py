@@ -21,6 +21,7 @@ from sqlmetrics.spec.click_columns import (
     RequestColumns,
     Requests,
 )
+from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.duration import Seconds
 from sqlmetrics.spec.source import Finite, Model
@@ -157,6 +158,9 @@ class Clicks(Model):
     evaluation: Days | None = None
     """The days of the requests that are evaluated; None for all. A request is of the day on which
     it began."""
+    interleaving: ClickInterleaving | None = None
+    """How the lists of two systems were merged into the one that was shown
+    (`--show interleaving`)."""
     daily: bool = False
     """Whether each day is evaluated by itself."""
     day_margin: int | None = Field(default=None, ge=0, le=366)
@@ -212,6 +216,22 @@ class Clicks(Model):
         bought = self.log is None or PURCHASE in self.log.columns.done
         if self.labels.rate == "purchase_rate" and not bought:
             raise ValueError(f"rate purchase_rate needs {self._place}.columns.actions.{PURCHASE}")
+        return self
+
+    @model_validator(mode="after")
+    def _interleaves(self) -> Clicks:
+        asked = self.interleaving
+        if asked is None:
+            return self
+        if asked.method == TEAM_DRAFT and (self.columns is None or self.columns.team is None):
+            raise ValueError(
+                f"interleaving by {TEAM_DRAFT} needs {self._place}.columns.team, the system that "
+                "picked an item" + " (format: ubi has none)" * (self.columns is None)
+            )
+        if asked.method != TEAM_DRAFT and self.cleaning.unseen is not None:
+            raise ValueError(
+                f"interleaving by {asked.method} needs whole lists; leave out cleaning.unseen"
+            )
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,270 @@
+"""Which of two interleaved systems people prefer: wins, win share, difference in clicks, tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.interleaving.credits import Merge, credit_sums, source_items
+from sqlmetrics.clicks.propensity.curve import PropensityCurve
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.evaluation.distributions.binomial import sign_test
+from sqlmetrics.evaluation.inputs.open import source_relation
+from sqlmetrics.evaluation.intervals import OWN, check_confidence, standard_error
+from sqlmetrics.evaluation.report.table import aligned, printable, terminal_width
+from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
+from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.sql.template import verbatim
+
+DEBIASED = "debiased_balanced"
+
+WIDE = 100
+"""Sentences are so wide where no terminal says how wide it is."""
+
+UNFAIR = 0.001
+"""The coin that says who begins is called unfair below this probability."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with Student's interval of it, users taken for independent.
+
+    Attributes:
+        value: The number.
+        ci_low: The lower end; None with less than two users.
+        ci_high: The upper end.
+        p_value: The probability of a value as far from that of equal systems, or farther, if they
+            are equal; None without an interval.
+    """
+
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    p_value: float | None
+
+
+@dataclass(frozen=True, repr=False)
+class InterleavingOutcome:
+    """Which of two systems people prefer; it prints as a table.
+
+    Attributes:
+        method: How lists were merged, and clicks credited.
+        system: The system that is looked at.
+        baseline: The one that it is compared to.
+        n_requests: Requests that were interleaved.
+        n_clusters: Users, or requests where no user is known.
+        n_left_out: Requests whose list is no such merge.
+        wins: Requests that credit the system more.
+        losses: Requests that credit the baseline more; all others are ties.
+        win_share: Wins and half of the ties over requests; 0.5 if they are equal.
+        difference: The system's credit less the baseline's, a request: by `debiased_balanced`
+            the clicks that its lists would have more than those of the baseline.
+        n_told: Requests that tell which system's item came first.
+        n_began: Those in which the system's did.
+        confidence: The coverage of the intervals.
+    """
+
+    method: str
+    system: str
+    baseline: str
+    n_requests: int
+    n_clusters: int
+    n_left_out: int
+    wins: int
+    losses: int
+    win_share: Estimate
+    difference: Estimate
+    n_told: int
+    n_began: int
+    confidence: float
+
+    @property
+    def ties(self) -> int:
+        """Requests that credit both alike, most often with nothing."""
+        return self.n_requests - self.wins - self.losses
+
+    @property
+    def sign_test(self) -> float:
+        """The p-value of wins against losses, each request taken for independent."""
+        return sign_test(self.wins, self.losses)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dict, for JSON."""
+        share, difference = self.win_share, self.difference
+        return [
+            {
+                "method": self.method,
+                "system": self.system,
+                "baseline": self.baseline,
+                "n_requests": self.n_requests,
+                "n_left_out": self.n_left_out,
+                "wins": self.wins,
+                "losses": self.losses,
+                "ties": self.ties,
+                "win_share": share.value,
+                "win_share_low": share.ci_low,
+                "win_share_high": share.ci_high,
+                "difference": difference.value,
+                "ci_low": difference.ci_low,
+                "ci_high": difference.ci_high,
+                "p_value": difference.p_value,
+                "sign_p_value": self.sign_test,
+            }
+        ]
+
+    def __repr__(self) -> str:
+        width = terminal_width() or WIDE
+        return "\n".join(line for text in self._lines() for line in (wrap(text, width) or [""]))
+
+    def _lines(self) -> Iterator[str]:
+        pair = f"{printable(self.system)} against {printable(self.baseline)}"
+        yield f"{self.method}: {pair}"
+        users = "" if self.n_clusters == self.n_requests else f" of {self.n_clusters:,} users"
+        yield f"{self.n_requests:,} requests{users}"
+        yield f"wins {self.wins:,}, losses {self.losses:,}, ties {self.ties:,}"
+        yield ""
+        rows = [_row("win share", self.win_share), _row("difference", self.difference)]
+        level = f"{100 * self.confidence:g} % interval"
+        yield from aligned(["", "value", level, "p"], rows, numbers_from=1).splitlines()
+        yield ""
+        yield f"sign test: p = {self.sign_test:.3g}"
+        if self.n_left_out:
+            yield f"left out, since their lists are no such merge: {self.n_left_out:,} requests"
+        if (p := sign_test(self.n_began, self.n_told - self.n_began)) < UNFAIR:
+            yield (
+                f"{printable(self.system)} began in {self.n_began:,} of {self.n_told:,} requests "
+                f"that tell it: no fair coin (p = {p:.2g}), do not trust the rest"
+            )
+
+
+def interleaving_outcome(
+    log: CleanLog, *, curve: PropensityCurve | None = None, confidence: float = 0.95
+) -> InterleavingOutcome:
+    """Which of two interleaved systems people prefer.
+
+    Args:
+        log: The log, cleaned, of a spec that says `interleaving`.
+        curve: The propensities of positions, for `debiased_balanced`.
+        confidence: The coverage of the intervals.
+
+    Raises:
+        SpecError: If the spec says no interleaving, or a baseline that is not there; or there
+            are no propensities for a method that needs them.
+        InputError: If there are not two systems, or no request is interleaved.
+    """
+    check_confidence(confidence)
+    asked = log.tables.clicks.interleaving
+    if asked is None:
+        raise SpecError("the spec says no interleaving; add clicks: {interleaving: {method: ...}}")
+    if (asked.method == DEBIASED) == (curve is None):
+        raise SpecError(
+            f"interleaving by {DEBIASED} needs propensities of positions"
+            if curve is None
+            else f"propensities are for {DEBIASED}; given method {asked.method}"
+        )
+    source = _source(log, asked)
+    system, baseline = _pair(log, asked, source)
+    direction = "asc" if asked.rankings and asked.rankings.columns.rank else "desc"
+    merge = Merge(system, baseline, source, direction, curve)
+    (sums,) = log.engine.records(credit_sums(log.tables, merge))
+    return _outcome(asked.method, merge, sums, confidence)
+
+
+def _source(log: CleanLog, asked: ClickInterleaving) -> Stage | None:
+    """The lists before the merge; None for team draft."""
+    if asked.rankings is None:
+        return None
+    relation = source_relation(asked.rankings, "clicks_interleaving", log.engine)
+    where = asked.rankings.where
+    return source_items(relation, asked.rankings.columns, [verbatim(where)] if where else [])
+
+
+def _pair(log: CleanLog, asked: ClickInterleaving, source: Stage | None) -> tuple[str, str]:
+    """The system and its baseline, by the names of those that there are.
+
+    Raises:
+        InputError: If there are not two.
+        SpecError: If the baseline is none of them.
+    """
+    shown = log.tables.evaluates
+    if source is None:
+        table, column = log.tables.of[shown], "picked_by"
+        stages = log.tables.stages(shown)
+    else:
+        table, column, stages = "source_items", "system", [source]
+    select = f"select distinct {column}\nfrom {table}\nwhere {column} is not null"
+    systems = sorted(str(name) for (name,) in log.engine.rows(with_stages(stages, select)))
+    if asked.baseline is not None and systems and asked.baseline not in systems:
+        raise SpecError(unknown("baseline", asked.baseline, systems))
+    if len(systems) != 2:
+        where = "columns.team names" if asked.method == TEAM_DRAFT else "interleaving.rankings has"
+        few = ", ".join(systems[:5]) or "none"
+        raise InputError(f"interleaving compares two systems; {where} {len(systems)}: {few}")
+    baseline = asked.baseline or systems[0]
+    return next(name for name in systems if name != baseline), baseline
+
+
+def _outcome(
+    method: str, merge: Merge, sums: Mapping[str, Any], confidence: float
+) -> InterleavingOutcome:
+    n = int(sums["n_requests"])
+    if not n:
+        raise InputError(
+            f"no request is interleaved: none of {int(sums['n_left_out']):,} shows items as "
+            f"{method} of {merge.system} and {merge.baseline} would"
+        )
+    wins, losses = int(sums["n_wins"]), int(sums["n_losses"])
+    squares = {name: sums[name] for name in ("n_clusters", "sum_w2")} | {"denominator": n}
+    credit = (float(sums["credit"]) - float(sums["baseline_credit"])) / n
+    difference = _estimate(
+        {**squares, "value": credit, "sum_x2": sums["sum_x2"], "sum_xw": sums["sum_xw"]}, confidence
+    )
+    lead = {"value": (wins - losses) / n, "sum_x2": sums["sum_s2"], "sum_xw": sums["sum_sw"]}
+    return InterleavingOutcome(
+        method,
+        merge.system,
+        merge.baseline,
+        n,
+        int(sums["n_clusters"]),
+        int(sums["n_left_out"]),
+        wins,
+        losses,
+        _halved(_estimate({**squares, **lead}, confidence)),
+        difference,
+        int(sums["n_told"]),
+        int(sums["n_system_began"] or 0),
+        confidence,
+    )
+
+
+def _estimate(row: Mapping[str, Any], confidence: float) -> Estimate:
+    """A ratio of sums over users, with Student's interval, and its test against 0."""
+    value, error = row["value"], standard_error(row, OWN)
+    if error is None:
+        return Estimate(value, None, None, None)
+    if error == 0:
+        return Estimate(value, value, value, 1.0 if value == 0 else 0.0)
+    df = row["n_clusters"] - 1
+    reach = student.critical(confidence, df) * error
+    return Estimate(value, value - reach, value + reach, student.tail(abs(value) / error, df))
+
+
+def _halved(lead: Estimate) -> Estimate:
+    """A lead of wins over losses, from -1 to 1, as a share of wins, from 0 to 1."""
+    low, high = (None if one is None else (1 + one) / 2 for one in (lead.ci_low, lead.ci_high))
+    return Estimate((1 + lead.value) / 2, low, high, lead.p_value)
+
+
+def _row(name: str, one: Estimate) -> Sequence[str]:
+    if one.ci_low is None or one.ci_high is None or one.p_value is None:
+        return [name, f"{one.value:.4f}", "-", "-"]
+    return [
+        name,
+        f"{one.value:.4f}",
+        f"{one.ci_low:.4f} to {one.ci_high:.4f}",
+        f"{one.p_value:.3g}",
+    ]

@@ -1,0 +1,259 @@
+"""Interleaving: credits against plain Python and by hand, and unbiased over many experiments."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from math import comb, sqrt
+from statistics import fmean
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from clicks.interleaved import (
+    BASELINE,
+    SYSTEM,
+    Experiment,
+    balanced_merge,
+    experiment,
+    whole_down_to,
+)
+from pydantic import ValidationError
+
+from sqlmetrics.clicks.evaluate import cleaned_log
+from sqlmetrics.clicks.interleaving.outcome import InterleavingOutcome, interleaving_outcome
+from sqlmetrics.clicks.propensity.curve import PropensityCurve
+from sqlmetrics.engines.database import connect
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.evaluation.distributions.binomial import sign_test
+from sqlmetrics.spec.click_log import Clicks
+
+THETA = (1.0, 0.6, 0.4, 0.3, 0.25, 0.2)
+CURVE = PropensityCurve.given(dict(enumerate(THETA, 1)))
+METHODS = ("team_draft", "balanced", "debiased_balanced")
+
+
+def clicks_of(log: pa.Table, rankings: pa.Table | None, method: str, **more: Any) -> Clicks:
+    columns = {"clicked": "clicked", "user": "user_id", "team": "team"}
+    lists = {"data": rankings, "columns": {"rank": "rank"}}
+    source = {} if method == "team_draft" else {"rankings": lists}
+    baseline = {"baseline": BASELINE} if rankings is not None else {}
+    return Clicks(
+        log={"data": log, "columns": columns},
+        interleaving={"method": method, **source, **baseline, **more},
+    )
+
+
+def found(clicks: Clicks, engine: Any = None, **more: Any) -> InterleavingOutcome:
+    debiased = clicks.interleaving is not None and clicks.interleaving.method == METHODS[2]
+    curve = {"curve": CURVE} if debiased else {}
+    with connect(engine) as opened, cleaned_log(clicks, opened) as log:
+        return interleaving_outcome(log, **(curve | more))
+
+
+def lists_of(table: pa.Table, order: str, *keys: str) -> dict[Any, list[dict[str, Any]]]:
+    """The rows by some columns, in order."""
+    by: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for row in sorted(table.to_pylist(), key=lambda row: row[order]):
+        by[tuple(row[key] for key in keys)].append(row)
+    return by
+
+
+def reference(made: Experiment, method: str) -> Iterator[tuple[int, float, float]]:
+    """The user of each request, and the credits of the new and the old system."""
+    ranked = lists_of(made.rankings, "rank", "request_id", "system")
+    for (request,), rows in lists_of(made.log, "position", "request_id").items():
+        user = rows[0]["user_id"]
+        clicked = [row["item_id"] for row in rows if row["clicked"]]
+        if method == "team_draft":
+            teams = [row["team"] for row in rows if row["clicked"]]
+            yield user, teams.count(SYSTEM), teams.count(BASELINE)
+            continue
+        new, old = ([row["item_id"] for row in ranked[request, one]] for one in (SYSTEM, BASELINE))
+        credit = balanced_credit if method == "balanced" else debiased_credit
+        yield user, *credit(new, old, clicked, len(rows))
+
+
+def balanced_credit(new: list, old: list, clicked: list, _: int) -> tuple[float, float]:
+    if not clicked:
+        return 0, 0
+    k = 1 + min(one.index(clicked[-1]) for one in (new, old) if clicked[-1] in one)
+    return sum(item in new[:k] for item in clicked), sum(item in old[:k] for item in clicked)
+
+
+def debiased_credit(new: list, old: list, clicked: list, page: int) -> tuple[float, float]:
+    theta = [*THETA, *[THETA[-1]] * len(old)]
+    merges = [balanced_merge(*pair, 2 * len(old)) for pair in ((new, old), (old, new))]
+    k = whole_down_to(new, old, page)
+    credits = [0.0, 0.0]
+    for item in clicked:
+        looked_at = fmean(theta[merge.index(item)] for merge in merges)
+        for number, items in enumerate((new, old)):
+            if item in items[:k]:
+                credits[number] += theta[items.index(item)] / looked_at
+    return credits[0], credits[1]
+
+
+def numbers(rows: list[tuple[int, float, float]]) -> dict[str, float]:
+    """What the outcome says, by the formula of a ratio over users."""
+    by_user: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    wins = losses = 0
+    for user, new, old in rows:
+        lead = 0 if abs(new - old) < 1e-9 else 1 if new > old else -1
+        wins, losses = wins + (lead > 0), losses + (lead < 0)
+        for place, value in enumerate((1, new - old, lead)):
+            by_user[user][place] += value
+    n, users = len(rows), len(by_user)
+    told: dict[str, float] = {"wins": wins, "losses": losses}
+    for name, place in (("difference", 1), ("lead", 2)):
+        mean = sum(one[place] for one in by_user.values()) / n
+        squares = sum((one[place] - mean * one[0]) ** 2 for one in by_user.values())
+        error = sqrt(squares * users / (users - 1)) / n
+        told |= {name: mean, f"{name}_error": error}
+    return told
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_plain_python_says_the_same(method: str) -> None:
+    kind = "team_draft" if method == "team_draft" else "balanced"
+    made = experiment(3, 300, THETA, method=kind)
+    outcome = found(clicks_of(made.log, made.rankings, method))
+    rows = list(reference(made, method))
+    wanted = numbers(rows)
+    reach = student.critical(0.95, outcome.n_clusters - 1)
+    assert (outcome.system, outcome.n_requests, outcome.n_left_out) == (SYSTEM, 300, 0)
+    assert (outcome.wins, outcome.losses) == (wanted["wins"], wanted["losses"])
+    assert outcome.ties == 300 - outcome.wins - outcome.losses
+    near = {
+        outcome.difference.value: wanted["difference"],
+        outcome.difference.ci_high: wanted["difference"] + reach * wanted["difference_error"],
+        outcome.win_share.value: (1 + wanted["lead"]) / 2,
+        outcome.win_share.ci_low: (1 + wanted["lead"] - reach * wanted["lead_error"]) / 2,
+        outcome.difference.p_value: student.tail(
+            abs(wanted["difference"]) / wanted["difference_error"], outcome.n_clusters - 1
+        ),
+    }
+    for value, right in near.items():
+        assert value == pytest.approx(right, rel=1e-9)
+    assert outcome.sign_test == sign_test(outcome.wins, outcome.losses)
+
+
+def small(clicked: Mapping[str, str], shown: Mapping[str, str]) -> tuple[pa.Table, pa.Table]:
+    """Requests whose old list is abcd and whose new one is bcad; what was shown and clicked."""
+    log = [
+        {"request_id": one, "item_id": item, "position": position, "clicked": item in clicked[one]}
+        for one, items in shown.items()
+        for position, item in enumerate(items, 1)
+    ]
+    log = [
+        row | {"user_id": row["request_id"], "team": "", "clicked": +row["clicked"]} for row in log
+    ]
+    rankings = [
+        {"request_id": one, "system": system, "item_id": item, "rank": rank}
+        for one in shown
+        for system, items in ((BASELINE, "abcd"), (SYSTEM, "bcad"))
+        for rank, item in enumerate(items, 1)
+    ]
+    return pa.Table.from_pylist(log), pa.Table.from_pylist(rankings)
+
+
+def test_credits_by_hand() -> None:
+    """The old list is abcd, the new one bcad; merged they are abcd or bacd, whole down to rank 4.
+
+    Balanced, as mpkato's interleaving (which is not on PyPI) counts: a click on b, whose better
+    rank is 1, is the new one's; one on c, 2 by the new one and 3 by the old one, too; clicks on b
+    and c count 2 (bc) to 1 (ab).
+    Debiased: a stands at 1 or 2 of a merge, 0.8; it is at 1 of the old list and at 3 of the new:
+    1 / 0.8 and 0.4 / 0.8. b: 0.6 / 0.8 and 1 / 0.8. c is at 3 of both merges: 0.4 / 0.4 and
+    0.6 / 0.4. The third list is no merge.
+    """
+    shown = {"r1": "abcd", "r2": "bacd", "r3": "cabd", "r4": "abcd"}
+    clicked = {"r1": "bc", "r2": "a", "r3": "c", "r4": ""}
+    log, rankings = small(clicked, shown)
+    outcome = found(clicks_of(log, rankings, "balanced"))
+    assert (outcome.wins, outcome.losses, outcome.ties) == (1, 1, 1)
+    assert outcome.n_left_out == 1
+    assert outcome.difference.value == pytest.approx((1 - 1) / 3)
+    assert (outcome.n_told, outcome.n_began) == (3, 1)
+    debiased = found(clicks_of(log, rankings, "debiased_balanced"))
+    gained = 1 / 0.8 - 0.6 / 0.8 + 0.6 / 0.4 - 0.4 / 0.4, 0.4 / 0.8 - 1 / 0.8
+    assert debiased.difference.value == pytest.approx(sum(gained) / 3, rel=1e-12)
+    assert (debiased.wins, debiased.losses) == (1, 1)
+    assert "left out, since their lists are no such merge: 1 requests" in repr(debiased)
+
+
+def test_a_page_that_shows_half_of_both_lists_counts_what_it_shows_whole() -> None:
+    """Of abcd and bcad a page of 2 shows ab: the first rank of both, whoever begins."""
+    log, rankings = small({"r1": "a", "r2": "ba"}, {"r1": "ab", "r2": "ba"})
+    outcome = found(clicks_of(log, rankings, "debiased_balanced"))
+    assert outcome.difference.value == pytest.approx((-1 / 0.8 + 0) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "p"), [(9, 1, 22 / 1024), (1, 9, 22 / 1024), (4, 5, 1), (2, 2, 1)]
+)
+def test_the_sign_test(wins: int, losses: int, p: float) -> None:
+    assert sign_test(wins, losses) == pytest.approx(p, rel=1e-12)
+
+
+def test_the_sign_test_of_many_is_that_of_whole_numbers() -> None:
+    for wins, losses in ((530, 470), (531, 470), (2_070, 1_930)):
+        n = wins + losses
+        wanted = Fraction(2 * sum(comb(n, k) for k in range(wins, n + 1)), 2**n)
+        assert sign_test(wins, losses) == pytest.approx(float(wanted), rel=1e-9)
+
+
+def test_an_unfair_coin_is_told() -> None:
+    shown = {f"r{number}": "abcd" for number in range(20)}
+    log, rankings = small(dict.fromkeys(shown, "b"), shown)
+    outcome = found(clicks_of(log, rankings, "balanced"))
+    assert "new began in 0 of 20 requests that tell it: no fair coin" in repr(outcome)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "error"),
+    [
+        ("team_draft", {"baseline": "odl"}, r"unknown baseline 'odl'; did you mean 'old'\?"),
+        ("balanced", {"baseline": "nwe"}, r"did you mean 'new'\?"),
+    ],
+)
+def test_a_wrong_baseline_is_told(method: str, given: dict[str, str], error: str) -> None:
+    made = experiment(1, 10, THETA, method="team_draft" if method == "team_draft" else "balanced")
+    with pytest.raises(SpecError, match=error):
+        found(clicks_of(made.log, made.rankings, method, **given))
+
+
+def test_what_is_no_pair_or_no_merge_is_told() -> None:
+    log, rankings = small({"r1": ""}, {"r1": "dcba"})
+    with pytest.raises(InputError, match="none of 1 shows items as balanced of new and old would"):
+        found(clicks_of(log, rankings, "balanced"))
+    three = pa.concat_tables(
+        [rankings, pa.Table.from_pylist([rankings.to_pylist()[0] | {"system": "third"}])]
+    )
+    with pytest.raises(InputError, match=r"compares two systems; .* has 3: new, old, third"):
+        found(clicks_of(log, three, "balanced"))
+    with pytest.raises(SpecError, match="needs propensities"):
+        found(clicks_of(log, rankings, "debiased_balanced"), curve=None)
+    with pytest.raises(ValidationError, match="balanced needs rankings"):
+        Clicks(log={"data": log}, interleaving={"method": "balanced"})
+    with pytest.raises(ValidationError, match=r"needs log\.columns\.team"):
+        Clicks(log={"data": log}, interleaving={})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("gap", [0.0, 0.3])
+def test_debiased_balanced_interleaving_is_unbiased(gap: float) -> None:
+    """Over 200 experiments errors are as large as their standard errors, and none to one side."""
+    z, covered = [], 0
+    for seed in range(200):
+        made = experiment(seed, 1_000, THETA, gap=gap)
+        one = found(clicks_of(made.log, made.rankings, "debiased_balanced")).difference
+        assert one.ci_low is not None
+        assert one.ci_high is not None
+        reach = one.ci_high - one.value
+        z.append((one.value - made.truth) / reach)
+        covered += one.ci_low <= made.truth <= one.ci_high
+    assert abs(fmean(z)) < 3 * 0.51 / sqrt(200)
+    assert 0.91 <= covered / 200 <= 0.985
