@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
-SHOWN = ("depth", "days", "soundness", "judgments", "models")
+SHOWN = ("depth", "days", "soundness", "judgments", "models", "interleaving")
 
 
 @click.command()
@@ -54,8 +54,8 @@ SHOWN = ("depth", "days", "soundness", "judgments", "models")
     "--show",
     type=click.Choice(SHOWN),
     help="Instead: how deep people look, offline beside online metrics by day, whether the "
-    "comparison of systems is sound, the labels that all requests of a query share, or which model "
-    "of clicks fits.",
+    "comparison of systems is sound, the labels that all requests of a query share, which model "
+    "of clicks fits, or which of two interleaved systems people prefer.",
 )
 @place_options
 @output_options(FORMATS)
@@ -180,6 +180,7 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
     from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+    from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
     from sqlmetrics.clicks.models.fit import click_models
     from sqlmetrics.engines.database import connect
 
@@ -204,6 +205,8 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
             return depth(log, title=asked.title)
         if show == "models":
             return click_models(log)
+        if show == "interleaving":
+            return interleaving_outcome(log)
         return soundness(log, title=asked.title, ranked=asked.clicks.ranked)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.analysis.offline_online import offline_online
     from sqlmetrics.clicks.analysis.shown_vs_ranked import shown_vs_ranked
     from sqlmetrics.clicks.evaluate import clean
+    from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
     from sqlmetrics.clicks.models.fit import click_models
     from sqlmetrics.clicks.propensity.curve import PropensityCurve
     from sqlmetrics.spec.click_log import Clicks
@@ -21,6 +22,7 @@ __all__ = [
     "clean",
     "click_models",
     "depth",
+    "interleaving_outcome",
     "offline_online",
     "shown_vs_ranked",
     "soundness",
@@ -32,6 +34,7 @@ _HOMES = {
     "clean": "clicks.evaluate",
     "click_models": "clicks.models.fit",
     "depth": "clicks.analysis.depth",
+    "interleaving_outcome": "clicks.interleaving.outcome",
     "offline_online": "clicks.analysis.offline_online",
     "shown_vs_ranked": "clicks.analysis.shown_vs_ranked",
     "soundness": "clicks.analysis.experiment",

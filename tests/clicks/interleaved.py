@@ -69,6 +69,7 @@ def experiment(
     theta: Sequence[float],
     *,
     gap: float = 0.3,
+    shared: float = 0.0,
     queries: int = 40,
     method: str = "balanced",
     requests_a_user: int = 3,
@@ -79,24 +80,28 @@ def experiment(
         seed: Chooses all that is drawn.
         requests: How many.
         theta: How likely each place of the page is looked at.
-        gap: How much less noise the new system's scores have; 0 for two equal ones.
+        gap: How much less noise the new system's scores have; 0 for two that are as good.
+        shared: The share of that noise that both systems have, from 0 to 1: how alike lists are.
         queries: How many texts there are.
-        method: `balanced` or `team_draft`.
+        method: `balanced` or `team_draft`; or `a` and `b`, the lists of the old and the new one.
         requests_a_user: About how many of a user.
     """
     draw = np.random.default_rng(seed)
     page, looks = len(theta), np.asarray(theta)
     attractiveness = draw.beta(1.2, 2.8, (queries, 2 * page))
-    lists = {
-        system: np.argsort(draw.normal(0, noise, attractiveness.shape) - attractiveness)[:, :page]
-        for system, noise in ((BASELINE, 0.5), (SYSTEM, 0.5 - gap))
-    }
+    both, *own = draw.normal(0, 1, (3, *attractiveness.shape))
+    lists = {}
+    for number, (system, noise) in enumerate(((BASELINE, 0.5), (SYSTEM, 0.5 - gap))):
+        errors = noise * (np.sqrt(shared) * both + np.sqrt(1 - shared) * own[number])
+        lists[system] = np.argsort(errors - attractiveness)[:, :page]
     old, new = (lists[name].tolist() for name in (BASELINE, SYSTEM))
     query = draw.integers(queries, size=requests)
     users = draw.integers(max(requests // requests_a_user, 1), size=requests)
     rows: dict[str, list[Any]] = {name: [] for name in ("item", "position", "team")}
     for q in query:
-        if method == "balanced":
+        if method in ("a", "b"):
+            shown = [(item, "") for item in (old if method == "a" else new)[q]]
+        elif method == "balanced":
             pair = (new[q], old[q]) if draw.random() < 0.5 else (old[q], new[q])
             shown = [(item, "") for item in balanced_merge(*pair, page)]
         else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import comb, sqrt
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -19,7 +21,10 @@ from clicks.interleaved import (
     experiment,
     whole_down_to,
 )
+from marked import by_turns
 from pydantic import ValidationError
+from test_job_days import LATER
+from walked import printed
 
 from sqlmetrics.clicks.evaluate import cleaned_log
 from sqlmetrics.clicks.interleaving.outcome import InterleavingOutcome, interleaving_outcome
@@ -30,6 +35,7 @@ from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.distributions.binomial import sign_test
 from sqlmetrics.spec.click_log import Clicks
 
+PAGE = Path(__file__).parents[2] / "docs" / "interleaving.md"
 THETA = (1.0, 0.6, 0.4, 0.3, 0.25, 0.2)
 CURVE = PropensityCurve.given(dict(enumerate(THETA, 1)))
 METHODS = ("team_draft", "balanced", "debiased_balanced")
@@ -240,6 +246,43 @@ def test_what_is_no_pair_or_no_merge_is_told() -> None:
         Clicks(log={"data": log}, interleaving={"method": "balanced"})
     with pytest.raises(ValidationError, match=r"needs log\.columns\.team"):
         Clicks(log={"data": log}, interleaving={})
+
+
+@by_turns(2)
+def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    now = printed(text, tmp_path)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        PAGE.write_text(now, encoding="utf-8")
+    else:
+        assert text == now
+
+
+@pytest.mark.parametrize("writer", LATER)
+def test_every_database_says_the_same(writer: str, servers: Any) -> None:
+    with servers.open(writer) as engine:
+        for method in METHODS:
+            kind = "team_draft" if method == "team_draft" else "balanced"
+            made = experiment(4, 200, THETA, method=kind)
+            tables = {"interleaved_log": made.log, "source_lists": made.rankings}
+            for name, rows in tables.items():
+                engine.load(name, rows)
+            clicks = clicks_of(made.log, made.rankings, method)
+            assert clicks.log is not None
+            own = {"relation": "interleaved_log", "columns": clicks.log.columns.model_dump()}
+            there = {"rankings": {"relation": "source_lists", "columns": {"rank": "rank"}}}
+            source = {} if method == "team_draft" else there
+            asked = {"method": method, "baseline": BASELINE, **source}
+            try:
+                outcome = found(Clicks(log=own, interleaving=asked), engine)
+            finally:
+                for name in tables:
+                    engine.execute(f"drop table {name}")
+            wanted = found(clicks).to_dicts()[0]
+            assert outcome.to_dicts()[0] == {
+                name: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+                for name, value in wanted.items()
+            }
 
 
 @pytest.mark.long
