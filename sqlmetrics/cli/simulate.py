@@ -18,6 +18,9 @@ SHARES = {
     "--hurried": (0.02, "Clicks left within 5 seconds, of the clicks."),
     "--zero-results": (0.02, "Requests that find nothing."),
     "--test-traffic": (0.005, "Requests made by testers."),
+    "--cascade": (0.0, "Requests read as a cascade, by the model position."),
+    "--trust": (0.0, "Clicks on a first result that is looked at and does not attract."),
+    "--randomised": (0.0, "Requests in random order; with a column is_randomised."),
 }
 """Option -> its default, and what it is a share of."""
 

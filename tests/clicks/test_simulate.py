@@ -352,6 +352,36 @@ def test_the_cascade_s_dirt_is_what_was_planted(cascade: Query, reason: str) -> 
     assert cascade("select distinct propensity from propensities") == [(None,)]
 
 
+@by_turns(2)
+def test_some_trust_the_first_results_some_read_down_and_some_lists_are_shuffled(
+    tmp_path: Path,
+) -> None:
+    ask = opened(simulate(tmp_path, requests=8_000, trust=0.4, cascade=0.3, randomised=0.25))
+    rows = ask(
+        "with looks as (select b.position, b.clicked, "
+        "b.propensity * (b.attraction + (1 - b.attraction) * 0.4 / b.position) as alone, "
+        "b.attraction * case when b.position = 1 then 1 "
+        "else 1 - a.attraction * (0.2 + 0.2 * a.grade) end as down "
+        "from truth as b left join truth as a "
+        "on a.request_id = b.request_id and a.position = b.position - 1 where b.position < 3), "
+        "chances as (select *, 0.7 * alone + 0.3 * down as p from looks) "
+        "select sum(cast(clicked as integer)), sum(p), sum(p * (1 - p)) from chances "
+        "group by position order by position"
+    )
+    for seen, expected, variance in rows:
+        assert abs(seen - expected) < 4.5 * sqrt(variance)
+    shuffled = ask(
+        "select avg(is_randomised), corr(position, grade) filter (where is_randomised = 1), "
+        "corr(position, grade) filter (where is_randomised = 0) "
+        "from impressions inner join relevance using (query, item_id) "
+        "where request_id not in (select request_id from described where of_bot)"
+    )
+    ((share, random, ranked),) = shuffled
+    assert abs(share - 0.25) < 0.03
+    assert abs(random) < 0.02
+    assert ranked < -0.2
+
+
 @by_turns(0.4)
 def test_odd_sizes_work(tmp_path: Path) -> None:
     one = simulate(tmp_path / "a", requests=1, results=1, queries=2, users=2, days=1, systems="one")
@@ -372,6 +402,8 @@ def test_odd_sizes_work(tmp_path: Path) -> None:
         ({"requests": 0}, "requests is a whole number, 1 or more, given 0"),
         ({"late": 1.5}, "late is a share from 0 to 1, given 1.5"),
         ({"late": 0.2, "hurried": 0.2}, "come to 0.42 of the clicks"),
+        ({"trust": 1}, "trust 1 has too many results clicked .* at most 0.77"),
+        ({"model": "cascade", "trust": 0.1}, "trust is for the model position"),
         ({"systems": ["a", "a"]}, r"systems are one name or more, each once, given \['a', 'a'\]"),
         ({"bots": 1}, "bots are 2,000 of 2,000 users"),
         ({"requests": 10**9, "users": 10**4}, "too many for 10,000 users"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sqlmetrics.clicks.simulation.model import MODELS
+from sqlmetrics.clicks.simulation.model import click_model
 from sqlmetrics.clicks.simulation.settings import COUNTS, SHARES, Settings
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import double, literal
@@ -71,6 +71,10 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
 """A file -> the stage or table it is read from, its columns, and which rows."""
 
 
+SHUFFLED = ("requests", "impressions")
+"""The files that say which requests were in random order, if some are."""
+
+
 def statements(world: Settings, files: Mapping[str, Path]) -> Iterator[str]:
     """The SQL that writes the files, in order."""
     view = _view(world)
@@ -79,7 +83,8 @@ def statements(world: Settings, files: Mapping[str, Path]) -> Iterator[str]:
     for name in ("chance", "candidates", "lists"):
         yield print_template(f"clicks/simulation/{name}", view)
     for name, (stage, columns, where) in TABLES.items():
-        chosen = {"stage": stage, "columns": columns, "where": where}
+        added = ("is_randomised",) if world.randomised and name in SHUFFLED else ()
+        chosen = {"stage": stage, "columns": (*columns, *added), "where": where}
         select = print_template("clicks/simulation/columns", chosen)
         if names := _before(stage):
             stages = [Stage(one, f"clicks/simulation/{one}", view) for one in names]
@@ -96,7 +101,7 @@ def _before(stage: str) -> tuple[str, ...]:
 
 def _view(world: Settings) -> dict[str, Any]:
     """What the templates print."""
-    model = MODELS[world.model]
+    model = click_model(world.model, world.cascade, world.trust)
     return {
         **{name: getattr(world, name) for name in ("seed", *COUNTS)},
         **{name: double(getattr(world, name)) for name in SHARES},
@@ -104,6 +109,8 @@ def _view(world: Settings) -> dict[str, Any]:
         **_arrivals(world),
         "depth": model.depth,
         "examined": model.examined,
+        "appeal": model.appeal,
+        "is_randomised": world.randomised > 0,
         "propensity": model.propensity,
         "fates": _fates(world),
         "cart": CART,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from sqlmetrics.clicks.simulation.model import MODELS
+from sqlmetrics.clicks.simulation.model import MODELS, click_model
 from sqlmetrics.errors import SpecError, unknown
 
 CROWDED = 200
@@ -16,9 +16,12 @@ BURST = 300
 """Results that a bot asks for in its hour, at least."""
 
 
+LIKELIEST = 0.75
+"""The chance of the likeliest click, without trust."""
+
 MOST_PLANTED = 0.25
-"""Late, early, orphan and hurried events in shares of the clicks: the likeliest click has
-a chance of 0.75."""
+"""Late, early, orphan and hurried events in shares of the clicks: the likeliest click leaves
+so much for them."""
 
 COUNTS = {"requests": 1, "results": 1, "days": 1, "queries": 2, "users": 2}
 """Arguments that count something -> their least value."""
@@ -32,6 +35,9 @@ SHARES = (
     "hurried",
     "zero_results",
     "test_traffic",
+    "cascade",
+    "trust",
+    "randomised",
 )
 """Arguments that are a share of something."""
 
@@ -56,6 +62,9 @@ class Settings:
     hurried: float
     zero_results: float
     test_traffic: float
+    cascade: float
+    trust: float
+    randomised: float
 
     def __post_init__(self) -> None:
         if problems := list(self._problems()) or list(self._impossible()):
@@ -113,6 +122,16 @@ class Settings:
                 f"late, early, orphans and hurried come to {planted:.4g} of the clicks; there are "
                 f"results enough that nobody clicked for {MOST_PLANTED}"
             )
+        likeliest = LIKELIEST + (1 - LIKELIEST) * self.trust
+        if self.trust and likeliest * (1 + planted) > 1:
+            most = (1 / (1 + planted) - LIKELIEST) / (1 - LIKELIEST)
+            yield (
+                f"trust {self.trust:.4g} has too many results clicked to leave {planted:.4g} of "
+                f"the clicks for late, early, orphans and hurried; at most {most:.2g}"
+            )
+        if self.model == "cascade" and (self.cascade or self.trust):
+            named = "cascade" if self.cascade else "trust"
+            yield f"{named} is for the model position, some of whose users do otherwise"
         if self.n_bots >= self.users:
             yield f"bots are {self.n_bots:,} of {self.users:,} users; leave one for people"
         elif self._busiest() > CROWDED / 2:
@@ -124,6 +143,6 @@ class Settings:
     def _busiest(self) -> float:
         """About how many events the busiest person has in an hour."""
         rate = self.requests / ((self.users - self.n_bots) * self.days * 24)
-        looked_at = MODELS[self.model].looked_at(self.results)
+        looked_at = click_model(self.model, self.cascade).looked_at(self.results)
         # six standard deviations above the mean; 0.4 events a result that is looked at
         return (rate + 6 * sqrt(rate) + 3) * looked_at * 0.4

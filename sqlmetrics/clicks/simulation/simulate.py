@@ -68,6 +68,9 @@ def simulate(
     hurried: float = 0.02,
     zero_results: float = 0.02,
     test_traffic: float = 0.005,
+    cascade: float = 0.0,
+    trust: float = 0.0,
+    randomised: float = 0.0,
     overwrite: bool = False,
 ) -> SimulatedLog:
     """Write the requests, impressions and events of a shop's search, and the truth about them.
@@ -94,6 +97,11 @@ def simulate(
         hurried: Clicks that were left within 5 seconds, likewise.
         zero_results: Which share of the requests finds nothing.
         test_traffic: Which share of the requests is made by testers.
+        cascade: Which share of the requests is read as a cascade, where the model is `position`.
+        trust: How likely a result at position 1 is clicked that is looked at and does not
+            attract, likewise; at position k a k-th of it.
+        randomised: Which share of the requests shows its results in random order; it has a
+            column `is_randomised`.
         overwrite: Whether to write over files of these names that are no simulated log.
 
     Raises:
@@ -117,6 +125,9 @@ def simulate(
         hurried=hurried,
         zero_results=zero_results,
         test_traffic=test_traffic,
+        cascade=cascade,
+        trust=trust,
+        randomised=randomised,
     )
     target = Path(folder)
     files = {name: target / f"{name}.parquet" for name in TABLES}
