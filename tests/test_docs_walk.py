@@ -518,6 +518,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "simulate made --requests 20 --results 3 --model cascade --days 1 --queries 4 --users 9 "
         "--system a --bots 0 --duplicates 0 --late 0 --early 0 --orphans 0 --hurried 0 "
         "--zero-results 0 --test-traffic 0 --seed 3 --overwrite",
+        "simulate mixed --requests 20 --users 9 --bots 0 --cascade .2 --trust .3 --randomised .1",
     ),
     "explain": ("explain ties --preset trec_eval",),
     "list": ("list metrics", "list presets", "list options", "list dialects"),
