@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +27,16 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
+    from sqlmetrics.clicks.evaluate import CleanLog
+    from sqlmetrics.clicks.propensity.curve import PropensityCurve
+    from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
 
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
-SHOWN = ("depth", "days", "soundness", "judgments", "models", "interleaving")
+SHOWN = ("depth", "days", "soundness", "judgments", "models", "interleaving", "propensities")
 
 
 @click.command()
@@ -55,7 +58,8 @@ SHOWN = ("depth", "days", "soundness", "judgments", "models", "interleaving")
     type=click.Choice(SHOWN),
     help="Instead: how deep people look, offline beside online metrics by day, whether the "
     "comparison of systems is sound, the labels that all requests of a query share, which model "
-    "of clicks fits, or which of two interleaved systems people prefer.",
+    "of clicks fits, which of two interleaved systems people prefer, or how often positions are "
+    "looked at.",
 )
 @place_options
 @output_options(FORMATS)
@@ -199,15 +203,27 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
             result.offline.to_dicts() if result.offline else [], result.online().to_pylist()
         )
     with connect(engine) as opened, cleaned_log(asked.clicks, opened) as log:
-        if show == "judgments":
-            return log.judgments(some=True)
-        if show == "depth":
-            return depth(log, title=asked.title)
-        if show == "models":
-            return click_models(log)
-        if show == "interleaving":
-            return interleaving_outcome(log)
-        return soundness(log, title=asked.title, ranked=asked.clicks.ranked)
+        shows: dict[str, Callable[[], Any]] = {
+            "depth": lambda: depth(log, title=asked.title),
+            "soundness": lambda: soundness(log, title=asked.title, ranked=log.tables.clicks.ranked),
+            "judgments": lambda: log.judgments(some=True),
+            "models": lambda: click_models(log, curve=_known_curve(log)),
+            "interleaving": lambda: interleaving_outcome(log),
+            "propensities": lambda: _propensities(log),
+        }
+        return shows[show]()
+
+
+def _propensities(log: CleanLog) -> PropensityEstimate:
+    with progress_bar("rounds") as told:
+        return log.estimate_propensities(told)
+
+
+def _known_curve(log: CleanLog) -> PropensityCurve | None:
+    """The propensities of a log whose spec says how they are learned, alike for all pages."""
+    asked = log.tables.clicks.propensity
+    is_one = asked.is_known and asked.by is None
+    return log.estimate_propensities().curve if is_one else None
 
 
 def _json(found: Any) -> str:

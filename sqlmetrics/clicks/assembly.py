@@ -125,7 +125,8 @@ def _names(clicks: Clicks, at: Translation, kinds: Kinds, texts: frozenset[str])
         for table, source in sources.items()
         if source and source.where
     }
-    names = replace(names, where=where, at=at)
+    randomised = at.condition(clicks.propensity.randomised or "")
+    names = replace(names, where=where, at=at, randomised=randomised)
     return ubi.where_of(names, clicks) if clicks.format == "ubi" else names
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sqlmetrics.clicks.columns import NUMBER
 from sqlmetrics.clicks.log_rows import (
@@ -33,7 +34,10 @@ from sqlmetrics.clicks.log_rows import (
 from sqlmetrics.clicks.reasons import event_reasons
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.sql.stage import Column, Stage
-from sqlmetrics.sql.template import literal, number
+from sqlmetrics.sql.template import identifier, literal, number
+
+if TYPE_CHECKING:
+    from sqlmetrics.clicks.propensity.curve import PropensityCurve
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,14 @@ class ClickTables(LogRows):
     Attributes:
         views: The stages that stand as temporary views, since several statements read them;
             the others are printed in each.
+        keeps_positions: Whether `item_positions` is a table, since propensities are estimated
+            from it.
+        propensities: How often positions are looked at, if that is known.
     """
 
     views: frozenset[str] = frozenset()
+    keeps_positions: bool = False
+    propensities: PropensityCurve | None = None
 
     def stages(self, *names: str) -> list[Stage]:
         """The stages that lead to some of them, in order, without those that stand as views."""
@@ -78,7 +87,8 @@ class ClickTables(LogRows):
     @property
     def standing(self) -> frozenset[str]:
         """The stages that stand by themselves, whoever reads them."""
-        return self.views | {"answers", "logged_requests", "irregular_requests"}
+        kept = {"item_positions"} if self.keeps_positions else set()
+        return self.views | kept | {"answers", "logged_requests", "irregular_requests"}
 
     @cached_property
     def _stages(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Stage]]]:
@@ -113,6 +123,10 @@ class ClickTables(LogRows):
             "evaluated_impressions": ((self.left, "request_queries"), self._evaluated),
             "answers": ((), self._answers),
             "requests": ((), self._requests),
+            "item_positions": (
+                (self.left, "answers", *(["request_queries"] if self.learned else [])),
+                self._item_positions,
+            ),
         }
 
     @cached_property
@@ -123,6 +137,7 @@ class ClickTables(LogRows):
             "chosen_requests": bool(self.days),
             "bot_users": self.bots,
             "excluded_requests": self.leaves_out,
+            "item_positions": self.keeps_positions,
         }
         kept = (name for name, is_kept in some.items() if is_kept)
         always = ("logged_requests", "deduplicated", "irregular_requests")
@@ -276,6 +291,35 @@ class ClickTables(LogRows):
             deduplicated=DEDUPLICATED if self._moves_out else "",
             reasons=event_reasons(self.clicks.cleaning, self.names),
         )
+
+    @property
+    def learned(self) -> tuple[str, list[str]] | None:
+        """The days of the requests from which labels and propensities are learned; None for all.
+
+        Returns:
+            In words, and what such requests meet.
+        """
+        window, evaluated = self.clicks.labels.window, self.clicks.evaluation
+        began = "request_queries.started_at"
+        if window is not None:
+            return str(window), window.holds(began)
+        if evaluated is not None:
+            return f"not {evaluated}", [f"not ({' and '.join(evaluated.holds(began))})"]
+        return None
+
+    def _item_positions(self) -> Stage:
+        days, when = self.learned or ("", [])
+        left, asked = self.left, self.clicks.propensity
+        keys = [f"{left}.{name}" for name in ("query_text", "item_id", "position")]
+        named = [*keys]
+        if asked.by is not None:
+            by = f"{left}.{identifier(asked.by)}"
+            keys.append(by)
+            named.append(str(Column(f"coalesce({by}, '')", "layout")))
+        if asked.randomised is not None:
+            keys.append(f"{left}.is_randomised")
+            named.append(keys[-1])
+        return self._stage("item_positions", keys=keys, named=named, days=days, when=when)
 
     def _plain(self, name: str) -> Callable[[], Stage]:
         return lambda: self._stage(name)

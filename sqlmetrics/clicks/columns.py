@@ -36,6 +36,7 @@ class Names:
         where: Table -> what its rows meet, of `impressions`, `events` and `requests`.
         has_texts: Whether positions are texts.
         read: Of which of these three the times are texts or numbers; they are read already.
+        randomised: What the impressions meet that stood in random order; empty if none is asked.
         at: The dialect of the database.
     """
 
@@ -49,6 +50,7 @@ class Names:
     has_texts: bool = False
     read: frozenset[str] = frozenset()
     at: Translation = field(default_factory=Translation)
+    randomised: str = ""
 
     @property
     def position(self) -> str:
@@ -116,6 +118,8 @@ class Names:
             yield Column(f"cast({self.impressions['team']} as varchar)", "picked_by")
         for name in self.segments:
             yield Column(f"cast({name} as varchar)", name)
+        if self.randomised:
+            yield Column(f"case when {self.randomised} then 1 else 0 end", "is_randomised")
 
     def request_columns(self, *, begun: bool = False) -> Iterator[Column]:
         """A request's columns, of the first of its rows; also when it began, if that is asked."""

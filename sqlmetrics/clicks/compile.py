@@ -11,7 +11,8 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import relation_of, tables_of
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan
-from sqlmetrics.spec.click_log import OF_POOL
+from sqlmetrics.spec.click_labels import OF_POOL
+from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.source import Model
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import shown
@@ -44,11 +45,16 @@ def header(spec: Spec) -> str:
         for title, words in (
             ("metrics", [*spec.online, *map(str, spec.measures)]),
             ("labels", list(_conventions(clicks.labels, OF_POOL[clicks.labels.pool]))),
+            *([("propensity", _propensity(clicks))] if clicks.labels.corrects else []),
             ("cleaning", list(_conventions(clicks.cleaning))),
             ("evaluation", [f"requests {clicks.evaluation}"] * bool(clicks.evaluation)),
         )
         if words
     )
+
+
+def _propensity(clicks: Clicks) -> list[str]:
+    return list(_conventions(clicks.propensity, clicks.propensity.decides))
 
 
 def _conventions(given: Model, names: Iterable[str] = ()) -> Iterator[str]:

@@ -16,6 +16,8 @@ from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
 from sqlmetrics.clicks.labels import labels, pooled
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
+from sqlmetrics.clicks.propensity.curve import PropensityCurve
+from sqlmetrics.clicks.propensity.estimate import PropensityEstimate, estimate
 from sqlmetrics.clicks.rankings import rankings, shown_ranks
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists, online_step
@@ -117,7 +119,8 @@ def evaluate_clicks(
         clean.tell(EVALUATED)
     done = tuple(steps(counts))
     told = (interval_note(confidence),) if confidence is not None and asked else ()
-    return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows), told)
+    known = clean.propensities
+    return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows), told, known)
 
 
 COUNTED, ADDED_UP, EVALUATED = 1, 2, 3
@@ -133,12 +136,14 @@ class CleanLog:
         engine: Where they are.
         progress: Is told after each step.
         unread: Times that cannot be read.
+        propensities: How often positions are looked at, where labels are corrected for that.
     """
 
     tables: ClickTables
     engine: Database
     progress: Progress | None = None
     unread: tuple[Unread, ...] = ()
+    propensities: PropensityEstimate | None = None
 
     def tell(self, step: int) -> None:
         """Tell that a step is done; they are counted from the first after the tables."""
@@ -244,6 +249,45 @@ class CleanLog:
             if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
                 raise refusal([why(self.tables, self.engine, self.counts())]) from error
 
+    def corrected(self, *, dry: bool) -> CleanLog:
+        """The same with propensities, where labels need them.
+
+        Args:
+            dry: Whether no row is there, of which none could be estimated.
+
+        Raises:
+            InputError: If the log cannot tell them.
+        """
+        tables, asked = self.tables, self.tables.clicks
+        if not asked.labels.corrects:
+            return self
+        if dry:
+            known = PropensityCurve.of(asked.propensity) or PropensityCurve.flat(asked.propensity)
+            return replace(self, tables=replace(tables, propensities=known))
+        found = estimate(tables, self.engine)
+        return replace(self, tables=replace(tables, propensities=found.curve), propensities=found)
+
+    def estimate_propensities(self, progress: Progress | None = None) -> PropensityEstimate:
+        """How often positions are looked at; by harvesting where no method is said.
+
+        They are learned from the requests of `labels.window`; without one of those that are not
+        evaluated, or of all.
+
+        Args:
+            progress: Is told after each round of expectation maximisation.
+
+        Raises:
+            InputError: If the log cannot tell them, with the numbers that say so.
+        """
+        clicks = self.tables.clicks
+        if self.propensities is not None:
+            return self.propensities
+        asked = clicks.propensity
+        if not asked.is_known:
+            asked = asked.model_copy(update={"method": "harvest"})
+        clicks = clicks.model_copy(update={"propensity": asked})
+        return estimate(replace(self.tables, clicks=clicks), self.engine, progress)
+
     def rankings(self) -> str:
         """What was shown: rows (query_id, item_id, score ...)."""
         return rankings(self.tables)
@@ -319,7 +363,7 @@ def cleaned_log(
             log = replace(log, unread=values.check(tables, kinds, engine))
             actions.check(tables, engine)
         with keeping(engine, todo[choosing:], told):
-            yield log
+            yield log.corrected(dry=dry)
 
 
 @contextmanager
@@ -354,4 +398,5 @@ def log_tables(
         some = tables_of(clicks, relations | files, engine.translation, kinds, only_days=only_days)
         given = {table: some.relation(table) for table in ("impressions", "events", "requests")}
         tables = replace(tables, near={name: one for name, one in given.items() if one})
-    return tables, kinds
+    estimates = clicks.labels.corrects and clicks.propensity.is_estimated
+    return replace(tables, keeps_positions=estimates), kinds

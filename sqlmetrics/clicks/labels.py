@@ -3,16 +3,21 @@
 left ─┬─> request_queries ─────────────────────────────────────────────┬─> labels
       └─> item_positions ─┬─> positions ─┬─> item_counts ─> item_rates ─> pooled
                           └─> overall ───┘
+
+Rates that are corrected for positions read weighted_positions in the place of item_positions:
+the rows of positions whose propensities are known, with these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from sqlmetrics.clicks import opensearch_coec
 from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.propensity.weights import WEIGHTED, weighted_positions
 from sqlmetrics.errors import SpecError
-from sqlmetrics.spec.click_log import ClickLabels
+from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import double
@@ -38,17 +43,21 @@ class Over:
         done: What is divided.
         shown: By what.
         mean: The mean of the whole log that a prior takes; none if it is 1.
+        weighted: Its column that hangs on propensities; none if no one does.
     """
 
     done: str
     shown: str
     mean: str = ""
+    weighted: str = ""
 
 
 OVER = {
     "ctr": Over("n_clicks", "n_impressions", "ctr"),
     "coec": Over("n_clicks", "expected_clicks"),
     "purchase_rate": Over("n_purchases", "n_impressions", "purchase_rate"),
+    "ips": Over("weighted_clicks", "n_impressions", "ips", "weighted_clicks"),
+    "coee": Over("n_clicks", "expected_examinations", "coee", "expected_examinations"),
 }
 """The rates by name."""
 
@@ -85,9 +94,8 @@ def pooled(tables: ClickTables) -> str:
 
 def standing(tables: ClickTables) -> str:
     """How many impressions are there to learn from, with a text, and clicked, as a `select`."""
-    stages = _stages(tables)
-    last = next(number for number, one in enumerate(stages, 1) if one.name == "item_positions")
-    return with_stages(stages[:last], print_template("clicks/standing", {}))
+    stages = tables.stages("item_positions")
+    return with_stages(stages, print_template("clicks/standing", {"of": tables.of}))
 
 
 def _answered(tables: ClickTables) -> str:
@@ -101,26 +109,39 @@ def _answered(tables: ClickTables) -> str:
 
 def _stages(tables: ClickTables, *more: str) -> list[Stage]:
     """The stages from impressions to one row a query's text and item, and others of the log."""
-    requests = ("request_queries",) if tables.clicks.labels.window else ()
-    return [*tables.stages(tables.left, *more, *requests, "answers"), *_pooled(tables)]
-
-
-def _pooled(tables: ClickTables) -> Iterator[Stage]:
-    """Those after the log's own."""
     asked = tables.clicks.labels
-    view = {"of": tables.of, "impressions": tables.left, **_when(asked.window)}
-    yield _stage("item_positions", **view)
-    yield _stage("positions")
-    yield _stage("item_counts", fewest=asked.min_impressions)
-    overall = asked.prior > 0 and OVER[asked.rate].mean != ""
+    if asked.rate == OPENSEARCH:
+        counted, names = [*tables.stages(*more), *opensearch_coec.rates(tables)], [*COUNTED]
+    else:
+        weighted = OVER[asked.rate].weighted
+        counted = [*tables.stages(*more, "item_positions"), *_item_rates(tables)]
+        names = [*COUNTED, *([weighted] if weighted else [])]
+    return [*counted, *_pooled(asked, names)]
+
+
+def _item_rates(tables: ClickTables) -> Iterator[Stage]:
+    """Those after the log's own, to the rates."""
+    asked = tables.clicks.labels
+    over, counted = OVER[asked.rate], tables.of["item_positions"]
+    if over.weighted:
+        yield from weighted_positions(tables)
+        counted = f"{WEIGHTED} as item_positions"
+    yield _stage("positions", counted=counted)
+    view = {"counted": counted, "weighted": over.weighted, "fewest": asked.min_impressions}
+    yield _stage("item_counts", **view)
+    overall = asked.prior > 0 and over.mean != ""
     if overall:
-        yield _stage("overall")
-    yield _stage("item_rates", columns=[*map(_plain, COUNTED), _rate(asked)], overall=overall)
+        yield _stage("overall", counted=counted, over=over)
+    own = [*map(_plain, COUNTED), *([_plain(over.weighted)] if over.weighted else [])]
+    yield _stage("item_rates", columns=[*own, _rate(asked)], overall=overall)
+
+
+def _pooled(asked: ClickLabels, names: Iterable[str]) -> Iterator[Stage]:
+    """Those from the rates to the grades."""
     if asked.quantiles:
         yield _stage("rate_quantiles")
     source = "rate_quantiles" if asked.quantiles else "item_rates"
-    columns = [*map(_plain, (*COUNTED, "rate")), _grade(asked)]
-    yield _stage("pooled", columns=columns, rates=source)
+    yield _stage("pooled", columns=[*map(_plain, [*names, "rate"]), _grade(asked)], rates=source)
 
 
 def _when(days: Days | None) -> dict[str, object]:

@@ -14,11 +14,15 @@ from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.relation import Relation, source_text
 
-NUMBERED, CHOSEN, BOTS, LOGGED, EXCLUDED, DEDUPLICATED, IRREGULAR, ATTRIBUTED, ANSWERS = (
+(
+    *(NUMBERED, CHOSEN, BOTS, LOGGED, EXCLUDED, DEDUPLICATED, IRREGULAR, ATTRIBUTED, ANSWERS),
+    ITEM_POSITIONS,
+) = (
     f"sqlmetrics_{name}"
     for name in (
         *("numbered_log", "chosen_requests", "bots", "logged_requests", "excluded_requests"),
         *("deduplicated", "irregular_requests", "attributed_events", "answers"),
+        "item_positions",
     )
 )
 """Tables that are kept while a log is worked on."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlmetrics.clicks.columns import Names
+from sqlmetrics.spec.click_cleaning import Cleaning
 from sqlmetrics.spec.click_columns import CLICK
-from sqlmetrics.spec.click_log import Cleaning
 from sqlmetrics.sql.template import literal, number
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.cleaning_report import Step, cells, text
+from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
 from sqlmetrics.evaluation.intervals import interval
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report import text as report
@@ -36,6 +37,7 @@ class ClickResult:
         offline: The metrics of the lists that were shown, with answers as labels; None if no
             such metric was asked for.
         notes: What was taken for what, where nobody said it.
+        propensities: How often positions are looked at, where labels are corrected for that.
     """
 
     spec: Spec
@@ -45,6 +47,7 @@ class ClickResult:
     offline: Result | None
     _online: tuple[dict[str, Any], ...]
     notes: tuple[str, ...] = ()
+    propensities: PropensityEstimate | None = None
 
     def online(self) -> pa.Table:
         """One row per online metric, day, system and segment: the fact table's columns.
@@ -77,6 +80,7 @@ class ClickResult:
             "findings": dict(self.findings),
             "online": list(self._online),
             "offline": self.offline.to_dicts() if self.offline else [],
+            **({"propensities": self.propensities.to_dicts()} if self.propensities else {}),
         }
 
     def markdown(self) -> str:
@@ -92,7 +96,7 @@ class ClickResult:
         parts = [report.page(cells(self.steps, self.rows), self._odd())]
         parts += [report.page(layout.arranged(self._facts()))] if self._online else []
         parts += [report.html(self.offline)] if self.offline else []
-        return "\n".join(filter(None, [*parts, report.page_notes(self.notes)]))
+        return "\n".join(filter(None, [*parts, report.page_notes(self._notes)]))
 
     def text(self, *, whole: bool = False, styled: bool = False) -> str:
         """All of it as tables.
@@ -110,13 +114,18 @@ class ClickResult:
             )
         if self.offline:
             parts.append(report.text(self.offline, whole=whole, styled=styled))
-        return "\n\n".join(filter(None, [*parts, "\n".join(self.notes)]))
+        return "\n\n".join(filter(None, [*parts, "\n".join(self._notes)]))
 
     def __repr__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
         return self.html()
+
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        """The notes, and what is to be known of the correction for positions."""
+        return (*self.notes, *(self.propensities.notes() if self.propensities else ()))
 
     def _odd(self) -> list[str]:
         return [f"{what}: {n:,}" for what, n in self.findings.items()]

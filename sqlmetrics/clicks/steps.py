@@ -15,6 +15,7 @@ from sqlmetrics.clicks.log_rows import (
     DEDUPLICATED,
     EXCLUDED,
     IRREGULAR,
+    ITEM_POSITIONS,
     LOGGED,
     NUMBERED,
 )
@@ -35,6 +36,7 @@ TABLES: Mapping[str, str] = {
     "irregular_requests": IRREGULAR,
     "attributed_events": ATTRIBUTED,
     "answers": ANSWERS,
+    "item_positions": ITEM_POSITIONS,
 }
 """Stages whose rows are kept -> the table that keeps them."""
 
@@ -43,7 +45,7 @@ ORDER = (
     *("impressions_read", "logged_requests", "excluded_requests", "user_impressions"),
     *("deduplicated", "irregular_requests", "clean_impressions", "attributed_events", "answers"),
     *("seen_impressions", "request_queries", "evaluated_impressions"),
-    *("orderly_requests", "irregular_impressions"),
+    *("orderly_requests", "irregular_impressions", "item_positions"),
 )
 """Stages that are kept or stand as views, each after those that it reads."""
 

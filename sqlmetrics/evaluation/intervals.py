@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,17 @@ def interval(row: Mapping[str, Any], level: float) -> tuple[float, float] | tupl
         return None, None
     reach = student.critical(level, row["n_clusters"] - 1) * error if error else 0.0
     return row["value"] - reach, row["value"] + reach
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """A quantile of sorted values, two at least, linear between them.
+
+    >>> quantile([1.0, 2.0, 4.0], 0.75)
+    3.0
+    """
+    place = share * (len(values) - 1)
+    low = min(int(place), len(values) - 2)
+    return values[low] + (place - low) * (values[low + 1] - values[low])
 
 
 def standard_error(row: Mapping[str, Any], of: Ratio = OWN) -> float | None:

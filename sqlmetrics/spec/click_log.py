@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from sqlmetrics.catalog.online import is_online
 from sqlmetrics.errors import SpecError
+from sqlmetrics.spec.click_cleaning import NEEDS, Cleaning
 from sqlmetrics.spec.click_columns import (
-    CLICK,
     PURCHASE,
     ClickRankings,
     Events,
@@ -22,117 +21,13 @@ from sqlmetrics.spec.click_columns import (
     Requests,
 )
 from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
+from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
+from sqlmetrics.spec.click_propensity import ClickPropensity
 from sqlmetrics.spec.days import Days
-from sqlmetrics.spec.duration import Seconds
-from sqlmetrics.spec.source import Finite, Model
-from sqlmetrics.sql.user_sql import condition
-
-
-class Cleaning(Model):
-    """What is left out of a log, each step by its own option."""
-
-    test: str | None = None
-    """A condition of the impressions: that is no user's traffic."""
-    max_events_per_user_hour: int | None = Field(default=None, gt=0)
-    """A user with more events than this in an hour is a bot, and all that the user did or was shown
-    is left out."""
-    bots_of: Literal["log", "day"] = "log"
-    """`log`: a bot is left out on every day. `day`: on those days (in UTC) on which it had such an
-    hour, and no other day is read to find bots."""
-    min_dwell: Seconds | None = None
-    """Clicks with a shorter stay, in seconds, are accidental."""
-    attribution_window: Seconds | None = None
-    """Events later than this after the impression are no answer to it."""
-    deduplicate: bool = True
-    """Whether a repeated event (request, item, action) counts once, the first. An item that was
-    shown twice in a request always counts once, where it stood highest: else its events would count
-    twice."""
-    same_position: Literal["first", "drop", "keep"] = "keep"
-    """Of two items at one position: `first` keeps the one shown first, `drop` neither, `keep` both,
-    ranked by their ids.
-    """
-    unseen: int | None = Field(default=None, ge=0)
-    """Leave out what stands more than so many positions below the last click of a request: it was
-    not looked at. None keeps all."""
-
-    @field_validator("test")
-    @classmethod
-    def _condition(cls, text: str | None) -> str | None:
-        return text if text is None else condition(text)
-
-
-OF_POOL: Mapping[str, tuple[str, ...]] = {
-    "impression": ("grades",),
-    "query_item": ("rate", "prior", "min_impressions", "cuts", "quantiles", "window"),
-}
-"""Pool -> the options that only it has."""
-
-
-class ClickLabels(Model):
-    """What becomes a label."""
-
-    grades: Mapping[str, Annotated[Finite, Field(ge=0)]] = {CLICK: 1.0}
-    """For `impression`: action -> the grade of an item on which it was done; the highest wins."""
-    pool: Literal["impression", "query_item"] = "impression"
-    """`impression`: the labels of a request are its own clicks. `query_item`: all requests with the
-    same text share a rate of each item."""
-    rate: Literal["ctr", "coec", "purchase_rate"] = "ctr"
-    """For `query_item`: `ctr`, `coec` (clicks over expected clicks, of its positions) or
-    `purchase_rate` (purchases over impressions).
-    """
-    prior: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """As many more impressions with the mean rate of all are added to each item; for `coec` as many
-    more clicks, done and expected."""
-    min_impressions: int = Field(default=1, ge=1)
-    """Items shown less often for a query get no label."""
-    cuts: tuple[float, ...] = ()
-    """Rates from which on an item has the grade 1, 2, ...; without cuts and quantiles the rate
-    itself is the grade."""
-    quantiles: tuple[float, ...] = ()
-    """Shares of all labelled pairs of a query and an item: the grade is 1, 2, ... where the rate is
-    above that of so many of them, like [0.5, 0.8, 0.95].
-    """
-    window: Days | None = None
-    """The days of the requests from which pooled labels are learned; needs `evaluation` beside
-    it."""
-
-    @model_validator(mode="after")
-    def _of_its_pool(self) -> ClickLabels:
-        fields = type(self).model_fields
-        for pool, names in OF_POOL.items():
-            given = [one for one in names if getattr(self, one) != fields[one].default]
-            if given and pool != self.pool:
-                raise ValueError(f"{', '.join(given)}: only for pool {pool}, not {self.pool}")
-        return self
-
-    @model_validator(mode="after")
-    def _cut_once(self) -> ClickLabels:
-        if self.cuts and self.quantiles:
-            raise ValueError("give cuts or quantiles, not both")
-        if list(self.cuts or self.quantiles) != sorted(set(self.cuts or self.quantiles)):
-            raise ValueError("cuts and quantiles must rise")
-        if any(not 0 < one < 1 for one in self.quantiles):
-            raise ValueError("quantiles lie between 0 and 1")
-        highest = inf if self.rate == "coec" else 1
-        if any(not 0 < one <= highest or one == inf for one in self.cuts):
-            raise ValueError(f"cuts of {self.rate} are above 0" + " and at most 1" * (highest == 1))
-        return self
-
-    @property
-    def pools(self) -> bool:
-        """Whether requests share their labels."""
-        return self.pool == "query_item"
-
+from sqlmetrics.spec.source import Model
 
 QUERY_TEXT = "query_text"
 """The column of the rankings that has what was asked."""
-
-NEEDS = {
-    "min_dwell": ("dwell",),
-    "attribution_window": ("time",),
-    "max_events_per_user_hour": ("user", "time"),
-}
-"""Option of the cleaning -> the columns of the events that it looks at."""
 
 
 class Clicks(Model):
@@ -155,6 +50,9 @@ class Clicks(Model):
     """What is left out."""
     labels: ClickLabels = ClickLabels()
     """What becomes a label."""
+    propensity: ClickPropensity = ClickPropensity()
+    """How often positions are looked at; for the rates `ips` and `coee`, and
+    `--show propensities`."""
     evaluation: Days | None = None
     """The days of the requests that are evaluated; None for all. A request is of the day on which
     it began."""
@@ -231,6 +129,36 @@ class Clicks(Model):
         if asked.method != TEAM_DRAFT and self.cleaning.unseen is not None:
             raise ValueError(
                 f"interleaving by {asked.method} needs whole lists; leave out cleaning.unseen"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _of_opensearch(self) -> Clicks:
+        if self.labels.rate == OPENSEARCH and (
+            self.format != "ubi" or self.lists_from == "hit_ids"
+        ):
+            raise ValueError(
+                f"rate {OPENSEARCH} takes the positions of events as they are logged: it is for "
+                "format: ubi with events of the action impression; rate: coec is for every log"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_propensities(self) -> Clicks:
+        asked, rate = self.propensity, self.labels.rate
+        if self.labels.corrects and not asked.is_known:
+            raise ValueError(
+                f"rate {rate} needs to know how often positions are looked at; add "
+                "propensity: {method: harvest}, or another method"
+            )
+        if asked.method in ("harvest", "em") and self.columns and self.columns.query is None:
+            raise ValueError(f"propensity by {asked.method} needs {self._place}.columns.query")
+        own = self.columns.segments if self.columns else ()
+        if asked.by is not None and asked.by not in own:
+            where = f"{self._place}.columns.segments" if self.columns else "format: ubi"
+            raise ValueError(
+                f"propensity.by is a column of the segments, given {asked.by}; {where} has "
+                f"{', '.join(own) or 'none'}"
             )
         return self
 
@@ -339,8 +267,15 @@ class Clicks(Model):
 
         A later option has no part in it while it is not used: tables keep their definitions.
         """
-        later = {"cleaning": {"bots_of"}} if self.cleaning.bots_of == "log" else None
-        decides = {"format", "cleaning", "labels", "evaluation"}
+        later = {
+            **({"cleaning": {"bots_of"}} if self.cleaning.bots_of == "log" else {}),
+            **({"labels": {"max_rank"}} if self.labels.max_rank is None else {}),
+        }
+        decides: dict[str, Any] = dict.fromkeys(
+            ("format", "cleaning", "labels", "evaluation"), True
+        )
+        if self.labels.corrects:
+            decides["propensity"] = self.propensity.decides
         return self.model_dump_json(include=decides, exclude=later)
 
     @property

@@ -118,6 +118,7 @@ VERBS: dict[str, int] = {
     "clicks clicks.yml --show days": 0,
     "clicks clicks.yml --show soundness": 0,
     "clicks clicks.yml --show models": 0,
+    "clicks clicks.yml --show propensities": 2,
     "simulate another --requests 20": 0,
     "init new.yml": 0,
 }

@@ -25,7 +25,8 @@ from sqlmetrics.clicks.labels import POOLED, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
-from sqlmetrics.spec.click_log import ClickLabels, Clicks
+from sqlmetrics.spec.click_labels import ClickLabels
+from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.transpile import translated
 
@@ -524,7 +525,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"labels": POOL | {"min_impressions": 0}}, "min_impressions"),
     (
         {"labels": POOL | {"rate": "cvr"}},
-        r"^clicks\.labels\.rate must be 'ctr', 'coec' or 'purchase_rate', given 'cvr'$",
+        r"^clicks\.labels\.rate must be 'ctr', 'coec', .*'coee' or 'opensearch_coec', given 'cvr'$",
     ),
     (
         {"labels": POOL | {"cut": [0.1]}},

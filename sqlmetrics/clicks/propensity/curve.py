@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.errors import SpecError
+from sqlmetrics.spec.click_propensity import ClickPropensity, wrong_curve
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, literal
 
@@ -60,23 +60,23 @@ class PropensityCurve:
         >>> PropensityCurve.given({1: 0.8, 2: 0.4}).at(2)
         0.5
         """
-        wrong = [
-            f"{position}: {propensity:g}"
-            for position, propensity in propensities.items()
-            if position < 1 or not 0 < propensity < inf
-        ]
-        if wrong:
-            raise SpecError(
-                "propensities are numbers above 0 by position, which count from 1; "
-                f"given {', '.join(wrong)}"
-            )
-        if 1 not in propensities:
-            known = ", ".join(map(str, sorted(propensities))) or "none"
-            raise SpecError(
-                f"propensities are relative to position 1: give that too; given {known}"
-            )
+        if why := wrong_curve(propensities):
+            raise SpecError(why)
         rows = (Propensity(k, propensities[k] / propensities[1]) for k in sorted(propensities))
         return cls("given", tuple(rows))
+
+    @classmethod
+    def of(cls, asked: ClickPropensity) -> PropensityCurve | None:
+        """The curve that a spec gives; None if it gives none."""
+        curves = {name: cls.given(curve) for name, curve in asked.curves.items()}
+        rows = (replace(row, group=name) for name, curve in curves.items() for row in curve.rows)
+        return cls("given", tuple(rows)) if curves else None
+
+    @classmethod
+    def flat(cls, asked: ClickPropensity) -> PropensityCurve:
+        """One for a log without rows: position 1 alone."""
+        group = "" if asked.by is not None else None
+        return cls(asked.method, (Propensity(1, 1.0, group=group),))
 
     @property
     def groups(self) -> tuple[str | None, ...]:

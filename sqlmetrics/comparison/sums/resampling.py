@@ -17,6 +17,7 @@ from sqlmetrics.comparison.stages import (
 from sqlmetrics.comparison.sums import lots
 from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.intervals import quantile
 from sqlmetrics.sql.stage import Column, Stage
 
 BOOTSTRAP, RANDOMIZATION = "bootstrap", "randomization"
@@ -85,14 +86,7 @@ class Replicates:
             level: Its coverage, above 0 and below 1.
         """
         means = sorted(self.means())
-        return _quantile(means, (1 - level) / 2), _quantile(means, (1 + level) / 2)
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    """A quantile of sorted values, linear between them."""
-    place = share * (len(values) - 1)
-    low = min(int(place), len(values) - 2)
-    return values[low] + (place - low) * (values[low + 1] - values[low])
+        return quantile(means, (1 - level) / 2), quantile(means, (1 + level) / 2)
 
 
 def check_count(count: int) -> None:

@@ -1,0 +1,64 @@
+"""Intervention harvesting: items that stood at several positions tell how these are looked at.
+
+After Agarwal et al., Estimating Position Bias without Intrusive Interventions (WSDM 2019). What
+stood at two positions is as attractive at both, so its clicks differ by how often these are
+looked at. Each two positions give one ratio, over all pairs of a query and an item: that of
+Mantel and Haenszel, which needs no pair to have many clicks. Least squares of its logarithm,
+weighted by the inverse of its variance, put at most k (k - 1) / 2 ratios of k positions together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, log
+
+from sqlmetrics.clicks.propensity.least_squares import LeastSquares
+from sqlmetrics.clicks.propensity.moves import Ends, Link, Links, Sums
+from sqlmetrics.clicks.propensity.sampling import samples
+
+
+def harvested(positions: Sequence[int], strong: Sequence[Link]) -> dict[int, float]:
+    """Position -> propensity, against the first position.
+
+    Args:
+        positions: The positions of a group; the first is the reference.
+        strong: The links that are used; they join all positions.
+    """
+    fit = _fit(positions, strong)
+    found = fit.solved({(one.above, one.below): log(one.ratio) for one in strong})
+    return {position: exp(value) for position, value in found.items()}
+
+
+def resampled(
+    links: Links, positions: Sequence[int], strong: Sequence[Link], count: int
+) -> list[dict[int, float]]:
+    """The same of so many samples of the queries; those in which a link has no click are left out.
+
+    The weights stay those of the whole log.
+    """
+    fit, found = _fit(positions, strong), []
+    for sample in samples(links.sums, count):
+        sums = _added(links.sums, sample, fit.weights)
+        if all(above > 0 and below > 0 for above, below in sums.values()):
+            logs = {ends: log(below / above) for ends, (above, below) in sums.items()}
+            solved = fit.solved(logs)
+            found.append({position: exp(value) for position, value in solved.items()})
+    return found
+
+
+def _fit(positions: Sequence[int], strong: Sequence[Link]) -> LeastSquares:
+    return LeastSquares(positions, {(one.above, one.below): one.precision for one in strong})
+
+
+def _added(
+    sums: Mapping[float, Mapping[Ends, Sums]],
+    sample: Mapping[float, int],
+    used: Mapping[Ends, float],
+) -> dict[Ends, tuple[float, float]]:
+    added = dict.fromkeys(used, (0.0, 0.0))
+    for group, times in sample.items():
+        for ends, (above, below) in sums[group].items():
+            if ends in added:
+                so_far = added[ends]
+                added[ends] = so_far[0] + times * above, so_far[1] + times * below
+    return added

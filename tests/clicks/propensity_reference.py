@@ -1,0 +1,190 @@
+"""Propensities and corrected rates in plain Python, row by row, from their formulas."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+Row = tuple[str | None, str, int, int]
+"""An impression: query, item, position, whether it was clicked."""
+
+Cells = Mapping[tuple[str, str], Mapping[int, tuple[int, int]]]
+"""(query, item) -> position -> impressions and clicks."""
+
+
+def cells(rows: Iterable[Row], last: int) -> dict[tuple[str, str], dict[int, tuple[int, int]]]:
+    """Pairs of a query and an item, with what happened at each position."""
+    found: dict[tuple[str, str], dict[int, tuple[int, int]]] = defaultdict(dict)
+    for query, item, position, clicked in rows:
+        if query is not None and position <= last:
+            n, c = found[query, item].get(position, (0, 0))
+            found[query, item][position] = n + 1, c + clicked
+    return found
+
+
+def moved(pairs: Cells) -> Cells:
+    """Those that stood at several positions and were clicked."""
+    return {
+        pair: own
+        for pair, own in pairs.items()
+        if len(own) > 1 and sum(c for _, c in own.values()) > 0
+    }
+
+
+Ratios = dict[tuple[int, int], tuple[float, float, float]]
+"""Two positions -> the two sums of Mantel and Haenszel, and their precision's denominator."""
+
+
+def ratios(pairs: Cells, times: Mapping[str, int] | None = None) -> Ratios:
+    """The sums, each query standing there so many times."""
+    found: Ratios = {}
+    for (query, _), own in pairs.items():
+        weight = 1 if times is None else times[query]
+        for a in own:
+            for b in own:
+                if a < b:
+                    (na, ca), (nb, cb) = own[a], own[b]
+                    total = na + nb
+                    one, two, three = found.get((a, b), (0.0, 0.0, 0.0))
+                    spread = ((ca + cb) * na * nb - ca * cb * total) / total**2
+                    found[a, b] = (
+                        one + weight * cb * na / total,
+                        two + weight * ca * nb / total,
+                        three + weight * spread,
+                    )
+    return found
+
+
+def harvest(
+    pairs: Cells,
+    *,
+    adjacent: bool = False,
+    min_clicks: int = 1,
+    times: Mapping[str, int] | None = None,
+) -> dict[int, float]:
+    """Position -> propensity: least squares of the logarithms of the ratios."""
+    whole, drawn = ratios(moved(pairs)), ratios(moved(pairs), times)
+    clicks: dict[tuple[int, int], list[int]] = {}
+    for own in moved(pairs).values():
+        for a in own:
+            for b in own:
+                if a < b:
+                    before = clicks.get((a, b), [0, 0])
+                    clicks[a, b] = [before[0] + own[a][1], before[1] + own[b][1]]
+    strong = [
+        (a, b)
+        for (a, b), both in clicks.items()
+        if min(both) >= max(min_clicks, 1) and (not adjacent or b == a + 1)
+    ]
+    weights = {
+        ends: whole[ends][0] * whole[ends][1] / whole[ends][2] if whole[ends][2] > 0 else 1.0
+        for ends in strong
+    }
+    positions = sorted({one for ends in strong for one in ends})
+    logs = {ends: math.log(drawn[ends][0] / drawn[ends][1]) for ends in strong}
+    # by Gauss and Seidel: each position next to what its neighbours say, until nothing moves
+    found = dict.fromkeys(positions, 0.0)
+    for _ in range(20_000):
+        change = 0.0
+        for k in positions[1:]:
+            pulls = [(w, found[a] + logs[a, b]) for (a, b), w in weights.items() if b == k]
+            pulls += [(w, found[b] - logs[a, b]) for (a, b), w in weights.items() if a == k]
+            new = sum(w * x for w, x in pulls) / sum(w for w, _ in pulls)
+            change, found[k] = max(change, abs(new - found[k])), new
+        if change < 1e-15:
+            break
+    return {k: math.exp(x) for k, x in found.items()}
+
+
+def em(
+    pairs: Cells, start: Mapping[int, float], rounds: int
+) -> tuple[dict[int, float], list[float]]:
+    """Position -> propensity of the position-based model, and each round's log-likelihood."""
+    own = moved(pairs)
+    highest = max(start.values())
+    theta = {k: 0.999 * p / highest for k, p in start.items()}
+    gamma = {
+        pair: min(
+            sum(c for _, c in at.values()) / sum(n * theta[k] for k, (n, _) in at.items()), 0.999999
+        )
+        for pair, at in own.items()
+    }
+    told = []
+    for _ in range(rounds):
+        looked, shown, likelihood = defaultdict(float), defaultdict(float), 0.0
+        attracted = {}
+        for pair, at in own.items():
+            total = 0.0
+            for k, (n, c) in at.items():
+                chance = theta[k] * gamma[pair]
+                looked[k] += c + (n - c) * theta[k] * (1 - gamma[pair]) / (1 - chance)
+                shown[k] += n
+                total += c + (n - c) * (1 - theta[k]) * gamma[pair] / (1 - chance)
+                likelihood += c * math.log(chance) + (n - c) * math.log(1 - chance)
+            attracted[pair] = min(total / sum(n for n, _ in at.values()), 0.999999)
+        theta = {k: looked[k] / shown[k] for k in theta}
+        gamma = attracted
+        told.append(likelihood)
+    return {k: p / theta[min(theta)] for k, p in theta.items()}, told
+
+
+def click_rates(rows: Iterable[Row], last: int) -> dict[int, float]:
+    """Position -> click rate over that of position 1."""
+    counts: dict[int, list[int]] = {}
+    for _, _, position, clicked in rows:
+        if position <= last:
+            before = counts.get(position, [0, 0])
+            counts[position] = [before[0] + 1, before[1] + clicked]
+    return {k: (c / n) / (counts[1][1] / counts[1][0]) for k, (n, c) in sorted(counts.items())}
+
+
+def samples(queries: Iterable[str], count: int, groups: int = 200) -> list[dict[str, int]]:
+    """Query -> how often it stands in each sample."""
+    by_hash = sorted(set(queries), key=lambda one: hashlib.md5(one.encode()).hexdigest())
+    group = {query: number % groups for number, query in enumerate(by_hash, start=1)}
+    chance = random.Random(2026)
+    found = []
+    for _ in range(count):
+        times = {one: _poisson(chance.random()) for one in sorted(set(group.values()))}
+        found.append({query: times[group[query]] for query in group})
+    return found
+
+
+def _poisson(share: float) -> int:
+    number, reached = 0, math.exp(-1)
+    while share >= reached and number < 12:
+        number += 1
+        reached += math.exp(-1) / math.factorial(number)
+    return number
+
+
+def percentiles(values: Sequence[float], level: float) -> tuple[float, float]:
+    """The interval of sorted values, linear between them."""
+    there = sorted(values)
+
+    def at(share: float) -> float:
+        place = share * (len(there) - 1)
+        low = min(int(place), len(there) - 2)
+        return there[low] + (place - low) * (there[low + 1] - there[low])
+
+    return at((1 - level) / 2), at((1 + level) / 2)
+
+
+def corrected(
+    rows: Iterable[Row], curve: Mapping[int, float], rate: str, most: float, prior: float = 0
+) -> dict[tuple[str, str], float]:
+    """(query, item) -> `ips` or `coee`."""
+    there = [row for row in rows if row[2] in curve]
+    weight = {k: min(1 / p, most) for k, p in curve.items()}
+    top = sum(c * weight[k] if rate == "ips" else c for _, _, k, c in there)
+    bottom = sum(1 if rate == "ips" else 1 / weight[k] for _, _, k, _ in there)
+    parts: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for query, item, k, clicked in there:
+        if query is not None:
+            parts[query, item][0] += clicked * weight[k] if rate == "ips" else clicked
+            parts[query, item][1] += 1 if rate == "ips" else 1 / weight[k]
+    mean = top / bottom
+    return {pair: (over + prior * mean) / (under + prior) for pair, (over, under) in parts.items()}

@@ -1,0 +1,292 @@
+"""Propensities are what plain Python says of the rows, on each database; and what was planted."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import fmean
+from typing import Any
+
+import propensity_reference as reference
+import pyarrow as pa
+import pytest
+from marked import by_night
+from position_bias import simulated_log
+from test_job_days import LATER
+
+from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log
+from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
+from sqlmetrics.engines.database import connect
+from sqlmetrics.errors import InputError
+from sqlmetrics.spec.click_log import Clicks
+
+COLUMNS = {
+    "request": "request",
+    "query": "query",
+    "item": "item",
+    "position": "position",
+    "clicked": "clicked",
+}
+
+
+def small_log(seed: int = 1, requests: int = 400) -> pa.Table:
+    """Requests of few queries on two devices, some without a text, with items that move."""
+    chance = random.Random(seed)
+    looks = {"phone": (0.9, 0.5, 0.3, 0.2, 0.1), "desktop": (0.9, 0.8, 0.6, 0.5, 0.4)}
+    rows = []
+    for request in range(requests):
+        device = chance.choice(["phone", "desktop"])
+        query = chance.choice(["tv", "TV", "té", "tv ", "pc", None])
+        is_random = chance.random() < 0.4
+        items = chance.sample("abcdefg", 5)
+        for position, item in enumerate(items, start=1):
+            attracts = (ord(item) - ord("a") + 2) / 9
+            clicked = chance.random() < attracts * looks[device][position - 1]
+            rows.append(
+                {
+                    "request": request,
+                    "query": query,
+                    "item": item,
+                    "position": position,
+                    "clicked": int(clicked),
+                    "device": device,
+                    "shuffled": int(is_random),
+                }
+            )
+    return pa.Table.from_pylist(rows)
+
+
+LOG = small_log()
+
+
+def rows(log: pa.Table = LOG, **where: Any) -> list[reference.Row]:
+    return [
+        (row["query"], row["item"], row["position"], row["clicked"])
+        for row in log.to_pylist()
+        if all(row[name] == value for name, value in where.items())
+    ]
+
+
+@contextmanager
+def opened(
+    propensity: dict[str, Any], engine: Any = None, log: pa.Table = LOG, **labels: Any
+) -> Iterator[CleanLog]:
+    source = {"relation": "shown"} if engine else {"data": log}
+    segments = [name for name in ("device", "shuffled") if name in log.column_names]
+    clicks = Clicks(
+        log={**source, "columns": {**COLUMNS, "segments": segments}},
+        propensity={"min_clicks": 1, "positions": 4, **propensity},
+        **({"labels": {"pool": "query_item", **labels}} if labels else {}),
+    )
+    with connect(engine) as own:
+        if engine:
+            own.load("shown", log)
+        try:
+            with cleaned_log(clicks, own) as done:
+                yield done
+        finally:
+            if engine:
+                own.execute("drop table shown")
+
+
+def estimated(propensity: dict[str, Any], **more: Any) -> PropensityEstimate:
+    with opened(propensity, **more) as done:
+        return done.estimate_propensities()
+
+
+def curve(found: PropensityEstimate, group: str | None = None) -> dict[int, float]:
+    return {one.position: one.propensity for one in found.curve.rows if one.group == group}
+
+
+def near(wanted: Any) -> Any:
+    return pytest.approx(wanted, rel=1e-9)
+
+
+RANDOM = {"method": "randomised", "randomised": "shuffled = 1"}
+ROUNDS = 4
+METHODS: dict[str, dict[str, Any]] = {
+    "all pairs": {"method": "harvest"},
+    "adjacent pairs": {"method": "harvest", "pairs": "adjacent"},
+    "em": {"method": "em", "tolerance": 1e-9, "max_rounds": ROUNDS},
+    "randomised": RANDOM,
+}
+
+
+def wanted(name: str, own: list[reference.Row]) -> dict[int, float]:
+    pairs = reference.cells(own, 4)
+    if name == "em":
+        return reference.em(pairs, reference.harvest(pairs), ROUNDS)[0]
+    if name == "randomised":
+        return reference.click_rates(own, 4)
+    return reference.harvest(pairs, adjacent=name == "adjacent pairs")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_is_what_its_formula_says(name: str) -> None:
+    only = {"shuffled": 1} if name == "randomised" else {}
+    found = estimated(METHODS[name])
+    assert curve(found) == near(wanted(name, rows(**only)))
+    assert [one.position for one in found.curve.rows] == [1, 2, 3, 4]
+    by_device = estimated({**METHODS[name], "by": "device"})
+    for device in ("desktop", "phone"):
+        assert curve(by_device, device) == near(wanted(name, rows(device=device, **only)))
+    assert by_device.below == pytest.approx(0.2)
+
+
+def test_rounds_of_em_are_told_and_rise() -> None:
+    pairs = reference.cells(rows(), 4)
+    found = estimated({"method": "em", "max_rounds": 6, "tolerance": 1e-12})
+    _, likelihoods = reference.em(pairs, reference.harvest(pairs), 6)
+    assert [one.log_likelihood for one in found.rounds] == near(likelihoods)
+    assert likelihoods == sorted(likelihoods)
+    early = estimated({"method": "em", "tolerance": 0.5})
+    assert len(early.rounds) == 1, "the first round changes less than a half"
+
+
+def test_intervals_are_the_percentiles_of_samples_of_queries() -> None:
+    pairs = reference.cells(rows(), 4)
+    found = estimated({"method": "harvest", "replicates": 60, "confidence": 0.9})
+    times = reference.samples([query for query, *_ in reference.moved(pairs)], 60)
+    drawn = []
+    for one in times:
+        sums = reference.ratios(reference.moved(pairs), one)
+        if all(over > 0 and under > 0 for over, under, _ in sums.values()):
+            drawn.append(reference.harvest(pairs, times=one))
+    for one in found.curve.rows[1:]:
+        ends = reference.percentiles([own[one.position] for own in drawn], 0.9)
+        assert (one.ci_low, one.ci_high) == near(ends)
+    first = found.curve.rows[0]
+    assert (first.propensity, first.ci_low, first.ci_high) == (1.0, None, None)
+    none = estimated({"method": "harvest", "replicates": 0})
+    assert {one.ci_low for one in none.curve.rows} == {None}
+
+
+@pytest.mark.parametrize("rate", ["ips", "coee"])
+def test_corrected_rates_are_what_their_formula_says(rate: str) -> None:
+    given = {1: 0.8, 2: 0.4, 4: 0.02}
+    curve = {1: 1.0, 2: 0.5, 4: 0.025}
+    own = {"method": "given", "given": given, "max_weight": 10}
+    for prior in (0, 3):
+        with opened(own, rate=rate, prior=prior) as done:
+            found = {
+                (row["query_text"], row["item_id"]): row["rate"]
+                for row in done.judgments().to_pylist()
+            }
+        assert found == near(reference.corrected(rows(), curve, rate, 10, prior))
+
+
+@pytest.mark.parametrize("writer", LATER)
+def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
+    for name, asked in METHODS.items():
+        with opened({**asked, "replicates": 40}, servers.open(writer), rate="ips") as done:
+            found, here = done.propensities, done.judgments().to_pylist()
+        with opened({**asked, "replicates": 40}, rate="ips") as done:
+            own, there = done.propensities, done.judgments().to_pylist()
+        assert found is not None
+        assert own is not None
+        for one, other in zip(found.curve.rows, own.curve.rows, strict=True):
+            assert vars(one) == pytest.approx(vars(other), rel=1e-9), name
+        assert vars(found.correction) == near(vars(own.correction))
+        assert [one["rate"] for one in here] == near([one["rate"] for one in there])
+
+
+PLANTED = (1, 0.7, 0.5, 0.4, 0.33, 0.28, 0.24, 0.2, 0.18, 0.16)
+
+
+def errors(seed: int, method: str, impressions: int = 300_000) -> list[float]:
+    """By what share the propensities of positions 2 to 10 are off."""
+    log = simulated_log(seed, impressions, PLANTED).log
+    asked = {"method": method, "positions": 10, "min_clicks": 50, "replicates": 0}
+    found = curve(estimated(asked, log=log))
+    return [abs(found[k] / p - 1) for k, p in enumerate(PLANTED, start=1) if k > 1]
+
+
+def test_what_was_planted_is_found() -> None:
+    assert fmean(errors(1, "harvest", 100_000)) < 0.05
+
+
+@by_night
+@pytest.mark.parametrize("method", ["harvest", "em"])
+def test_the_first_ten_propensities_are_found_within_5_percent(method: str) -> None:
+    found = [fmean(errors(seed, method)) for seed in range(20)]
+    assert fmean(found) < 0.05
+    assert max(found) < 0.1
+
+
+@by_night
+@pytest.mark.parametrize("method", ["harvest", "em", "randomised"])
+def test_intervals_hold_the_truth_as_often_as_they_say(method: str) -> None:
+    held = []
+    for seed in range(20):
+        log = simulated_log(seed, 100_000, PLANTED, randomised=0.3).log
+        log = log.rename_columns(["shuffled" if n == "randomised" else n for n in log.column_names])
+        asked = {"method": method, "positions": 10, **(RANDOM if method == "randomised" else {})}
+        for one in estimated(asked, log=log).curve.rows[1:]:
+            assert one.ci_low is not None
+            assert one.ci_high is not None
+            held.append(one.ci_low <= PLANTED[one.position - 1] <= one.ci_high)
+    assert 0.88 <= fmean(held) <= 0.99  # 180 intervals, which are not independent
+
+
+def test_correction_tells_what_it_brings_and_costs() -> None:
+    log = simulated_log(3, 30_000, PLANTED, swaps=1).log
+    found = estimated({"method": "harvest", "positions": 10, "min_clicks": 5}, log=log)
+    assert found.correction is not None
+    assert not found.correction.helps
+    assert "adds more noise" in found.correction.warning()
+    assert any("adds more noise" in note for note in found.notes())
+    known = {"method": "given", "given": {1: 1.0, 2: 0.5}}
+    told = estimated(known, log=log).correction
+    shown = [row for row in rows(log) if row[2] <= 2]
+    weights = [2.0 if k == 2 else 1.0 for _, _, k, clicked in shown if clicked]
+    assert told is not None
+    assert told.n_clicks == len(weights)
+    assert told.effective_clicks == pytest.approx(sum(weights) ** 2 / sum(w * w for w in weights))
+    pairs = reference.cells(shown, 2)
+    looks = [
+        sum(n / k for k, (n, _) in at.items()) / sum(n for n, _ in at.values())
+        for at in pairs.values()
+    ]
+    mean = fmean(looks)
+    spread = math.sqrt(fmean((one - mean) ** 2 for one in looks)) / mean
+    assert told.bias == pytest.approx(spread)
+
+
+REFUSED = [
+    (
+        {"items": ("ab", "ba", "ab"), "clicked": "ab"},
+        {"positions": 2, "min_clicks": 50},
+        "harvest cannot tell .*positions hang on too few clicks \\(min_clicks: 50\\): 2 on 3",
+    ),
+    (
+        {"items": ("abcd", "bacd", "abdc"), "clicked": "abcd"},
+        {"positions": 4, "min_clicks": 1},
+        r"positions 1-2 \| 3-4 are not connected.*; use propensity.positions: 2, more days",
+    ),
+    ({"items": ("ab", "ba"), "clicked": ""}, {}, "none of 4 impressions at positions 1 to 4"),
+]
+
+
+@pytest.mark.parametrize(("log", "asked", "why"), REFUSED)
+def test_a_log_that_cannot_tell_is_refused_with_its_numbers(
+    log: dict[str, Any], asked: dict[str, Any], why: str
+) -> None:
+    shown = pa.Table.from_pylist(
+        [
+            {
+                "request": n,
+                "query": "tv",
+                "item": item,
+                "position": place,
+                "clicked": int(item in log["clicked"]),
+            }
+            for n, items in enumerate(log["items"])
+            for place, item in enumerate(items, start=1)
+        ]
+    )
+    with pytest.raises(InputError, match=why):
+        estimated({"method": "harvest", **asked}, log=shown)
+    with pytest.raises(InputError, match=why.replace("harvest", "em")):
+        estimated({"method": "em", **asked}, log=shown)

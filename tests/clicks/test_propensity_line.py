@@ -1,0 +1,241 @@
+"""Propensities in the line: days, forms of logs, definitions, results, jobs, texts of SQL."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from marked import by_turns
+from position_bias import simulated_log
+from walked import printed
+
+import sqlmetrics as sm
+from sqlmetrics.cli import cli
+from sqlmetrics.clicks.evaluate import evaluate_clicks
+from sqlmetrics.engines.database import connect
+
+PAGE = Path(__file__).parents[2] / "docs" / "position-bias.md"
+FIRST_WEEK, SECOND_WEEK = {"end": "2026-01-08"}, {"start": "2026-01-08"}
+COLUMNS = {
+    "request": "request",
+    "query": "query",
+    "item": "item",
+    "position": "position",
+    "time": "time",
+    "user": "user",
+}
+EARLY, LATE = (1, 0.5, 0.25, 0.2), (1, 0.9, 0.8, 0.7)
+
+
+def two_weeks() -> pa.Table:
+    """A week in which lower positions are looked at seldom, and one in which they are not."""
+    weeks = []
+    for planted, other in ((EARLY, False), (LATE, True)):
+        log = simulated_log(1, 40_000, planted, queries=20, swaps=2).log
+        late = pa.compute.greater_equal(log["time"], pa.scalar("2026-01-08").cast("timestamp[us]"))
+        weeks.append(log.filter(late if other else pa.compute.invert(late)))
+    return pa.concat_tables(weeks)
+
+
+LOG = two_weeks()
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    return {"log": {"data": LOG, "columns": {**COLUMNS, "clicked": "clicked"}}, **more}
+
+
+POOLED = {"pool": "query_item", "rate": "coee", "prior": 1, "window": FIRST_WEEK}
+HARVEST = {"method": "harvest", "positions": 4, "replicates": 30}
+
+
+def found(clicks: dict[str, Any]) -> dict[int, float]:
+    with sm.clicks.clean(sm.clicks.Clicks(**clicks)) as log:
+        rows = log.estimate_propensities().curve.rows
+    return {one.position: one.propensity for one in rows}
+
+
+def near(planted: tuple[float, ...]) -> Any:
+    return pytest.approx(dict(enumerate(planted, start=1)), rel=0.1)
+
+
+def test_propensities_are_learned_in_the_window_and_never_from_evaluated_days() -> None:
+    in_window = asked(labels=POOLED, evaluation=SECOND_WEEK, propensity=HARVEST)
+    assert found(in_window) == near(EARLY)
+    beside = asked(evaluation=SECOND_WEEK, propensity=HARVEST)
+    assert found(beside) == near(EARLY)
+    assert found(asked(evaluation=FIRST_WEEK, propensity=HARVEST)) == near(LATE)
+    with pytest.raises(sm.InputError, match=r"none of 0 impressions of requests \(not from 2025"):
+        found(asked(evaluation={"start": "2025-01-01"}, propensity=HARVEST))
+
+
+def test_a_result_has_them_and_says_what_is_doubtful() -> None:
+    spec = sm.Spec(
+        clicks=asked(labels=POOLED, evaluation=SECOND_WEEK, propensity=HARVEST),
+        metrics=["ndcg(gain=linear)@4", "ctr"],
+    )
+    result = evaluate_clicks(spec)
+    assert result.propensities is not None
+    assert result.propensities.curve.at(2) == pytest.approx(0.5, rel=0.1)
+    assert [row["position"] for row in result.to_dicts()["propensities"]] == [1, 2, 3, 4]
+    assert "propensities (harvest): {1: 1, 2: 0." in result.text()
+    assert "propensities (harvest)" in result.html()
+    known = {k: result.propensities.curve.at(k) for k in range(1, 5)}
+    given = {"method": "given", "given": known}
+    again = evaluate_clicks(
+        sm.Spec(
+            clicks=asked(labels=POOLED, evaluation=SECOND_WEEK, propensity=given),
+            metrics=["ndcg(gain=linear)@4"],
+        )
+    )
+    metric = "ndcg(gain=linear)@4"
+    assert again.offline[metric] == pytest.approx(result.offline[metric], abs=1e-12)
+    plain = evaluate_clicks(
+        sm.Spec(
+            clicks=asked(labels={**POOLED, "rate": "ctr"}, evaluation=SECOND_WEEK), metrics=[metric]
+        )
+    )
+    assert plain.propensities is None
+    assert plain.offline[metric] != pytest.approx(result.offline[metric], abs=1e-4)
+
+
+def test_a_log_of_events_says_what_a_wide_one_does() -> None:
+    clicked = LOG.filter(pa.compute.equal(LOG["clicked"], 1))
+    done = clicked.append_column("action", pa.array(["click"] * clicked.num_rows))
+    columns = {"request": "request", "item": "item", "time": "time", "user": "user"}
+    events = {
+        "impressions": {"data": LOG, "columns": COLUMNS},
+        "events": {"data": done, "columns": columns},
+    }
+    both = {"labels": POOLED, "evaluation": SECOND_WEEK, "propensity": HARVEST}
+    assert found({**events, **both}) == pytest.approx(found(asked(**both)), rel=1e-12)
+
+
+def spec_of(**propensity: Any) -> sm.Spec:
+    columns = {**COLUMNS, "clicked": "clicked", "segments": ["randomised"]}
+    clicks = {
+        "log": {"relation": "shown", "columns": columns},
+        "labels": POOLED,
+        "evaluation": SECOND_WEEK,
+        "propensity": {"positions": 4, **propensity},
+    }
+    if propensity["method"] == "given":
+        del clicks["propensity"]["positions"]
+    return sm.Spec(
+        name="log",
+        clicks=clicks,
+        metrics=["ndcg(gain=linear)@4"],
+        output={"relation": "metrics"},
+    )
+
+
+def test_the_method_is_a_part_of_the_definition_and_the_number_of_samples_is_not() -> None:
+    def definition(**propensity: Any) -> str:
+        spec = spec_of(**propensity)
+        return spec.definition_hash(spec.measures[0])
+
+    first = definition(method="harvest")
+    assert definition(method="harvest", replicates=7, confidence=0.5) == first
+    others = [
+        definition(method="em"),
+        definition(method="harvest", pairs="adjacent"),
+        definition(method="harvest", max_weight=3),
+        definition(method="harvest", by="randomised"),
+        definition(method="given", given={1: 1, 2: 0.5}),
+        definition(method="given", given={1: 1, 2: 0.6}),
+    ]
+    assert len({first, *others}) == 7
+    plain = sm.Spec(clicks=asked(), metrics=["mrr"])
+    beside = sm.Spec(clicks=asked(propensity=HARVEST), metrics=["mrr"])
+    hashes = {one.definition_hash(one.measures[0]) for one in (plain, beside)}
+    assert len(hashes) == 1, "labels that are not corrected do not know of propensities"
+
+
+@by_turns(2)
+def test_a_run_writes_what_an_evaluation_says() -> None:
+    with connect() as engine:
+        engine.load("shown", LOG)
+        spec = spec_of(method="harvest")
+        sm.run(spec, engine, start="2026-01-09", end="2026-01-11")
+        rows = engine.records("select metric_date, value from metrics order by 1")
+        daily = spec.clicks.model_copy(
+            update={"daily": True, "evaluation": sm.Spec.model_validate(spec).clicks.evaluation}
+        )
+        own = evaluate_clicks(spec.having(clicks=daily, rankings=None, labels=None), engine)
+        wanted = {str(one["metric_date"]): one["value"] for one in own.offline.to_dicts()}
+    assert len(rows) == 2
+    for row in rows:
+        assert row["value"] == pytest.approx(wanted[str(row["metric_date"])], rel=1e-12)
+
+
+def test_a_text_of_sql_has_what_needs_no_look_at_the_log() -> None:
+    given = sm.compile(spec_of(method="given", given={1: 1, 2: 0.5}), "postgres")
+    assert "-- propensity: method=given, given=1:1 2:0.5, by=none, max_weight=10" in given
+    assert "2 as position,\n        0.5e0 as propensity" in given
+    shuffled = sm.compile(spec_of(method="randomised", randomised="randomised = 1"), "clickhouse")
+    assert "random_positions as (" in shuffled
+    for method in ("harvest", "em"):
+        with pytest.raises(sm.SpecError, match=f"by {method} are estimated while the log is read"):
+            sm.compile(spec_of(method=method))
+
+
+def test_the_sql_of_random_traffic_gives_the_labels_of_an_evaluation() -> None:
+    log = simulated_log(1, 20_000, EARLY, queries=10, randomised=0.5).log
+    spec = spec_of(method="randomised", randomised="randomised = 1", replicates=0)
+    with connect() as engine:
+        engine.load("shown", log)
+        wanted = evaluate_clicks(spec, engine).offline["ndcg(gain=linear)@4"]
+        *statements, query = sm.compile(spec).rsplit(";\n\n", 1)
+        for one in "".join(statements).split(";\n\n"):
+            engine.driver.execute(one)
+        (row,) = engine.driver.records(query.rstrip(";\n"))
+    assert row["value"] == pytest.approx(wanted, rel=1e-12)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"labels": {"pool": "query_item", "rate": "ips"}}, r"add propensity: {method: harvest}"),
+    ({"propensity": {"method": "harvest", "tolerance": 0.1}}, "tolerance: only for method em"),
+    ({"propensity": {"method": "given"}}, r"method given needs given, like {1: 1, 2: 0.6}"),
+    ({"propensity": {"method": "randomised"}}, "needs randomised, a condition"),
+    ({"propensity": {"method": "given", "given": {2: 0.5}}}, "relative to position 1: give it too"),
+    ({"propensity": {"method": "given", "given": {1: 0}}}, "numbers above 0 .*given 1: 0"),
+    ({"propensity": {"method": "harvest", "by": "device"}}, "given device; log.columns.segments"),
+    ({"propensity": {"method": "given", "given": {"a": {1: 1}}}}, "by is not said"),
+    ({"propensity": {"method": "harvested"}}, "'harvest' or 'em', given 'harvested'"),
+    ({"propensity": {"methods": "em"}}, "did you mean 'method'"),
+]
+
+
+@pytest.mark.parametrize(("more", "why"), WRONG)
+def test_what_is_wrong_is_told(more: dict[str, Any], why: str) -> None:
+    with pytest.raises(sm.SpecError, match=why):
+        sm.Spec(clicks=asked(**more), metrics=["mrr"])
+
+
+def test_the_line_prints_a_table_or_one_object_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    with connect() as engine:
+        engine.load("shown", LOG.slice(0, 20_000))
+        engine.execute(f"copy shown to '{file}'")
+    call = ["clicks", str(file), "--show", "propensities"]
+    table = CliRunner().invoke(cli, call)
+    assert table.exit_code == 0, table.output
+    assert "weakest link" in table.output
+    rows = CliRunner().invoke(cli, [*call, "-o", "json", "-q"]).output.splitlines()
+    told = [json.loads(row) for row in rows if row.startswith("{")]
+    assert [one["position"] for one in told] == [1, 2, 3, 4]
+    assert set(told[0]) == {"position", "propensity", "ci_low", "ci_high", "method"}
+
+
+@by_turns(3)
+def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    now = printed(text, tmp_path)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        PAGE.write_text(now, encoding="utf-8")
+    else:
+        assert text == now
