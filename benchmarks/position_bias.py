@@ -14,7 +14,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import product
 from statistics import fmean
@@ -24,8 +24,11 @@ import duckdb
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.log_rows import ITEM_POSITIONS
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.propensity.estimate import estimate
+from sqlmetrics.engines.temporary import Step
+from sqlmetrics.sql.stage import select_of
 
 PLANTED = (1, 0.7, 0.5, 0.4, 0.33, 0.28, 0.24, 0.2, 0.18, 0.16)
 QUERIES, CANDIDATES, BATCH = 200, 20, 50_000
@@ -88,6 +91,13 @@ select corr(truth, guess) from (
         rank() over (order by rate) + count(*) over (partition by rate) / 2 as guess
     from rated
 )
+"""
+
+
+SCAN = f"""
+select position, sum(n_impressions) as n_impressions, sum(n_clicks) as n_clicks, count(*) as n
+from {ITEM_POSITIONS}
+group by position
 """
 
 
@@ -175,6 +185,14 @@ def cost(impressions: int) -> None:
         database = simulated(impressions, 1, 1, 1, 20_000)
     with timed("cleaned"), sm.clicks.clean(asked(), database) as log:
         tables = log.tables
+        kept = replace(tables, keeps_positions=True)
+        step = Step(ITEM_POSITIONS, select_of(kept.stages_of("item_positions")))
+        with ExitStack() as stack:
+            with timed("compressed"):
+                stack.enter_context(step.there(log.engine))
+            with timed("20 scans of the compressed table, by position"):
+                for _ in range(20):
+                    log.engine.rows(SCAN)
         with timed("harvest, with compression"):
             estimate(tables, log.engine)
         for replicates in (0, 200):

@@ -241,7 +241,7 @@ def block_lines(page: Path) -> list[list[str]]:
 
 
 SLOW_PAGES = {"clicks.md", "dashboards.md", "funnel.md", "labelling.md", "reconcile.md", "speed.md"}
-PRINTED = {"click-models.md", "interleaving.md", "position-bias.md"}
+PRINTED = {"position-bias.md"}
 """Pages whose own tests run them from an empty folder, and compare what they print."""
 WITH_BLOCKS = [
     long(page) if page.name in SLOW_PAGES else page

@@ -56,8 +56,8 @@ class Correction:
             return ""
         return (
             f"correction adds more noise ({self.noise:.0%} of the mean rate) than the bias it "
-            f"takes out ({self.bias:.0%}): rate: ctr is likely to rank items better here; "
-            f"see {PAGE}"
+            f"takes out ({self.bias:.0%}): where the ranker is good, rate: ctr ranks items "
+            f"better; see {PAGE}"
         )
 
 
