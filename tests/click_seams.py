@@ -11,6 +11,8 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from seams import FIRST, GAIN, ITEMS, Key, Row, source
 
 from sqlmetrics.proof import reference
@@ -129,6 +131,43 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
         own = parts.get(metric, [])
         sums[metric] = fsum(top for top, _ in own), fsum(bottom for _, bottom in own)
     return sums
+
+
+PROPENSITIES = {1: 1.0, 2: 0.5, 3: 0.4, 4: 0.25}
+
+
+def unshown(spec: Row, made: Log, form: str, folder: Path) -> tuple[Row, float]:
+    """The spec that asks what each list upside down would have got, and what that is."""
+    rows = [
+        {"request": request["request_id"], "item": item, "score": place}
+        for request in made.requests
+        for place, item in enumerate(request["items"])
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "upside_down.parquet")
+    columns = {"query": "request", "item": "item", "score": "score"}
+    asked = {
+        "rankings": {"file": "upside_down.parquet", "columns": columns},
+        "metrics": ["sum_reciprocal_rank"],
+        "estimators": ["ips"],
+    }
+    known = {"method": "given", "given": PROPENSITIES}
+    clicks = {**spec["clicks"], "propensity": known, "counterfactual": asked}
+    total = 0.0
+    for request in made.requests:
+        items = request["items"]
+        for place, item in enumerate(items, 1):
+            if item in _clicked(request, within=form == "wide"):
+                total += 1 / (len(items) + 1 - place) / PROPENSITIES[place]
+    return {**spec, "clicks": clicks}, total / len(made.requests)
+
+
+def _clicked(request: Row, *, within: bool) -> set[str]:
+    """The items of which a click counts; a wide table has no times of events."""
+    return {
+        item
+        for item, action, seconds in request["events"]
+        if action == "click" and (within or 0 <= seconds <= WINDOW.total_seconds())
+    }
 
 
 def log(chance: random.Random) -> Log:

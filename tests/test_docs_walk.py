@@ -109,8 +109,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = f"select *, 'web' as device from '{folder}/log/{name}.parquet'"
         duckdb.sql(rows).write_parquet(str(folder / f"{name}.parquet"))
     sqlmetrics("init", "--clicks", "clicks.yml", folder=folder)
+    text = (folder / "clicks.yml").read_text().replace("  cleaning:", UNSHOWN + "  cleaning:", 1)
+    (folder / "unshown.yml").write_text(text)
     sqlmetrics("run", "search.yml", "--db", "shop.duckdb", folder=folder)
     return folder
+
+
+UNSHOWN = """\
+  propensity: {method: given, given: {1: 1, 2: 0.5}}
+  counterfactual:
+    rankings: {file: impressions.parquet, columns: {item: item_id, rank: position}}
+"""
 
 
 def _texts(
@@ -339,6 +348,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "clicks clicks.yml --show depth",
         "clicks clicks.yml --show models -o json",
         "clicks clicks.yml --show propensities 2",
+        "clicks unshown.yml --show counterfactual --confidence 0.9 -o json --out unshown.json",
         "clicks clicks.yml -m mrr --db shop.duckdb",
         "clicks clicks.yml -m mrr --connection dev --profiles profiles.yml",
     ),

@@ -135,6 +135,12 @@ def test_any_click_log_gives_what_plain_python_gives(
     if click_seams.has_no_time(setup) and setup.runs == "once":
         told = sqlmetrics("clicks", "spec.yml", "--connection", url, folder=tmp_path).stdout
         assert "unreadable time" in told
+    asked, value = click_seams.unshown(spec, made, setup.form, tmp_path)
+    (tmp_path / "unshown.yml").write_text(yaml.safe_dump(asked, allow_unicode=True), "utf-8")
+    line = ["clicks", "unshown.yml", "--show", "counterfactual", "-o", "json"]
+    told = sqlmetrics(*line, "--connection", url, folder=tmp_path).stdout
+    assert json.loads(told)["value"] == pytest.approx(value, rel=1e-9)
+    sqlmetrics("run", "unshown.yml", "--connection", url, folder=tmp_path, expect=2)
     for wrong in click_seams.misread(spec):
         (tmp_path / "wrong.yml").write_text(yaml.safe_dump(wrong, allow_unicode=True), "utf-8")
         sqlmetrics("run", "wrong.yml", "--connection", url, folder=tmp_path, expect=2)

@@ -36,7 +36,12 @@ if TYPE_CHECKING:
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
-SHOWN = ("depth", "days", "soundness", "judgments", "models", "interleaving", "propensities")
+COUNTERFACTUAL = "counterfactual"
+
+SHOWN = (
+    *("depth", "days", "soundness", "judgments", "models", "interleaving", "propensities"),
+    COUNTERFACTUAL,
+)
 
 
 @click.command()
@@ -58,8 +63,8 @@ SHOWN = ("depth", "days", "soundness", "judgments", "models", "interleaving", "p
     type=click.Choice(SHOWN),
     help="Instead: how deep people look, offline beside online metrics by day, whether the "
     "comparison of systems is sound, the labels that all requests of a query share, which model "
-    "of clicks fits, which of two interleaved systems people prefer, or how often positions are "
-    "looked at.",
+    "of clicks fits, which of two interleaved systems people prefer, how often positions are "
+    "looked at, or what a ranking that was not shown would have got.",
 )
 @place_options
 @output_options(FORMATS)
@@ -92,11 +97,11 @@ def clicks(
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
         raise SpecError(f"-o {form} is of rows; --show {show} gives {' or '.join(OF_REPORTS)}")
-    if show and confidence is not None:
+    if show not in (None, COUNTERFACTUAL) and confidence is not None:
         raise SpecError(f"--confidence is of means and ratios; --show {show} has none")
     with _asking(log, ubi, metrics, by, location) as (asked, engine):
         result = (
-            _shown(asked, engine, show)
+            _shown(asked, engine, show, confidence)
             if show
             else _evaluated(asked, engine, per_query, confidence)
         )
@@ -178,11 +183,12 @@ def _evaluated(asked: Spec, engine: Any, per_query: bool, confidence: float | No
     return result.offline
 
 
-def _shown(asked: Spec, engine: Any, show: str) -> Any:
+def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any:
     """One of SHOWN."""
     from sqlmetrics.clicks.analysis.depth import depth
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
+    from sqlmetrics.clicks.counterfactual.evaluate import counterfactual_metrics
     from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
     from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
     from sqlmetrics.clicks.models.fit import click_models
@@ -210,6 +216,9 @@ def _shown(asked: Spec, engine: Any, show: str) -> Any:
             "models": lambda: click_models(log, curve=_known_curve(log)),
             "interleaving": lambda: interleaving_outcome(log),
             "propensities": lambda: _propensities(log),
+            COUNTERFACTUAL: lambda: counterfactual_metrics(
+                log, confidence=confidence or asked.confidence
+            ),
         }
         return shows[show]()
 

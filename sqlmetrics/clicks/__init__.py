@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
     from sqlmetrics.clicks.analysis.shown_vs_ranked import shown_vs_ranked
+    from sqlmetrics.clicks.counterfactual.evaluate import counterfactual_metrics
     from sqlmetrics.clicks.evaluate import clean
     from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
     from sqlmetrics.clicks.models.fit import click_models
@@ -21,6 +22,7 @@ __all__ = [
     "PropensityCurve",
     "clean",
     "click_models",
+    "counterfactual_metrics",
     "depth",
     "interleaving_outcome",
     "offline_online",
@@ -33,6 +35,7 @@ _HOMES = {
     "PropensityCurve": "clicks.propensity.curve",
     "clean": "clicks.evaluate",
     "click_models": "clicks.models.fit",
+    "counterfactual_metrics": "clicks.counterfactual.evaluate",
     "depth": "clicks.analysis.depth",
     "interleaving_outcome": "clicks.interleaving.outcome",
     "offline_online": "clicks.analysis.offline_online",

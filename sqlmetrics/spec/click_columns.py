@@ -33,6 +33,9 @@ class ImpressionColumns(Model):
     day: str | None = None
     """Under which day it is stored: a column of hive folders, of partitions, or of dates. A run of
     some days reads those alone, and `day_margin` to either side."""
+    propensity_score: str | None = None
+    """How likely the logging policy was to choose the item at that position, above 0 and up to 1:
+    for `counterfactual.policy`."""
     segments: tuple[str, ...] = ()
     """Columns that `by` can name."""
 

@@ -23,6 +23,7 @@ from sqlmetrics.spec.click_columns import (
 from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
 from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
 from sqlmetrics.spec.click_propensity import ClickPropensity
+from sqlmetrics.spec.counterfactual import Counterfactual, lacks
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.source import Model
 
@@ -53,6 +54,8 @@ class Clicks(Model):
     propensity: ClickPropensity = ClickPropensity()
     """How often positions are looked at; for the rates `ips` and `coee`, and
     `--show propensities`."""
+    counterfactual: Counterfactual | None = None
+    """What is estimated of a ranking that was not shown (`--show counterfactual`)."""
     evaluation: Days | None = None
     """The days of the requests that are evaluated; None for all. A request is of the day on which
     it began."""
@@ -161,6 +164,16 @@ class Clicks(Model):
                 f"{', '.join(own) or 'none'}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _can_be_asked(self) -> Clicks:
+        if self.counterfactual and (why := self.lacks(self.counterfactual)):
+            raise ValueError(why)
+        return self
+
+    def lacks(self, asked: Counterfactual) -> str:
+        """What the log lacks for a question about what was not shown; empty if nothing."""
+        return lacks(asked, self.columns, f"{self._place}.columns")
 
     @model_validator(mode="after")
     def _can_be_cleaned(self) -> Clicks:

@@ -38,4 +38,5 @@ class Placeholder:
     def __get_pydantic_json_schema__(
         cls, _: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return handler(cls.model().__pydantic_core_schema__)
+        # a model that has another in two places is a definition itself: one of the two is enough
+        return handler.resolve_ref_schema(handler(cls.model().__pydantic_core_schema__))

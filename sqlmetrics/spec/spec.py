@@ -165,6 +165,9 @@ class Spec(Model):
         if isinstance(spec.get("clicks"), dict):
             spec["clicks"] = dict(spec["clicks"])
             _placed(spec["clicks"], ("impressions", "events", "log", "requests", "ranked"), path)
+            if isinstance(asked := spec["clicks"].get("counterfactual"), dict):
+                spec["clicks"]["counterfactual"] = asked = dict(asked)
+                _placed(asked, ("rankings", "policy"), path)
         return cls(**spec)
 
     def having(self, **changed: object) -> Spec:

@@ -83,6 +83,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(pa.Table.from_pylist(labels), folder / "labels.parquet")
     (folder / "spec.yml").write_text(yaml.safe_dump(SPEC))
     (folder / "clicks.yml").write_text(CLICKS)
+    (folder / "unshown.yml").write_text(CLICKS.replace("  labels:", f"{UNSHOWN}  labels:"))
     duckdb.connect(str(folder / "shop.duckdb")).close()
     sqlmetrics("simulate", "log", "--requests", "200", "--days", "3", folder=folder)
     sqlmetrics("run", "spec.yml", "--db", "shop.duckdb", folder=folder)
@@ -90,6 +91,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+UNSHOWN = """\
+  propensity: {method: given, given: {1: 1, 2: 0.5, 3: 0.3}}
+  counterfactual:
+    rankings: {file: log/impressions.parquet, columns: {item: item_id, rank: position}}
+    metrics: [sum_reciprocal_rank@10, clicks@3]
+"""
 TABLES = "runs.parquet labels.parquet"
 OF_A_DAY = f"{TABLES} --where 'ds = 2026-01-01' --system system --date ds"
 VERBS: dict[str, int] = {
@@ -119,6 +126,7 @@ VERBS: dict[str, int] = {
     "clicks clicks.yml --show soundness": 0,
     "clicks clicks.yml --show models": 0,
     "clicks clicks.yml --show propensities": 2,
+    "clicks unshown.yml --show counterfactual": 0,
     "simulate another --requests 20": 0,
     "init new.yml": 0,
 }

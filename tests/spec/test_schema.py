@@ -207,7 +207,7 @@ def takes(node: dict[str, Any]) -> str:
         values = [one for one in node["enum"] if one is not None]
         return ", ".join(f"`{one}`" for one in values) if len(values) < 9 else "a preset"
     if "anyOf" in node:
-        first, second = node["anyOf"][:2]
+        first, second = map(whole, node["anyOf"][:2])
         return f"{takes(first)}, or {'a list' if 'items' in second else takes(second)}"
     if "properties" in node or "additionalProperties" in node:
         inner = takes(node.get("additionalProperties") or {"type": "number"})

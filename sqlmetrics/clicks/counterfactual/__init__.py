@@ -1,0 +1,1 @@
+"""What a ranking or a policy that was not shown would have got."""

@@ -1,0 +1,272 @@
+"""What is estimated of a ranking that was not shown, and how far it can be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.clicks.counterfactual.terms import Term, product
+from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.evaluation.intervals import standard_error
+from sqlmetrics.evaluation.report.table import aligned, many, metric_value, terminal_width
+
+FEWEST = 100
+"""Fewer clicks, or an effective sample of fewer, are too few for an interval to hold."""
+UNEVEN = 0.1
+"""Below this share of its sample an effective one hangs on a few large weights."""
+CLIPPED = 0.1
+"""Above this share of the weight, clipping changes what is estimated."""
+UNKNOWN = 0.05
+"""Above this share of a new list, what the log does not tell of changes what is estimated."""
+FAR = 4.0
+"""The mean of a policy's weights is 1; so many standard errors off, something is wrong."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of a metric of a ranking, or a policy, that was not shown.
+
+    Attributes:
+        system: Whose ranking it is; the policy.
+        metric: Its name, without the cutoff.
+        k: Its cutoff, 0 if it has none.
+        estimator: `ips`, `clipped_ips`, `snips` or `dr`.
+        value: The estimate; None if there is no click to divide by.
+        standard_error: By the delta method, of users (requests without one) as independent
+            draws; the propensities and the reward model are taken as known.
+        ci_low: The lower end of the interval, by Student's t. None with less than two users.
+        ci_high: The upper end.
+        naive: The same without weights: what the clicks say if nobody corrects them.
+        n: Requests that have a new list; of a policy impressions.
+        n_clusters: Users, and requests without one.
+        n_clicks: Clicks on what the new list counts; of a policy all.
+        ess: The effective sample size of the weights (Kish): of the clicks of a new list, of
+            the impressions of a policy.
+        sample: Of how many: the clicks, or the impressions.
+        clipped_share: The share of the weight above `clip`, 0 to 1.
+        unknown_share: The share of what the new list counts (of the policy's probability) that
+            the log does not tell of: items that the request did not show; for dr, that no
+            request of the query did.
+        warnings: Why not to believe it; empty if nothing speaks against it.
+    """
+
+    system: str
+    metric: str
+    k: int
+    estimator: str
+    value: float | None
+    standard_error: float | None
+    ci_low: float | None
+    ci_high: float | None
+    naive: float | None
+    n: int
+    n_clusters: int
+    n_clicks: int
+    ess: float
+    sample: int
+    clipped_share: float
+    unknown_share: float
+    warnings: tuple[str, ...] = ()
+
+
+SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("system", "metric")),
+        ("k", pa.int64()),
+        ("estimator", pa.string()),
+        *(
+            (name, pa.float64())
+            for name in ("value", "standard_error", "ci_low", "ci_high", "naive")
+        ),
+        *((name, pa.int64()) for name in ("n", "n_clusters", "n_clicks")),
+        ("ess", pa.float64()),
+        ("sample", pa.int64()),
+        ("clipped_share", pa.float64()),
+        ("unknown_share", pa.float64()),
+        ("warnings", pa.string()),
+        ("method", pa.string()),
+        ("clip", pa.float64()),
+        ("confidence", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True, repr=False)
+class CounterfactualResult:
+    """Estimates of what was not shown; it prints as a table with the warnings below.
+
+    Attributes:
+        per: What `n` counts: `request` or `impression`.
+        method: How the propensities are known: `given`, `harvest` ...; `logged` of a policy.
+        clip: The largest weight of clipped_ips and dr; None if none are clipped.
+        confidence: The coverage of the intervals.
+        n_left_out: Requests of the log that have no new list; 0 of a policy.
+        notes: What a reader must know of the log.
+        estimates: By system, metric and estimator.
+    """
+
+    per: str
+    method: str
+    clip: float | None
+    confidence: float
+    n_left_out: int = 0
+    notes: tuple[str, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
+
+    def __getitem__(self, name: str) -> float | None:
+        """The value of `metric estimator`, like `dcg@10 snips`, where there is one system.
+
+        Raises:
+            KeyError: If there is none, or one for each of several systems.
+        """
+        found = [
+            one.value
+            for one in self.estimates
+            if f"{at_cutoff(one.metric, one.k)} {one.estimator}" == name
+        ]
+        if len(found) != 1:
+            raise KeyError(name)
+        return found[0]
+
+    def table(self) -> pa.Table:
+        """One row per estimate: the attributes of `Estimate`, and method, clip and confidence.
+
+        Several warnings are one text; NULL without any.
+        """
+        rows = [row | {"warnings": "; ".join(row["warnings"]) or None} for row in self.to_dicts()]
+        return pa.Table.from_pylist(rows, SCHEMA)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The same as plain values, for JSON."""
+        how = {"method": self.method, "clip": self.clip, "confidence": self.confidence}
+        return [vars(one) | how | {"warnings": [*one.warnings]} for one in self.estimates]
+
+    def __repr__(self) -> str:
+        table = aligned(_NAMES, [_cells(one) for one in self.estimates], numbers_from=3)
+        width = terminal_width() or 100
+        below = [line for text in (*self.notes, *self._warnings()) for line in wrap(text, width)]
+        return "\n\n".join(filter(None, [self._head(), table, "\n".join(below)]))
+
+    def _head(self) -> str:
+        n, clusters = (
+            max((getattr(one, name) for one in self.estimates), default=0)
+            for name in ("n", "n_clusters")
+        )
+        of = f" of {many(clusters, 'user')}" if clusters < n else ""
+        left = f", {self.n_left_out:,} more without a new list" if self.n_left_out else ""
+        known = f"propensities: {self.method}; ± {100 * self.confidence:g} %"
+        return f"{many(n, self.per)}{of}{left}; {known}"
+
+    def _warnings(self) -> Iterator[str]:
+        """Each warning once, with the estimates that it is of."""
+        told: dict[str, dict[str, list[str]]] = {}
+        for one in self.estimates:
+            metric = f"{one.system} {at_cutoff(one.metric, one.k)}"
+            for warning in one.warnings:
+                told.setdefault(warning, {}).setdefault(metric, []).append(one.estimator)
+        for warning, of in told.items():
+            names = [f"{metric} {', '.join(estimators)}" for metric, estimators in of.items()]
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            yield f"warning: {'; '.join(names[:3])}{more}: {warning}"
+
+
+_NAMES = ("system", "metric", "estimator", "value", "±", "naive", "ess", "clipped", "unknown")
+
+
+def _cells(one: Estimate) -> list[str]:
+    reach = None if one.value is None or one.ci_high is None else one.ci_high - one.value
+    return [
+        one.system,
+        at_cutoff(one.metric, one.k),
+        one.estimator,
+        *map(metric_value, (one.value, reach, one.naive)),
+        f"{one.ess:,.0f}",
+        *(f"{share:.1%}" for share in (one.clipped_share, one.unknown_share)),
+    ]
+
+
+def estimates(
+    rows: Iterable[Mapping[str, Any]], terms: Iterable[Term], clip: float | None, confidence: float
+) -> Iterator[Estimate]:
+    """The estimates, of the sums of each system."""
+    terms = list(terms)
+    for row in rows:
+        yield from (_estimate(row, term, clip, confidence) for term in terms)
+
+
+def _estimate(
+    row: Mapping[str, Any], term: Term, clip: float | None, confidence: float
+) -> Estimate:
+    def total(name: str) -> float:
+        return float(row[f"sum_{name}"] or 0)
+
+    of_policy = term.measure.metric.of == "policy"
+    n = int(total("n_impressions" if of_policy else "n_requests"))
+    n_clusters, n_clicks = int(row["n_clusters"]), int(total(f"{term.measure.column}_n_clicks"))
+    x, w = total(term.x), total(term.w)
+    value = x / w if w else None
+    x2, xw, w2 = (float(row[product(*pair)] or 0) for pair in term.products)
+    ratio = {"value": value, "denominator": w, "n_clusters": n_clusters}
+    error = standard_error(ratio | {"sum_x2": x2, "sum_xw": xw, "sum_w2": w2})
+    reach = None
+    if error is not None:
+        reach = student.critical(confidence, n_clusters - 1) * error if error else 0.0
+    weight, squares = map(total, term.weights)
+    all_weight, kept_weight = map(total, term.clipping)
+    naive_x, naive_w = map(total, term.naive)
+    missing, whole = map(total, term.missing)
+    made = Estimate(
+        system=row["system"],
+        metric=term.measure.metric.name,
+        k=term.measure.k or 0,
+        estimator=term.estimator,
+        value=value,
+        standard_error=error,
+        ci_low=None if value is None or reach is None else value - reach,
+        ci_high=None if value is None or reach is None else value + reach,
+        naive=naive_x / naive_w if naive_w else None,
+        n=n,
+        n_clusters=n_clusters,
+        n_clicks=n_clicks,
+        ess=weight * weight / squares if squares else 0.0,
+        sample=n if of_policy else n_clicks,
+        clipped_share=max(1 - kept_weight / all_weight, 0.0) if all_weight else 0.0,
+        unknown_share=missing / whole if whole else 0.0,
+    )
+    told = [*_warned(made, clip)]
+    if of_policy and term.estimator != "dr":
+        told += _off(row, n)
+    return Estimate(**vars(made) | {"warnings": tuple(told)})
+
+
+def _warned(one: Estimate, clip: float | None) -> Iterator[str]:
+    """Why not to believe an estimate."""
+    if one.n_clicks < FEWEST:
+        yield f"only {many(one.n_clicks, 'click')} to go by"
+    if one.sample and one.ess < FEWEST <= one.n_clicks:
+        yield f"the weights leave an effective sample of {one.ess:,.0f}"
+    elif one.sample and one.ess < UNEVEN * one.sample:
+        share = f"{one.ess:,.0f} of {one.sample:,}"
+        yield f"a few large weights decide: an effective sample of {share}"
+    if one.estimator == "clipped_ips" and clip is not None and one.clipped_share > CLIPPED:
+        share = f"{one.clipped_share:.0%} of the weight is above the clip of {clip:g}"
+        yield f"{share}: the value is too low by about as much"
+    if one.unknown_share > UNKNOWN:
+        yield f"{one.unknown_share:.0%} of what it counts are items that the log did not show"
+
+
+def _off(row: Mapping[str, Any], n: int) -> Iterator[str]:
+    """Whether the weights of a policy cannot be right: their mean is 1 if they are."""
+    weight, squares = float(row["sum_weight"]), float(row["sum_squares"])
+    mean = weight / n
+    error = max(squares / n - mean * mean, 0.0) ** 0.5 / n**0.5
+    if abs(mean - 1) > FAR * error and abs(mean - 1) > 1e-6:
+        yield (
+            f"the weights have a mean of {mean:.3f}, and 1 if the logged probabilities are right "
+            "and cover the policy"
+        )

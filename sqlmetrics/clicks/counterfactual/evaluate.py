@@ -1,0 +1,120 @@
+"""Estimate the metrics of what was not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlmetrics.catalog.counterfactual import counterfactual_metric
+from sqlmetrics.clicks.counterfactual import checks, lists, policy
+from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
+from sqlmetrics.clicks.counterfactual.terms import Question
+from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.propensity.curve import PropensityCurve
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.open import source_relation
+from sqlmetrics.evaluation.intervals import check_confidence
+from sqlmetrics.spec.click_columns import ClickRankings
+from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
+
+LOGGED = "logged"
+"""The method where the log has the probabilities of its own policy."""
+
+
+def counterfactual_metrics(
+    log: CleanLog,
+    asked: Counterfactual | Mapping[str, Any] | None = None,
+    *,
+    curve: PropensityCurve | Mapping[int, float] | None = None,
+    confidence: float = 0.95,
+) -> CounterfactualResult:
+    """Estimate from a click log what a ranking, or a policy, that was not shown would have got.
+
+    The formulas stand in `clicks.counterfactual.lists` and `.policy`. Equal scores of a new list
+    are ordered by item, as everywhere. Requests without a new list are left out, and counted.
+
+    Args:
+        log: The log, cleaned.
+        asked: The keys of `clicks.counterfactual`; default: those of the log's spec.
+        curve: For lists: how often each position is looked at, by position. Default: those of
+            the log's spec, by its `propensity`; they are estimated now.
+        confidence: The coverage of the intervals, above 0 and below 1.
+
+    Raises:
+        SpecError: If a key is wrong, or there are no propensities, or not of all positions.
+        InputError: If the lists or the policy cannot be read or are none, no request of the log
+            has a new list, or a logged probability is none.
+    """
+    check_confidence(confidence)
+    wanted = _asked(log, asked)
+    if wanted.rankings is not None:
+        known = _curve(log, curve)
+        question, n_left_out, notes = _of_lists(log, wanted, wanted.rankings, known)
+        about = CounterfactualResult(
+            "request", known.method, wanted.clip, confidence, n_left_out, notes
+        )
+    else:
+        question = _of_policy(log, wanted, wanted.policy or UNIFORM)
+        about = CounterfactualResult("impression", LOGGED, wanted.clip, confidence)
+    rows = log.engine.records(question.select)
+    found = estimates(rows, question.terms, wanted.clip, confidence)
+    return replace(about, estimates=tuple(found))
+
+
+def _asked(log: CleanLog, asked: Counterfactual | Mapping[str, Any] | None) -> Counterfactual:
+    """The question, with what it needs of the log."""
+    clicks = log.tables.clicks
+    if asked is None:
+        if clicks.counterfactual is None:
+            raise SpecError(
+                "nothing is asked of rankings that were not shown; add to the spec: "
+                "clicks: {counterfactual: {rankings: {file: new.parquet}}}"
+            )
+        return clicks.counterfactual
+    found = asked if isinstance(asked, Counterfactual) else Counterfactual(**asked)
+    if lacks := clicks.lacks(found):
+        raise SpecError(lacks)
+    return found
+
+
+def _of_lists(
+    log: CleanLog, asked: Counterfactual, source: ClickRankings, curve: PropensityCurve
+) -> tuple[Question, int, tuple[str, ...]]:
+    engine, tables = log.engine, log.tables
+    relation = source_relation(source, "clicks_counterfactual", engine)
+    checks.columns(source, relation, checks.LISTS, engine)
+    items = lists.new_items(source, relation)
+    checks.lists(items, engine)
+    n_left_out = checks.matched(tables, asked, items, engine)
+    measures = map(counterfactual_metric, asked.measured)
+    last = max((one.k or 0 for one in measures if one.metric.name == "clicks"), default=0)
+    notes = checks.positions(tables, curve, engine, last)
+    return lists.question(tables, asked, items, curve), n_left_out, notes
+
+
+def _of_policy(log: CleanLog, asked: Counterfactual, source: Policy | str) -> Question:
+    engine, tables = log.engine, log.tables
+    n_items = checks.logged(tables, engine)
+    if not isinstance(source, Policy):
+        n_items = checks.uniform(asked.actions, n_items)
+        return policy.question(tables, asked, None, n_items)
+    relation = source_relation(source, "clicks_policy", engine)
+    checks.columns(source, relation, checks.POLICY, engine)
+    rows = policy.policy_rows(source, relation)
+    checks.policy(source, rows, engine)
+    return policy.question(tables, asked, rows, n_items)
+
+
+def _curve(log: CleanLog, given: PropensityCurve | Mapping[int, float] | None) -> PropensityCurve:
+    """The propensities: those given, else those that the log's spec says how to learn."""
+    if isinstance(given, PropensityCurve):
+        return given
+    if given is not None:
+        return PropensityCurve.given(given)
+    if not log.tables.clicks.propensity.is_known:
+        raise SpecError(
+            "rankings that were not shown need the propensities of positions: add to the spec "
+            "clicks: {propensity: {method: harvest}}, another method, or given: {1: 1, 2: 0.6}"
+        )
+    return log.estimate_propensities().curve

@@ -1,0 +1,195 @@
+"""Lists that were not shown, weighed by the propensities of positions.
+
+A click c on an item d that stood at position p of request x is c = o r: it was looked at (o, with
+the propensity theta_p) and attracts (r). Over the N requests that have a new list, with lambda_k(d)
+for what the rank of d in the new list counts in a metric:
+
+- ips = 1/N sum_x sum_d lambda(d) c / theta_p. Unbiased if clicks follow the position-based model
+  and each request showed all items that the new list counts. Joachims, Swaminathan and Schnabel
+  2017; for sums over items as of dcg and precision Agarwal, Takatsu, Zaitsev and Joachims 2019.
+- clipped_ips: min(1 / theta_p, clip) in place of 1 / theta_p; lower, and less scattered. Joachims
+  et al. 2017; Swaminathan and Joachims 2015a.
+- snips = sum lambda(d) c / theta_p over sum c / theta_p of all clicks: what a click counts, a mean
+  per click and not per request. That 1 / theta is normalised by its own sum is Swaminathan and
+  Joachims 2015b; over clicks Wang, Bendersky, Metzler and Najork 2016, who weigh MRR so. Two new
+  lists of the same requests have the same ratio as by ips.
+- dr = 1/N sum_x sum_d lambda(d) (q + min(1 / theta_p, clip) (c - theta_p q)), where an item that
+  the request did not show has q alone. q is the reward model, (clicks + prior mean) /
+  (sum theta + prior) over all impressions of the query and item; mean = clicks / sum theta of the
+  log. Dudik, Langford and Li 2011; for position bias Oosterhuis 2023. Without clipping, it is ips
+  plus q of what was not shown.
+- recall@k is a ratio of two ips sums: lambda = 1 down to k, over all clicks.
+- naive: theta = 1, of shown and new places alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlmetrics.catalog.counterfactual import CounterfactualMeasure, counterfactual_metric
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.counterfactual.terms import Question, Term, clipped
+from sqlmetrics.clicks.propensity.curve import PropensityCurve, propensities
+from sqlmetrics.spec.click_columns import ClickRankings
+from sqlmetrics.spec.counterfactual import Counterfactual
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import case, double, identifier, literal, verbatim
+
+KEYS = {"request": "request_id", "query": "query_text"}
+"""What lists are matched by -> its column."""
+
+
+def new_items(source: ClickRankings, relation: Relation) -> Stage:
+    """The rows of the new lists, under the names of the stages."""
+    columns = source.columns
+    system = f"cast({identifier(columns.system)} as varchar)" if columns.system else ""
+    view = {
+        "about": "one row per item of a list that was not shown",
+        "columns": [
+            Column(system or literal(source.name), "system"),
+            Column(f"cast({identifier(columns.query)} as varchar)", "list_id"),
+            Column(f"cast({identifier(columns.item)} as varchar)", "item_id"),
+            Column(f"cast({identifier(columns.order)} as double)", "ordered_by"),
+        ],
+        "relation": relation,
+        "conditions": [verbatim(source.where)] if source.where else [],
+    }
+    return Stage("new_items", "clicks/table", view)
+
+
+def question(
+    tables: ClickTables, asked: Counterfactual, items: Stage, curve: PropensityCurve
+) -> Question:
+    """The sums of the estimates of new lists.
+
+    Args:
+        tables: The stages of the log.
+        asked: What is asked, of `rankings`.
+        items: The stage of the lists.
+        curve: The propensities of all positions of the log.
+    """
+    measures = [counterfactual_metric(one) for one in asked.measured]
+    rates, layout = "dr" in asked.estimators, layout_of(tables, curve)
+    stages = [
+        *matching(tables, asked, items, layout),
+        propensities(curve),
+        *_model(tables, asked, layout, rates=rates),
+        *_sums(asked, measures, layout, rates=rates),
+    ]
+    terms = [term for one in measures for term in _terms(one, asked.estimators)]
+    counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
+    return Question(stages, terms, counts)
+
+
+def layout_of(tables: ClickTables, curve: PropensityCurve) -> str:
+    """The column of the device or layout that propensities differ by; empty if they do not."""
+    by = tables.clicks.propensity.by
+    return identifier(by) if by is not None and curve.groups != (None,) else ""
+
+
+def matching(
+    tables: ClickTables, asked: Counterfactual, items: Stage, layout: str = ""
+) -> Iterator[Stage]:
+    """The stages to the requests that have a new list."""
+    yield items
+    by_rank = asked.rankings is not None and asked.rankings.columns.rank is not None
+    yield _stage("new_lists", direction="asc" if by_rank else "desc")
+    yield from tables.stages(tables.evaluates, "answers")
+    log = {"of": tables.of, "shown": tables.evaluates}
+    yield _stage("matched_requests", key=KEYS[asked.match], layout=layout, **log)
+
+
+def _model(
+    tables: ClickTables, asked: Counterfactual, layout: str, *, rates: bool
+) -> Iterator[Stage]:
+    """What each shown item weighs, and the reward model."""
+    log = {"of": tables.of, "shown": tables.evaluates, "layout": layout}
+    weight = clipped("1e0 / propensity", asked.clip)
+    yield _stage("position_weights", clipped=weight, layout=layout)
+    yield _stage("weighed_items", **log)
+    if rates:
+        yield _stage("item_mean")
+        yield _stage("pair_rates", prior=double(asked.prior))
+
+
+def _sums(
+    asked: Counterfactual, measures: Sequence[CounterfactualMeasure], layout: str, *, rates: bool
+) -> Iterator[Stage]:
+    """One row per request, with what it adds to each sum."""
+    cutoffs = [one.k for one in measures]
+    yield _stage(
+        "places",
+        key=KEYS[asked.match],
+        deepest=0 if None in cutoffs else max(k for k in cutoffs if k),
+        new_propensities=any(one.metric.name == "clicks" for one in measures),
+        layout=layout,
+        rates=rates,
+    )
+    gains = [
+        Column("coalesce(is_clicked * weight, 0e0)", "ips"),
+        Column("coalesce(is_clicked * clipped_weight, 0e0)", "clipped_ips"),
+    ]
+    if rates:
+        change = "coalesce(clipped_weight * (is_clicked - propensity * rate), 0e0)"
+        gains.append(Column(f"rate + {change}", "dr"))
+    yield _stage("gains", gains=gains, discounts=list(map(_discount, measures)), rates=rates)
+    yield _stage("list_clicks")
+    columns = [column for one in measures for column in _added(one, rates=rates)]
+    shown = [Column(f"coalesce(min(list_clicks.{name}), 0)", name) for name in _ALL]
+    yield _stage("list_sums", columns=[*shown, *columns])
+
+
+_ALL = ("all_naive", "all_ips", "all_clipped_ips")
+
+
+def _discount(measure: CounterfactualMeasure) -> Column:
+    """What the rank of an item counts, 0 below the cutoff."""
+    discount = measure.metric.discount.format(k=measure.k)
+    if measure.k:
+        discount = case(f"rnk <= {measure.k}", discount).strip("\n")
+    return Column(discount, measure.column)
+
+
+def _added(measure: CounterfactualMeasure, *, rates: bool) -> Iterator[Column]:
+    """What a request adds."""
+    at = measure.column
+    if _naive(measure) == f"{at}_naive":
+        yield Column(f"sum({at} * naive)", f"{at}_naive")
+    for gain in ("ips", "clipped_ips", *["dr"] * rates):
+        yield Column(f"sum({at} * {gain})", f"{at}_{gain}")
+    for gain in ("ips", "clipped_ips"):
+        yield Column(f"sum({at} * {gain} * {at} * {gain})", f"{at}_{gain}_squares")
+    yield Column(f"sum({at})", f"{at}_whole")
+    yield Column(f"sum({at} * is_unshown)", f"{at}_unshown")
+    if rates:
+        yield Column(f"sum({at} * is_unknown)", f"{at}_unknown")
+    yield Column(f"sum(case when {at} > 0 then naive else 0 end)", f"{at}_n_clicks")
+
+
+def _terms(measure: CounterfactualMeasure, estimators: Sequence[str]) -> Iterator[Term]:
+    """The estimates of a metric, of those that it has."""
+    at, per_click = measure.column, measure.metric.per == "click"
+    for name in (one for one in estimators if one in measure.metric.estimators):
+        of_click = per_click or name == "snips"
+        gain = "ips" if name == "snips" else name
+        seen = "ips" if gain == "ips" else "clipped_ips"
+        yield Term(
+            measure,
+            name,
+            x=f"{at}_{gain}",
+            w=f"all_{gain}" if of_click else "n_requests",
+            naive=(_naive(measure), "all_naive" if of_click else "n_requests"),
+            weights=(f"{at}_{seen}", f"{at}_{seen}_squares"),
+            clipping=(f"{at}_ips", f"{at}_clipped_ips"),
+            missing=(f"{at}_unknown" if name == "dr" else f"{at}_unshown", f"{at}_whole"),
+        )
+
+
+def _naive(measure: CounterfactualMeasure) -> str:
+    """The column of the value without weights: `clicks` are then just counted."""
+    return f"{measure.column}_{'n_clicks' if measure.metric.name == 'clicks' else 'naive'}"
+
+
+def _stage(name: str, **view: object) -> Stage:
+    return Stage(name, f"clicks/counterfactual/{name}", view)

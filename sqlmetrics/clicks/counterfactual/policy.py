@@ -1,0 +1,122 @@
+"""A policy that did not choose, weighed by the logged probabilities of the one that did.
+
+Over the n impressions, each an action a at a position p with its click c, w = pi_e(a | p) / pi_0,
+where pi_0 is the logged `propensity_score`:
+
+- ips = 1/n sum w c. Horvitz and Thompson 1952; Strehl et al. 2010.
+- clipped_ips: min(w, clip) in place of w. Swaminathan and Joachims 2015a.
+- snips = sum w c / sum w. Swaminathan and Joachims 2015b.
+- dr = 1/n sum (sum_a pi_e(a | p) q(a, p) + min(w, clip) (c - q(a, p))), with the reward model
+  q = (clicks + prior mean) / (impressions + prior) of the item at the position; what was never
+  logged there has the mean. Dudik, Langford and Li 2011; Saito, Aihara, Matsutani and Narita 2021.
+- naive = 1/n sum c, what the logging policy got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlmetrics.catalog.counterfactual import counterfactual_metric
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.counterfactual.terms import Question, Term, clipped
+from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import double, identifier, literal, verbatim
+
+
+def actions(tables: ClickTables) -> list[Stage]:
+    """The stages to one row per impression."""
+    log = {"of": tables.of, "shown": tables.evaluates}
+    return [*tables.stages(tables.evaluates, "answers"), _stage("actions", **log)]
+
+
+def policy_rows(source: Policy, relation: Relation) -> Stage:
+    """The rows of a policy, under the names of the stages."""
+    columns = source.columns
+    position = f"cast({identifier(columns.position)} as bigint)" if columns.position else ""
+    view = {
+        "about": "one row per item and position: how likely the policy is to choose it",
+        "columns": [
+            Column(f"cast({identifier(columns.item)} as varchar)", "item_id"),
+            *([Column(position, "position")] if position else []),
+            Column(f"cast({identifier(columns.probability)} as double)", "probability"),
+        ],
+        "relation": relation,
+        "conditions": [verbatim(source.where)] if source.where else [],
+    }
+    return Stage("policy", "clicks/table", view)
+
+
+def question(
+    tables: ClickTables, asked: Counterfactual, rows: Stage | None, n_items: int
+) -> Question:
+    """The sums of the estimates of a policy.
+
+    Args:
+        tables: The stages of the log.
+        asked: What is asked, of `policy`.
+        rows: The stage of the policy's rows; None for the uniform one.
+        n_items: How many items the uniform one chooses from.
+    """
+    (measure,) = map(counterfactual_metric, asked.measured)
+    source = asked.policy
+    is_table = isinstance(source, Policy)
+    by_position = isinstance(source, Policy) and source.columns.position is not None
+    view = {
+        "policy": is_table,
+        "by_position": by_position,
+        "n_items": double(n_items),
+        "prior": double(asked.prior),
+        "probability": "coalesce(policy.probability, 0e0)" if is_table else _share(n_items),
+        "clipped": clipped("weight", asked.clip),
+        "system": literal(source.name if isinstance(source, Policy) else UNIFORM),
+        "columns": list(_added()),
+    }
+    names = ("action_mean", "action_rates", "expected_rates", "weighed_actions")
+    stages = [
+        *([rows] if rows else []),
+        *actions(tables),
+        *(_stage(name, **view) for name in (*names, "clipped_actions", "action_sums")),
+    ]
+    terms = [
+        Term(
+            measure,
+            name,
+            x=f"ctr_{'ips' if name == 'snips' else name}",
+            w="weight" if name == "snips" else "n_impressions",
+            naive=("ctr_naive", "n_impressions"),
+            weights=_WEIGHTS[name in ("clipped_ips", "dr")],
+            clipping=("weight", "clipped_weight"),
+            missing=("unknown", "n_impressions"),
+        )
+        for name in asked.estimators
+    ]
+    return Question(stages, terms, ("n_impressions", "ctr_n_clicks", "weight", "squares"))
+
+
+_WEIGHTS = (("weight", "squares"), ("clipped_weight", "clipped_squares"))
+
+
+def _share(n_items: int) -> str:
+    return f"(1e0 / {n_items})"
+
+
+def _added() -> Iterator[Column]:
+    """What an impression adds."""
+    at = "clipped_actions"
+    yield Column(f"{at}.is_clicked", "ctr_naive")
+    yield Column(f"{at}.is_clicked", "ctr_n_clicks")
+    yield Column(f"{at}.is_clicked * {at}.weight", "ctr_ips")
+    yield Column(f"{at}.is_clicked * {at}.clipped_weight", "ctr_clipped_ips")
+    change = f"{at}.clipped_weight\n    * ({at}.is_clicked - action_rates.rate)"
+    yield Column(f"expected_rates.expected_rate + {change}", "ctr_dr")
+    for name, weight in (("squares", f"{at}.weight"), ("clipped_squares", f"{at}.clipped_weight")):
+        yield Column(f"{weight} * {weight}", name)
+    yield Column(f"{at}.weight", "weight")
+    yield Column(f"{at}.clipped_weight", "clipped_weight")
+    yield Column("expected_rates.unknown", "unknown")
+
+
+def _stage(name: str, **view: object) -> Stage:
+    return Stage(name, f"clicks/counterfactual/{name}", view)

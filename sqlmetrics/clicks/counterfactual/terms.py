@@ -1,0 +1,93 @@
+"""What an estimate is made of: two sums over requests, and columns that say how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlmetrics.catalog.counterfactual import CounterfactualMeasure
+from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
+from sqlmetrics.sql.template import case, double
+
+
+@dataclass(frozen=True)
+class Term:
+    """An estimate: the sum of one column over that of another.
+
+    Attributes:
+        measure: The metric.
+        estimator: How it is estimated.
+        x: The column of the numerator.
+        w: That of the denominator.
+        naive: Both without weights.
+        weights: The columns of the sum of weights and of that of their squares.
+        clipping: The columns of the sum of weights as they are, and clipped.
+        missing: The columns of what the estimator knows nothing of, and of the whole.
+    """
+
+    measure: CounterfactualMeasure
+    estimator: str
+    x: str
+    w: str
+    naive: tuple[str, str]
+    weights: tuple[str, str]
+    clipping: tuple[str, str]
+    missing: tuple[str, str]
+
+    @property
+    def products(self) -> tuple[tuple[str, str], ...]:
+        """The columns whose products, summed over clusters, its interval is made of."""
+        return (self.x, self.x), (self.x, self.w), (self.w, self.w)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return (self.x, self.w, *self.naive, *self.weights, *self.clipping, *self.missing)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The stages to one row per request or impression, and what is summed of it.
+
+    Attributes:
+        stages: Up to the last one.
+        terms: The estimates.
+        counts: Columns that are summed besides.
+    """
+
+    stages: Sequence[Stage]
+    terms: Sequence[Term]
+    counts: Sequence[str] = field(default=())
+
+    @property
+    def select(self) -> str:
+        """One row per system: all sums, and what intervals are made of."""
+        plain = [*dict.fromkeys([*self.counts, *_columns(self.terms)])]
+        of_cluster = [Column(f"sum({name})", name) for name in plain]
+        view = {"units": self.stages[-1].name, "columns": of_cluster}
+        clusters = Stage("cluster_sums", "clicks/counterfactual/cluster_sums", view)
+        sums = [Column(f"sum({name})", f"sum_{name}") for name in plain]
+        pairs = dict.fromkeys(pair for term in self.terms for pair in term.products)
+        products = [Column(f"sum(1e0 * {a} * {b})", product(a, b)) for a, b in pairs]
+        view = {"columns": [*sums, *products]}
+        return with_stages(
+            [*self.stages, clusters], print_template("clicks/counterfactual/sums", view)
+        )
+
+
+def product(a: str, b: str) -> str:
+    """The name of the sum over clusters of the product of two columns."""
+    return f"{a}_squared" if a == b else f"{a}_times_{b}"
+
+
+def _columns(terms: Iterable[Term]) -> Iterator[str]:
+    for term in terms:
+        yield from term.columns
+
+
+def clipped(weight: str, clip: float | None) -> str:
+    """A weight, at most `clip`, as SQL."""
+    if clip is None:
+        return weight
+    most = double(clip)
+    return case(f"{weight} > {most}", most, weight).strip("\n")

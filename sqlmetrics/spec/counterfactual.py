@@ -1,0 +1,132 @@
+"""What a user says of a ranking that was not shown: where it is, and what is estimated of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from sqlmetrics.catalog.counterfactual import ESTIMATORS, counterfactual_metric
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.spec.click_columns import ClickRankings, ImpressionColumns
+from sqlmetrics.spec.source import Model, Source
+
+UNIFORM = "uniform"
+"""The policy that chooses each item equally often."""
+
+
+class PolicyColumns(Model):
+    """The columns of a policy: one row per item, and position where it differs by that."""
+
+    item: str = "item_id"
+    """What is chosen."""
+    position: str | None = None
+    """Where; None if the policy is the same at every position."""
+    probability: str = "probability"
+    """How likely it is chosen there; the probabilities of a position add up to 1."""
+
+
+class Policy(Source):
+    """Rows (item [, position], probability): how a policy would choose."""
+
+    columns: PolicyColumns = PolicyColumns()
+
+
+class Counterfactual(Model):
+    """A ranking, or a policy, that was not shown, and the metrics that are estimated of it."""
+
+    rankings: ClickRankings | None = None
+    """Lists that were not shown: rows (request or query, item, rank or score [, system]). They are
+    weighed by the propensities of the positions, `clicks.propensity`."""
+    match: Literal["request", "query"] = "request"
+    """What the column `query` of the lists holds: the log's `request`, or the text of its
+    `query`."""
+    policy: Literal["uniform"] | Policy | None = None
+    """In place of lists: how another policy would choose single items. `uniform`, or a table of
+    probabilities. The log has the probabilities of its own, `columns.propensity_score`."""
+    actions: int | None = Field(default=None, ge=1)
+    """How many items `uniform` chooses from; default: those in the log."""
+    metrics: tuple[str, ...] = ()
+    """Of lists: dcg, precision, recall, sum_reciprocal_rank, clicks, with a cutoff; default:
+    dcg@10. Of a policy: ctr."""
+    estimators: tuple[str, ...] = ESTIMATORS
+    """Any of ips, clipped_ips, snips and dr."""
+    clip: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = 10.0
+    """The largest weight of clipped_ips and dr; none are clipped if it is null."""
+    prior: float = Field(default=10.0, ge=0, allow_inf_nan=False)
+    """For dr: as many more impressions, that are looked at and have the mean rate of all, are added
+    to each item."""
+
+    @field_validator("estimators")
+    @classmethod
+    def _known(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [name for name in given if name not in ESTIMATORS]
+        if wrong or not given:
+            raise ValueError(unknown("estimator", wrong[0] if wrong else "", ESTIMATORS))
+        return tuple(dict.fromkeys(given))
+
+    @field_validator("metrics")
+    @classmethod
+    def _metrics(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return tuple(dict.fromkeys(str(counterfactual_metric(text)) for text in given))
+        except SpecError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _one_question(self) -> Counterfactual:
+        if (self.rankings is None) == (self.policy is None):
+            raise ValueError("give rankings (lists that were not shown) or policy, one of both")
+        of_policy = {"actions"} if self.policy == UNIFORM else set()
+        of_lists = {"match"} if self.rankings else set()
+        given = self.model_fields_set & ({"actions", "match"} - of_policy - of_lists)
+        if given:
+            raise ValueError(f"{min(given)} is only for {_ONLY[min(given)]}")
+        kind = "lists" if self.rankings else "policy"
+        wrong = [one for one in self.metrics if counterfactual_metric(one).metric.of != kind]
+        if wrong:
+            of = "a policy" if kind == "policy" else "rankings"
+            raise ValueError(f"metrics: {wrong[0]} is no metric of {of}")
+        if self.rankings:
+            named = self.rankings.columns
+            more = [name for name in ("date", "weight", "grade") if getattr(named, name)]
+            if more:
+                raise ValueError(
+                    "rankings.columns: lists have query, item, rank or score, and system; "
+                    f"given {', '.join(more)} too"
+                )
+        return self
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The metrics, also where none was named."""
+        return self.metrics or (("dcg@10",) if self.rankings else ("ctr",))
+
+
+_ONLY: Mapping[str, str] = {"actions": "policy: uniform", "match": "rankings"}
+
+
+def lacks(asked: Counterfactual, columns: ImpressionColumns | None, place: str) -> str:
+    """What a log lacks for a question; empty if nothing.
+
+    Args:
+        asked: The question.
+        columns: The columns of the log's impressions; None where a format fixes them.
+        place: Where they are named.
+    """
+    if asked.policy is not None and not (columns and columns.propensity_score):
+        return (
+            f"counterfactual.policy needs {place}.propensity_score: how likely the logging policy "
+            "was to choose each item that it showed"
+        )
+    if asked.rankings is None or columns is None or columns.query is not None:
+        return ""
+    if asked.match == "query":
+        return f"counterfactual.match: query needs {place}.query"
+    if "dr" in asked.estimators:
+        return (
+            f"counterfactual.estimators: dr needs {place}.query: its model is the rate of a query "
+            "and item; without it name ips, clipped_ips, snips"
+        )
+    return ""

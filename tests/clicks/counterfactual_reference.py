@@ -1,0 +1,214 @@
+"""What a ranking or a policy that was not shown would have got, in plain Python from the formulas.
+
+Rows of a log are dicts: request, query, item, position, clicked (0, 1), user (or None); those of a
+bandit have score, the logged probability, too. Nothing here reads the product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Row = Mapping[str, Any]
+
+
+class Told(NamedTuple):
+    """An estimate; the rest as `Estimate` has it."""
+
+    value: float | None
+    standard_error: float | None
+    naive: float | None
+    ess: float
+    clipped_share: float
+    unknown_share: float
+    n_clicks: int
+
+
+class How(NamedTuple):
+    """What is estimated, and how; a cutoff of 0 is none."""
+
+    estimator: str
+    clip: float
+    prior: float
+    metric: str = "ctr"
+    k: int = 0
+
+
+class Part(NamedTuple):
+    """What one item, or one impression, adds to an estimate and to what is counted."""
+
+    x: float
+    naive: float = 0.0
+    weight: float = 0.0
+    clipped: float = 0.0
+    whole: float = 1.0
+    unknown: float = 0.0
+    clicks: int = 0
+
+
+DISCOUNTS: Mapping[str, Callable[[int, int, Mapping[int, float]], float]] = {
+    "dcg": lambda rank, k, theta: 1 / math.log2(rank + 1),
+    "precision": lambda rank, k, theta: 1 / k,
+    "recall": lambda rank, k, theta: 1.0,
+    "sum_reciprocal_rank": lambda rank, k, theta: 1 / rank,
+    "clicks": lambda rank, k, theta: theta[rank],
+}
+
+
+def of_lists(
+    log: Sequence[Row],
+    lists: Mapping[str, Sequence[str]],
+    key: str,
+    theta: Mapping[int, float],
+    how: How,
+) -> Told:
+    """The estimate of a metric of the new lists, by the request or the query that they are of."""
+    metric = how.metric
+    log = [row for row in log if row["position"] in theta]
+    rate, known = _pair_rates(log, theta, how.prior)
+    requests: dict[str, list[Row]] = defaultdict(list)
+    for row in log:
+        requests[row["request"]].append(row)
+    xs: dict[Any, float] = defaultdict(float)
+    ws: dict[Any, float] = defaultdict(float)
+    parts: list[Part] = []
+    naive_w = 0.0
+    for request, rows in requests.items():
+        query, user, of = rows[0]["query"], rows[0]["user"], lists.get(rows[0][key])
+        if of is None:
+            continue
+        cluster = ("user", user) if user is not None else ("request", request)
+        there = {row["item"]: row for row in rows}
+        for rank, item in enumerate(of[: how.k or None], 1):
+            d = DISCOUNTS[metric](rank, how.k, theta)
+            q, is_known = rate(query, item), (query, item) in known
+            part = _item(there.get(item), d, q, theta, how, is_known=is_known)
+            if metric == "clicks":
+                part = part._replace(naive=part.clicks)
+            xs[cluster] += part.x
+            parts.append(part)
+        if how.estimator == "snips" or metric == "recall":
+            most = how.clip if how.estimator == "clipped_ips" else math.inf
+            ws[cluster] += sum(r["clicked"] * min(1 / theta[r["position"]], most) for r in rows)
+            naive_w += sum(row["clicked"] for row in rows)
+        else:
+            ws[cluster] += 1
+            naive_w += 1
+    return _told(xs, ws, naive_w, parts, how)
+
+
+def _item(
+    row: Row | None, d: float, q: float, theta: Mapping[int, float], how: How, *, is_known: bool
+) -> Part:
+    """An item of a new list, in a request that did or did not show it."""
+    if row is None:
+        if how.estimator == "dr":
+            return Part(d * q, whole=d, unknown=0.0 if is_known else d)
+        return Part(0.0, whole=d, unknown=d)
+    at, c = theta[row["position"]], row["clicked"]
+    most = min(1 / at, how.clip)
+    x = {
+        "ips": c / at,
+        "snips": c / at,
+        "clipped_ips": c * most,
+        "dr": q + most * (c - at * q),
+    }[how.estimator]
+    return Part(d * x, d * c, d * c / at, d * c * most, d, 0.0, c)
+
+
+def _pair_rates(
+    log: Sequence[Row], theta: Mapping[int, float], prior: float
+) -> tuple[Callable[[str | None, str], float], Mapping[Any, float]]:
+    """The reward model, and how much each query and item was looked at."""
+    clicks: Counter[Any] = Counter()
+    looked: dict[Any, float] = defaultdict(float)
+    for row in log:
+        clicks[row["query"], row["item"]] += row["clicked"]
+        looked[row["query"], row["item"]] += theta[row["position"]]
+    mean = clicks.total() / sum(looked.values())
+
+    def rate(query: str | None, item: str) -> float:
+        pair = query, item
+        known = pair in looked and query is not None
+        return (clicks[pair] + prior * mean) / (looked[pair] + prior) if known else mean
+
+    return rate, looked
+
+
+def of_policy(
+    log: Sequence[Row], chance: Callable[[str, int], float], choices: Sequence[str], how: How
+) -> Told:
+    """The estimate of the clicks an impression of a policy, which has the chance of its choices."""
+    clicks: Counter[Any] = Counter()
+    shown: Counter[Any] = Counter()
+    for row in log:
+        clicks[row["item"], row["position"]] += row["clicked"]
+        shown[row["item"], row["position"]] += 1
+    mean = clicks.total() / len(log)
+
+    def rate(item: str, position: int) -> float:
+        pair = item, position
+        known = pair in shown
+        return (clicks[pair] + how.prior * mean) / (shown[pair] + how.prior) if known else mean
+
+    xs: dict[Any, float] = defaultdict(float)
+    ws: dict[Any, float] = defaultdict(float)
+    parts = []
+    for row in log:
+        item, position, c = row["item"], row["position"], row["clicked"]
+        w = chance(item, position) / row["score"]
+        kept = min(w, how.clip)
+        model = sum(chance(one, position) * rate(one, position) for one in choices)
+        x = {
+            "ips": w * c,
+            "snips": w * c,
+            "clipped_ips": kept * c,
+            "dr": model + kept * (c - rate(item, position)),
+        }[how.estimator]
+        unknown = sum(chance(one, position) for one in choices if (one, position) not in shown)
+        cluster = row["user"] or ("request", row["request"])
+        xs[cluster] += x
+        ws[cluster] += w if how.estimator == "snips" else 1
+        parts.append(Part(x, c, w, kept, 1.0, unknown, c))
+    return _told(xs, ws, len(log), parts, how)
+
+
+def _told(
+    xs: Mapping[Any, float],
+    ws: Mapping[Any, float],
+    naive_w: float,
+    parts: Sequence[Part],
+    how: How,
+) -> Told:
+    weight, clipped, whole = (
+        sum(getattr(part, name) for part in parts) for name in ("weight", "clipped", "whole")
+    )
+    is_whole = how.estimator in ("ips", "snips")
+    return Told(
+        *_ratio(xs, ws),
+        sum(part.naive for part in parts) / naive_w if naive_w else None,
+        _ess(part.weight if is_whole else part.clipped for part in parts),
+        1 - clipped / weight if weight else 0.0,
+        sum(part.unknown for part in parts) / whole,
+        sum(part.clicks for part in parts),
+    )
+
+
+def _ess(given: Iterable[float]) -> float:
+    weights = list(given)
+    squares = sum(w * w for w in weights)
+    return sum(weights) ** 2 / squares if squares else 0.0
+
+
+def _ratio(xs: Mapping[Any, float], ws: Mapping[Any, float]) -> tuple[float | None, float | None]:
+    """A ratio of sums over clusters, and its standard error by the delta method."""
+    whole, n = sum(ws.values()), len(ws)
+    if not whole:
+        return None, None
+    ratio = sum(xs.values()) / whole
+    if n < 2:
+        return ratio, None
+    squares = sum((xs[one] - ratio * ws[one]) ** 2 for one in ws)
+    return ratio, math.sqrt(squares * n / (n - 1)) / whole

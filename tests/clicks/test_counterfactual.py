@@ -1,0 +1,447 @@
+"""Metrics of rankings and policies that were not shown: plain Python, numpy, planted truth."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from clicks.counterfactual_reference import How, Told, of_lists, of_policy
+from clicks.unshown import covered, worlds
+from marked import by_night, by_turns
+from test_job_days import LATER
+
+import sqlmetrics as sm
+from sqlmetrics.catalog.counterfactual import ESTIMATORS, METRICS
+from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult
+from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve
+from sqlmetrics.errors import InputError, SpecError
+
+Row = dict[str, Any]
+
+SHARED = duckdb.connect()
+"""One database for many: to open one takes longer than most logs here."""
+
+THETA = {1: 1.0, 2: 0.62, 3: 0.41, 4: 0.08}
+COLUMNS = {"request": "request", "query": "query", "item": "item", "position": "position"}
+COLUMNS |= {"clicked": "clicked", "user": "user"}
+SCORED = {"query": "list", "item": "item", "score": "score"}
+
+
+def small_log(seed: int, requests: int = 40) -> list[Row]:
+    """Requests of six queries, some without a user, with up to five of eight items."""
+    chance = random.Random(seed)
+    return [
+        {
+            "request": f"r{number}",
+            "query": query,
+            "item": item,
+            "position": position,
+            "clicked": int(chance.random() < 0.5 / position + 0.1),
+            "user": user,
+        }
+        for number in range(requests)
+        for query in [f"q{chance.randrange(6)}"]
+        for user in [f"u{chance.randrange(9)}" if chance.random() < 0.8 else None]
+        for position, item in enumerate(chance.sample("abcdefgh", chance.randint(2, 5)), 1)
+    ]
+
+
+def new_lists(seed: int, names: Sequence[str]) -> list[Row]:
+    """Scored items of two systems for most of these names, with ties; some were never shown."""
+    chance = random.Random(seed + 1000)
+    return [
+        {"list": name, "item": item, "score": float(chance.randrange(4)), "system": system}
+        for system in ("one", "two")
+        for name in names
+        if chance.random() < 0.8
+        for item in chance.sample("abcdefghz", 6)
+    ]
+
+
+def ordered(rows: Sequence[Row], system: str) -> dict[str, list[str]]:
+    """List -> its items; equal scores go by item."""
+    made: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda one: (-one["score"], one["item"])):
+        if row["system"] == system:
+            made.setdefault(row["list"], []).append(row["item"])
+    return made
+
+
+@contextmanager
+def cleaned(rows: Sequence[Row] | pa.Table, engine: Any = None, **more: str) -> Iterator[Any]:
+    """A log, cleaned."""
+    data = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows))
+    log = {"data": data, "columns": COLUMNS | more}
+    with sm.clicks.clean(sm.clicks.Clicks(log=log), engine) as log:
+        yield log
+
+
+def told(result: CounterfactualResult) -> dict[tuple[str, str, int, str], Told]:
+    """(system, metric, k, estimator) -> what the reference tells of it."""
+    return {
+        (one.system, one.metric, one.k, one.estimator): Told(
+            *(getattr(one, name) for name in Told._fields)
+        )
+        for one in result.estimates
+    }
+
+
+def near(value: Told) -> Any:
+    return pytest.approx(tuple(value), rel=1e-9, abs=1e-12, nan_ok=False)
+
+
+ASKED = ["dcg@3", "dcg", "precision@2", "recall@2", "sum_reciprocal_rank", "clicks@4"]
+
+
+def lists_of(seed: int, match: str, engine: Any = None) -> tuple[CounterfactualResult, list[Row]]:
+    """What the product says of a small log, and its new lists."""
+    log = small_log(seed)
+    rows = new_lists(seed, sorted({row[match] for row in log} | {"nowhere"}))
+    asked = {
+        "rankings": {"data": pa.Table.from_pylist(rows), "columns": SCORED | {"system": "system"}},
+        "match": match,
+        "metrics": ASKED,
+        "clip": 4,
+        "prior": 2.5,
+    }
+    with cleaned(log, engine) as there:
+        found = sm.clicks.counterfactual_metrics(there, asked, curve=THETA)
+    return found, rows
+
+
+def reference(seed: int, match: str, rows: Sequence[Row]) -> dict[Any, Told]:
+    """The same in plain Python."""
+    log = small_log(seed)
+    return {
+        (system, metric, int(k or 0), one): of_lists(
+            log, ordered(rows, system), match, THETA, How(one, 4, 2.5, metric, int(k or 0))
+        )
+        for system in ("one", "two")
+        for metric, _, k in (text.partition("@") for text in ASKED)
+        for one in METRICS[metric].estimators
+    }
+
+
+@pytest.mark.parametrize(("seed", "match"), [(1, "query"), (2, "request")])
+def test_lists_are_as_the_formulas_say(seed: int, match: str) -> None:
+    result, rows = lists_of(seed, match)
+    wanted = reference(seed, match, rows)
+    found = told(result)
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        assert tuple(found[key]) == near(value), key
+    with_list = {row["list"] for row in rows}
+    left = {row["request"] for row in small_log(seed) if row[match] not in with_list}
+    assert result.n_left_out == len(left)
+    assert "position 5" in result.notes[0]
+
+
+def bandit_log(seed: int) -> list[Row]:
+    """Single choices of six items at three positions by a policy that is told."""
+    chance = random.Random(seed)
+    odds = {p: [chance.random() + 0.1 for _ in "abcdef"] for p in (1, 2, 3)}
+    rows = []
+    for number in range(300):
+        position = chance.choice((1, 2, 3))
+        items, of = "abcdef"[: 5 + (position < 3)], odds[position]
+        (item,) = chance.choices(items, of[: len(items)])
+        score = of[items.index(item)] / sum(of[: len(items)])
+        user = f"u{chance.randrange(40)}" if chance.random() < 0.9 else None
+        clicked = int(chance.random() < 0.2)
+        rows.append(
+            {"request": number + 1, "item": item, "position": position, "clicked": clicked}
+            | {"user": user, "score": score}
+        )
+    return rows
+
+
+POLICY = {("a", 1): 0.7, ("b", 1): 0.3, ("c", 2): 1.0, ("a", 3): 0.25, ("f", 3): 0.75}
+
+
+def policies_of(seed: int, engine: Any = None) -> dict[str, CounterfactualResult]:
+    """What the product says of the uniform policy, and of one by a table."""
+    rows = [{"item": item, "position": position, "p": p} for (item, position), p in POLICY.items()]
+    columns = {"item": "item", "position": "position", "probability": "p"}
+    table = {"data": pa.Table.from_pylist(rows), "columns": columns}
+    with cleaned(bandit_log(seed), engine, **NO_REQUEST) as log:
+        return {
+            name: sm.clicks.counterfactual_metrics(log, {"clip": 2, "prior": 3, **asked})
+            for name, asked in {
+                "uniform": {"policy": "uniform"},
+                "eight": {"policy": "uniform", "actions": 8},
+                "table": {"policy": table},
+            }.items()
+        }
+
+
+NO_REQUEST: Any = {"request": None, "query": None, "propensity_score": "score"}
+
+
+def policies_reference(seed: int) -> dict[tuple[str, str], Told]:
+    chances = {
+        "uniform": (lambda item, position: 1 / 6, "abcdef"),
+        "eight": (lambda item, position: 1 / 8, "abcdefgh"),
+        "table": (lambda item, position: POLICY.get((item, position), 0.0), "abcdef"),
+    }
+    return {
+        (name, one): of_policy(bandit_log(seed), chance, choices, How(one, 2, 3))  # type: ignore[arg-type]
+        for name, (chance, choices) in chances.items()
+        for one in ESTIMATORS
+    }
+
+
+def test_policies_are_as_the_formulas_say() -> None:
+    found = {
+        (name, one.estimator): Told(*(getattr(one, field) for field in Told._fields))
+        for name, result in policies_of(1).items()
+        for one in result.estimates
+    }
+    wanted = policies_reference(1)
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        assert tuple(found[key]) == near(value), key
+
+
+def test_each_layout_has_propensities_of_its_own() -> None:
+    """As if each were a log with its own curve; without a column of layouts they are refused."""
+    curves = {"phone": {1: 1.0, 2: 0.3, 3: 0.2}, "web": {1: 1.0, 2: 0.8, 3: 0.7}}
+    rows = [row | {"device": "web" if row["request"] < "r2" else "phone"} for row in small_log(5)]
+    rows = [row for row in rows if row["position"] < 4]
+    log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS | {"segments": ["device"]}}
+    propensity = {"method": "given", "given": curves, "by": "device"}
+    lists = new_lists(5, sorted({row["query"] for row in rows}))
+    asked = {
+        "rankings": {"data": pa.Table.from_pylist(lists), "columns": SCORED | {"system": "system"}},
+        "match": "query",
+        "metrics": ["dcg@3", "clicks@3"],
+        "estimators": ["ips", "clipped_ips"],
+    }
+    with sm.clicks.clean(sm.clicks.Clicks(log=log, propensity=propensity), SHARED) as there:
+        found = sm.clicks.counterfactual_metrics(there, asked)
+    sums: dict[Any, list[float]] = {}
+    for device, curve in curves.items():
+        own = [row for row in rows if row["device"] == device]
+        with cleaned(own, SHARED) as there:
+            part = sm.clicks.counterfactual_metrics(there, asked, curve=curve)
+        for one in part.estimates:
+            key = one.system, one.metric, one.estimator
+            assert one.value is not None
+            sums.setdefault(key, []).extend([one.value * one.n, one.n])
+    for one in found.estimates:
+        x, n, *more = sums[one.system, one.metric, one.estimator]
+        assert one.value == pytest.approx((x + more[0]) / (n + more[1]), rel=1e-9)
+    two = tuple(Propensity(1, 1.0, group=name) for name in ("app", "web"))
+    with (
+        cleaned(rows, SHARED) as there,
+        pytest.raises(SpecError, match="differ by layout \\(app"),
+    ):
+        sm.clicks.counterfactual_metrics(there, asked, curve=PropensityCurve("given", two))
+
+
+def test_propensities_are_those_of_the_spec() -> None:
+    rows = [row for row in small_log(1) if row["position"] < 5]
+    log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
+    known = {"method": "given", "given": THETA}
+    clicks = sm.clicks.Clicks(log=log, propensity=known, counterfactual=BY_QUERY)
+    with sm.clicks.clean(clicks, SHARED) as there:
+        own = sm.clicks.counterfactual_metrics(there)
+        told = sm.clicks.counterfactual_metrics(there, curve=THETA)
+    assert own == told
+
+
+BANDIT = {"request": None, "query": None, "user": None, "item": "item_id", "clicked": "click"}
+BANDIT |= {"propensity_score": "propensity_score"}
+
+
+def test_the_uniform_policy_of_open_bandit_is_numpy_s(shared: Path) -> None:
+    """Its value by the log of another policy, whose few clicks and large weights are told."""
+    file = shared / "clicks" / "open_bandit_bts.csv"
+    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    clicked = np.array([int(row["click"]) for row in rows])
+    weight = 1 / 80 / np.array([float(row["propensity_score"]) for row in rows])
+    log = {"file": str(file), "columns": COLUMNS | BANDIT}
+    with sm.clicks.clean(sm.clicks.Clicks(log=log, counterfactual={"policy": "uniform"})) as log:
+        result = sm.clicks.counterfactual_metrics(log)
+    ips = next(one for one in result.estimates if one.estimator == "ips")
+    assert ips.value == pytest.approx((weight * clicked).mean(), rel=1e-9)
+    assert ips.standard_error == pytest.approx((weight * clicked).std(ddof=1) / 100, rel=1e-9)
+    assert ips.ess == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-9)
+    assert result["ctr snips"] == pytest.approx((weight * clicked).sum() / weight.sum(), rel=1e-9)
+    assert result["ctr clipped_ips"] == pytest.approx(
+        (weight.clip(max=10) * clicked).mean(), rel=1e-9
+    )
+    assert ips.naive == clicked.mean()
+    assert ips.warnings == (
+        "only 42 clicks to go by",
+        "a few large weights decide: an effective sample of 340 of 10,000",
+    )
+
+
+def test_the_reverse_is_refused_with_the_reason(shared: Path) -> None:
+    """The probabilities of the other policy change over time: it has no value to estimate."""
+    columns = {"item": "item_id", "position": "position", "probability": "propensity_score"}
+    policy = {"file": str(shared / "clicks" / "open_bandit_bts.csv"), "columns": columns}
+    log = {"file": str(shared / "clicks" / "open_bandit_random.csv"), "columns": COLUMNS | BANDIT}
+    clicks = sm.clicks.Clicks(log=log, counterfactual={"policy": policy})
+    with sm.clicks.clean(clicks) as log, pytest.raises(InputError, match="stands there more than"):
+        sm.clicks.counterfactual_metrics(log)
+
+
+LISTS = {"data": pa.table({"list": ["q0"], "item": ["a"], "score": [1.0]}), "columns": SCORED}
+TWICE = pa.table({"list": ["q0", "q0"], "item": ["a", "a"], "score": [1.0, 2.0]})
+EMPTY = pa.table({"list": ["q0"], "item": ["a"], "score": pa.array([None], pa.float64())})
+BY_QUERY = {"rankings": LISTS, "match": "query"}
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "none": ({}, "give rankings .* or policy, one of both"),
+    "both": ({"rankings": LISTS, "policy": "uniform"}, "one of both"),
+    "mrr": (BY_QUERY | {"metrics": ["mrr"]}, "depends on which clicked item stands first"),
+    "hit": (BY_QUERY | {"metrics": ["hit@5"]}, "propensities of positions do not tell it"),
+    "ndcg": (BY_QUERY | {"metrics": ["ndcg@10"]}, "divides by the best list"),
+    "unknown": (BY_QUERY | {"metrics": ["dgc@5"]}, "did you mean 'dcg'"),
+    "no cutoff": (BY_QUERY | {"metrics": ["precision"]}, "needs a cutoff, like precision@10"),
+    "estimator": (BY_QUERY | {"estimators": ["dm"]}, "unknown estimator 'dm'"),
+    "of a policy": (BY_QUERY | {"metrics": ["ctr"]}, "ctr is no metric of rankings"),
+    "actions": (BY_QUERY | {"actions": 5}, "actions is only for policy: uniform"),
+    "no scores": ({"policy": "uniform"}, "needs log.columns.propensity_score"),
+    "twice": (BY_QUERY | {"rankings": LISTS | {"data": TWICE}}, "more than once"),
+    "empty": (BY_QUERY | {"rankings": LISTS | {"data": EMPTY}}, "1 row without a query, an item"),
+    "column": (
+        BY_QUERY | {"rankings": LISTS | {"columns": SCORED | {"score": "scores"}}},
+        "unknown column 'scores'; did you mean 'score'",
+    ),
+    "condition": (
+        BY_QUERY | {"rankings": LISTS | {"where": "scored > 1"}},
+        r"where 'scored > 1': .*scored",
+    ),
+    "file": (BY_QUERY | {"rankings": {"file": "nowhere.csv"}}, "there is no file 'nowhere.csv'"),
+    "no request": ({"rankings": LISTS}, "no list is of a request .* match: query"),
+    "place": (BY_QUERY | {"metrics": ["clicks@9"]}, "none is known of positions 5 to 9"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_estimated_is_refused(name: str) -> None:
+    asked, said = REFUSED[name]
+    with (
+        cleaned(small_log(1), SHARED) as log,
+        pytest.raises((SpecError, InputError, ValueError), match=said),
+    ):
+        sm.clicks.counterfactual_metrics(log, asked, curve=THETA)
+
+
+def test_propensities_are_needed_and_of_some_position() -> None:
+    with cleaned(small_log(1), SHARED) as log:
+        with pytest.raises(SpecError, match="need the propensities of positions"):
+            sm.clicks.counterfactual_metrics(log, BY_QUERY)
+        with pytest.raises(SpecError, match="nothing is asked"):
+            sm.clicks.counterfactual_metrics(log, curve=THETA)
+    first = [row for row in small_log(1) if row["position"] > 1]
+    with cleaned(first, SHARED) as log, pytest.raises(SpecError, match="all that the log has"):
+        sm.clicks.counterfactual_metrics(log, BY_QUERY, curve={1: 1.0})
+
+
+WRONG_POLICIES = {
+    "sum": ({"a": 0.5, "b": 0.4}, "add up to 0.9, and to 1 in a policy"),
+    "range": ({"a": 1.5, "b": -0.5}, "2 rows without an item and a probability"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_POLICIES)
+def test_what_is_no_policy_is_refused(name: str) -> None:
+    chances, said = WRONG_POLICIES[name]
+    data = pa.table({"item": [*chances], "probability": [*chances.values()]})
+    policy = {"data": data, "columns": {"item": "item"}}
+    with (
+        cleaned(bandit_log(1), SHARED, **NO_REQUEST) as log,
+        pytest.raises(InputError, match=said),
+    ):
+        sm.clicks.counterfactual_metrics(log, {"policy": policy})
+
+
+def test_fewer_actions_and_wrong_scores_are_refused_and_wrong_weights_told() -> None:
+    rows = bandit_log(1)
+    with cleaned(rows, SHARED, **NO_REQUEST) as log, pytest.raises(SpecError, match="has 6 items"):
+        sm.clicks.counterfactual_metrics(log, {"policy": "uniform", "actions": 5})
+    wrong = [row | {"score": 0.0} for row in rows[:3]]
+    with (
+        cleaned([*rows, *wrong], SHARED, **NO_REQUEST) as log,
+        pytest.raises(InputError, match="no probability in 3 impressions"),
+    ):
+        sm.clicks.counterfactual_metrics(log, {"policy": "uniform"})
+    halved = [row | {"score": row["score"] / 2} for row in rows]
+    with cleaned(halved, SHARED, **NO_REQUEST) as log:
+        found = sm.clicks.counterfactual_metrics(log, {"policy": "uniform"})
+    assert any("the weights have a mean of" in one for one in found.estimates[0].warnings)
+
+
+def test_by_hand() -> None:
+    """Two requests: a is clicked at 2 (looked at half as often) and is first in the new list."""
+    rows = [
+        {"request": r, "query": "q", "item": item, "position": place, "clicked": c, "user": None}
+        for r, c_of_a in (("r1", 1), ("r2", 0))
+        for place, (item, c) in enumerate((("b", 0), ("a", c_of_a)), 1)
+    ]
+    new = pa.table({"list": ["q", "q", "q"], "item": ["a", "z", "b"], "score": [3.0, 2.0, 1.0]})
+    asked = {"rankings": {"data": new, "columns": SCORED}, "match": "query", "prior": 1}
+    asked |= {"metrics": ["sum_reciprocal_rank@2"], "clip": 1.5}
+    with cleaned(rows, SHARED) as log:
+        found = sm.clicks.counterfactual_metrics(log, asked, curve={1: 1, 2: 0.5})
+    name = "sum_reciprocal_rank@2"
+    assert found[f"{name} ips"] == (1 / 0.5) / 2
+    assert found[f"{name} clipped_ips"] == 1.5 / 2
+    assert found[f"{name} snips"] == 1.0  # all clicks are on a, which is first
+    # mean 1 / 3; a: (1 + 1/3) / (1 + 1) = 2/3; z was never shown and has the mean
+    a, z = 2 / 3, 1 / 3
+    first, second = a + 1.5 * (1 - 0.5 * a), a + 1.5 * (0 - 0.5 * a)
+    assert found[f"{name} dr"] == pytest.approx((first + second) / 2 + z / 2, rel=1e-12)
+    (one, *_) = found.estimates
+    assert (one.naive, one.ess, one.n_clicks, one.n_clusters) == (0.5, 1.0, 1, 2)
+    assert one.unknown_share == pytest.approx(0.5 / 1.5)
+    assert "33% of what it counts are items that the log did not show" in one.warnings
+    assert found.table().column("method").to_pylist() == ["given"] * 4
+    assert found.to_dicts()[0]["warnings"] == [*one.warnings]
+    with pytest.raises(KeyError):
+        found["dcg ips"]
+
+
+@by_turns(3)
+def test_intervals_cover_the_planted_truth_of_some_seeds() -> None:
+    found = covered(worlds(range(1, 31), 6_000))
+    for name in ("ips", "snips", "dr"):
+        assert found[name].share >= 0.85, name
+        assert abs(found[name].off) < 0.02, name
+    assert found["naive ips"].share == 0.0
+
+
+@by_night
+def test_intervals_cover_the_planted_truth_of_200_seeds() -> None:
+    """Of clicks by the position-based model; where people trust or stop, they do not."""
+    found = covered(worlds(range(1, 201), 30_000))
+    for name in ("ips", "dr"):
+        assert 0.93 <= found[name].share <= 0.97, name
+    assert found["snips"].share >= 0.92
+    assert found["naive ips"].share == found["naive snips"].share == 0.0
+    for broken in ({"trust": 0.5}, {"cascade": 0.5}):
+        assert covered(worlds(range(1, 21), 30_000, **broken))["ips"].share < 0.5
+
+
+@pytest.mark.parametrize("writer", LATER)
+def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
+    with servers.open(writer) as engine:
+        for match in ("query", "request"):
+            result, rows = lists_of(3, match, engine)
+            for key, value in reference(3, match, rows).items():
+                assert tuple(told(result)[key]) == near(value), key
+        for name, result in policies_of(2, engine).items():
+            for one in result.estimates:
+                wanted = policies_reference(2)[name, one.estimator]
+                assert tuple(getattr(one, field) for field in Told._fields) == near(wanted)

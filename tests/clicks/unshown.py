@@ -1,0 +1,119 @@
+"""Many simulated logs at once with a ranker that none of them shows, and its planted truth.
+
+One log holds all seeds: their requests, queries and users have names of their own, and the new
+lists of a seed are a system. So one query estimates them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from clicks.position_bias import simulated_log
+
+import sqlmetrics as sm
+
+THETA = [1 / place for place in range(1, 11)]
+QUERIES = 50
+COLUMNS = {"request": "request", "query": "query", "item": "item", "position": "position"}
+COLUMNS |= {"clicked": "clicked", "user": "user"}
+LISTS = {"query": "query", "item": "item", "rank": "rank", "system": "seed"}
+
+
+class Worlds(NamedTuple):
+    """Logs of some seeds.
+
+    Attributes:
+        log: All of them.
+        lists: What the new ranker gives: query, item, rank, seed.
+        truth: Seed -> the mean over requests of the sum of attractiveness x 1 / log2(rank + 1).
+        per_click: Seed -> the same over the sum of attractiveness.
+    """
+
+    log: pa.Table
+    lists: pa.Table
+    truth: dict[str, float]
+    per_click: dict[str, float]
+
+
+def worlds(seeds: Sequence[int], impressions: int, **broken: float) -> Worlds:
+    """Logs of so many impressions each.
+
+    The items of a query do not change, and a third of the lists is in random order. The new ranker
+    orders what was shown by a good guess of what attracts.
+    """
+    logs, lists, truth, per_click = [], [], {}, {}
+    for seed in seeds:
+        made = simulated_log(
+            seed, impressions, THETA, swaps=0.0, randomised=0.3, queries=QUERIES, **broken
+        )
+        name = f"s{seed}"
+        log = made.log.select(["item", "position", "clicked"])
+        for one in ("request", "query", "user"):
+            log = log.append_column(one, _of_seed(name, made.log[one]))
+        logs.append(log)
+        new, truth[name], per_click[name] = _ranked(seed, made.log, made.truth)
+        lists.append(new)
+    return Worlds(pa.concat_tables(logs), pa.concat_tables(lists), truth, per_click)
+
+
+def _of_seed(seed: str, names: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(seed, names.cast(pa.string()), "-")
+
+
+def _ranked(seed: int, log: pa.Table, truth: pa.Table) -> tuple[pa.Table, float, float]:
+    """The new lists, and what they are worth."""
+    shown = log.group_by(["query", "item"]).aggregate([])
+    rows = shown.join(truth, ["query", "item"]).sort_by(
+        [("query", "ascending"), ("item", "ascending")]
+    )
+    attracts = rows["attractiveness"].to_numpy().reshape(-1, len(THETA))
+    noise = np.random.default_rng(seed + 10_000).normal(0, 0.1, attracts.shape)
+    rank = np.argsort(np.argsort(-attracts - noise, axis=1), axis=1) + 1
+    number = pc.cast(pc.utf8_slice_codeunits(rows["query"], 1), pa.int64()).to_numpy()
+    asked = 1 / (number.reshape(attracts.shape)[:, 0] + 5.0)
+    share = asked / asked.sum()
+    value = float((share[:, None] * attracts / np.log2(rank + 1)).sum())
+    lists = pa.table(
+        {
+            "query": _of_seed(f"s{seed}", rows["query"]),
+            "item": rows["item"],
+            "rank": rank.ravel(),
+            "seed": pa.array([f"s{seed}"] * rows.num_rows),
+        }
+    )
+    return lists, value, value / float((share[:, None] * attracts).sum())
+
+
+class Coverage(NamedTuple):
+    """How often the interval holds the truth, and how far off the estimates are on average."""
+
+    share: float
+    off: float
+
+
+def covered(made: Worlds, engine: Any = None) -> dict[str, Coverage]:
+    """Estimator -> how often its 95 % interval covers what is planted.
+
+    `naive ips` and `naive snips` are those of clicks as they are: each position is looked at.
+    """
+    clicks = sm.clicks.Clicks(log={"data": made.log, "columns": COLUMNS})
+    asked = {"rankings": {"data": made.lists, "columns": LISTS}, "match": "query"}
+    of_all = dict.fromkeys(range(1, len(THETA) + 1), 1.0)
+    told: dict[str, list[tuple[bool, float]]] = {}
+    with sm.clicks.clean(clicks, engine) as log:
+        for prefix, curve in (("", dict(enumerate(THETA, 1))), ("naive ", of_all)):
+            estimators = ["ips", "snips"] if prefix else ["ips", "snips", "dr"]
+            more = {"estimators": estimators}
+            for one in sm.clicks.counterfactual_metrics(log, asked | more, curve=curve).estimates:
+                truth = (made.per_click if one.estimator == "snips" else made.truth)[one.system]
+                low, value, high = (getattr(one, name) for name in ("ci_low", "value", "ci_high"))
+                found = low <= truth <= high, value / truth - 1
+                told.setdefault(f"{prefix}{one.estimator}", []).append(found)
+    return {
+        name: Coverage(*(float(np.mean(column)) for column in zip(*values, strict=True)))
+        for name, values in told.items()
+    }
