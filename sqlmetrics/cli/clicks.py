@@ -61,10 +61,12 @@ SHOWN = (
 @click.option(
     "--show",
     type=click.Choice(SHOWN),
-    help="Instead: how deep people look, offline beside online metrics by day, whether the "
-    "comparison of systems is sound, the labels that all requests of a query share, which model "
-    "of clicks fits, which of two interleaved systems people prefer, how often positions are "
-    "looked at, or what a ranking that was not shown would have got.",
+    metavar="PAGE",
+    help="Instead: depth (how deep people look), days (offline beside online metrics by day), "
+    "soundness (of the comparison of systems), judgments (labels that all requests of a query "
+    "share), models (which one of clicks fits), interleaving (which of two systems people prefer), "
+    "propensities (how often positions are looked at), counterfactual (what a ranking that was "
+    "not shown would have got).",
 )
 @place_options
 @output_options(FORMATS)
