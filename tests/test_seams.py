@@ -483,6 +483,49 @@ class Walk:
             row = there[metric]
             assert row["n"] == n == row["wins"] + row["ties"] + row["losses"]
             assert (row["value"], row["baseline_value"]) == pytest.approx((new, old))
+        if self.chance.random() < 0.3:
+            self._reported(wanted)
+            self._exported()
+
+    def _reported(self, wanted: dict[str, tuple[int, float, float]]) -> None:
+        """The first table of a page, which has as many decimals as people read."""
+        self._call("report", "--fresh", "--baseline", "old's", "--out", "page.md")
+        lines = (self.folder / "page.md").read_text("utf-8").splitlines()
+        cells = [[one.strip() for one in line.split("|")[1:-1]] for line in lines if "|" in line]
+        told = {row[0]: row for row in cells[2 : 2 + len(METRICS)]}
+        for metric, (n, new, old) in wanted.items():
+            shown = [float(one.replace("\N{MINUS SIGN}", "-")) for one in told[metric][1:3]]
+            assert shown == pytest.approx([old, new], abs=0.51e-4)
+            assert told[metric][6] == f"{n:,}"
+
+    def _exported(self) -> None:
+        """What a dashboard asks for: its saved metrics over its own query, by day and system."""
+        assert TITLES[self.setup.database] in self._call("compile").stdout
+        known = self.setup.database != "sqlite"
+        line = ("export", "superset", "spec.yml", "--out", "board", *self.stored.where)
+        done = sqlmetrics(*line, folder=self.folder, expect=0 if known else 2)
+        if not known:
+            assert "takes no dialect" in done.stderr or "sqlite" in done.stderr
+            return
+        (file,) = (self.folder / "board").rglob("seams_all.yaml")
+        data = yaml.safe_load(file.read_text("utf-8"))
+        saved = {one["metric_name"]: one["expression"] for one in data["metrics"]}
+        asked = ", ".join(saved[name] for name in METRICS)
+        with connected(self.stored.url) as connection:
+            cursor = connection.cursor()
+            cursor.execute(
+                f"select metric_date, system, {asked} from ({data['sql']}) as data "
+                "group by metric_date, system"
+            )
+            found = {
+                (date.fromisoformat(str(day)[:10]), system, "all", "all", *part): {"value": value}
+                for day, system, *values in cursor.fetchall()
+                for part, value in zip(PARTS, values, strict=True)
+            }
+        wanted = {
+            key: {"value": row["value"]} for key, row in self.expected.items() if key[2] == "all"
+        }
+        assert differences(found, wanted) == []
 
     def _never_met(self) -> None:
         """Lists of one item, which has no label where it is; by the conventions of Spark."""

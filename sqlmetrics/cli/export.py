@@ -38,7 +38,7 @@ def tool_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--dialect",
     shell_complete=completion.dialects,
-    help="The database that the tool reads.  [default: that of --target, else duckdb]",
+    help="The database that the tool reads.  [default: that of profiles.yml, else duckdb]",
 )
 @click.option("--force", is_flag=True, help="Replace files that no export wrote, too.")
 @tool_options
@@ -65,7 +65,6 @@ def export(
     from sqlmetrics.jobs.exports.formats import format_named
     from sqlmetrics.jobs.exports.write import export as written
     from sqlmetrics.spec.spec import Spec
-    from sqlmetrics.sql.dialects import DEFAULT
 
     named = format_named(tool)
     folder = out or named.place or tool
@@ -73,7 +72,7 @@ def export(
         Spec.read(spec),
         tool,
         folder,
-        dialect=dialect or location.dialect() or DEFAULT,
+        dialect=dialect or location.dialect,
         force=force,
         **{key: value for key, value in options.items() if value is not None},
     )

@@ -120,11 +120,9 @@ class Location:
             say(f"new database {place.path}")
         return opened
 
-    def dialect(self, *, default: bool = False) -> str | None:
-        """The dialect of the place; nothing is opened. None if nothing says where.
-
-        Args:
-            default: Whether the target of a `profiles.yml` counts that is not given.
+    @property
+    def dialect(self) -> str:
+        """The dialect of the place; nothing is opened. DuckDB's if nothing says where.
 
         Raises:
             SpecError: If an output is not known.
@@ -132,12 +130,11 @@ class Location:
         from sqlmetrics.engines.registry import dialect_of, scheme_of
         from sqlmetrics.sql.dialects import DEFAULT
 
-        if self.db:
-            return DEFAULT
+        profiles = None if self.db else self._profiles_file
         name = self.connection or self.target
-        if name is None and not self.profiles and not (default and self._profiles_file):
-            return None
-        return dialect_of(scheme_of(name, self._profiles_file))
+        if self.db or not (name or profiles):
+            return DEFAULT
+        return dialect_of(scheme_of(name, profiles))
 
     @property
     def _profiles_file(self) -> Profiles | None:

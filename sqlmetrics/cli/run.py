@@ -84,7 +84,6 @@ def run(
     from sqlmetrics.jobs.days import days_between, zone_of_days
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
-    from sqlmetrics.sql.dialects import DEFAULT
 
     the_spec = Spec.read(spec)
     days = days_between(start, end, zone_of_days(the_spec), option="--")
@@ -95,7 +94,7 @@ def run(
     if dry_run:
         if recipients.is_asked:
             raise SpecError("--dry-run prints SQL: leave out -o, --out and --openlineage")
-        _print(the_spec, days, location.dialect(default=True) or DEFAULT)
+        _print(the_spec, days, location.dialect)
         return
     with recipients.hear_of(told, location):
         carry_out(choice, to, location, told)

@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.report.table import many
 @click.option(
     "--dialect",
     shell_complete=completion.dialects,
-    help="A dialect of list dialects.  [default: that of --target, else duckdb]",
+    help="A dialect of list dialects.  [default: that of profiles.yml, else duckdb]",
 )
 @click.option("--per-query", is_flag=True, help="The per-query table instead of the summary.")
 @click.option(
@@ -51,10 +51,9 @@ def compile_spec(
     """
     from sqlmetrics.api import FASTEST, compile
     from sqlmetrics.spec.spec import Spec
-    from sqlmetrics.sql.dialects import DEFAULT
 
     the_spec = Spec.read(spec)
-    dialect = dialect or location.dialect() or DEFAULT
+    dialect = dialect or location.dialect
     if job is not None:
         from sqlmetrics.jobs.files import write_job
 
