@@ -1,4 +1,4 @@
-"""How often intervals cover a planted truth: `python -m benchmarks.counterfactual --out docs`.
+"""How often intervals cover a planted truth: `python -m benchmarks.counterfactual`.
 
 Simulated logs, 200 a setting, of a ranker that is shown; what is estimated is one that is not. Of
 the clicks some are made as the model has it, and some are not: people trust what stands on top, or

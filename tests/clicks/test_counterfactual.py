@@ -210,6 +210,7 @@ def test_policies_are_as_the_formulas_say() -> None:
         assert tuple(found[key]) == near(value), key
 
 
+@by_turns(0.8)
 def test_each_layout_has_propensities_of_its_own() -> None:
     """As if each were a log with its own curve; without a column of layouts they are refused."""
     curves = {"phone": {1: 1.0, 2: 0.3, 3: 0.2}, "web": {1: 1.0, 2: 0.8, 3: 0.7}}
@@ -365,6 +366,34 @@ def test_what_is_no_policy_is_refused(name: str) -> None:
         pytest.raises(InputError, match=said),
     ):
         sm.clicks.counterfactual_metrics(log, {"policy": policy})
+
+
+def test_a_policy_says_something_of_each_position_and_may_be_called_policy() -> None:
+    rows = bandit_log(1)
+    SHARED.execute("create or replace table policy as select 'a' as item, 1 as position, 1.0 as p")
+    columns = {"item": "item", "position": "position", "probability": "p"}
+    asked = {"policy": {"relation": "policy", "columns": columns}}
+    first = [row for row in rows if row["position"] == 1]
+    with cleaned(first, SHARED, **NO_REQUEST) as log:
+        found = sm.clicks.counterfactual_metrics(log, asked)
+    assert found.estimates[0].system == "policy"
+    with (
+        cleaned(rows, SHARED, **NO_REQUEST) as log,
+        pytest.raises(InputError, match="nothing is said of positions 2, 3"),
+    ):
+        sm.clicks.counterfactual_metrics(log, asked)
+
+
+def test_whole_lists_are_needed_and_a_log_without_a_click_has_numbers() -> None:
+    clicks = {"log": {"data": pa.Table.from_pylist(small_log(1)), "columns": COLUMNS}}
+    cut = sm.clicks.Clicks(**clicks, cleaning={"unseen": 1})
+    with sm.clicks.clean(cut, SHARED) as log, pytest.raises(SpecError, match="leave out cleaning"):
+        sm.clicks.counterfactual_metrics(log, BY_QUERY, curve=THETA)
+    nothing = [row | {"clicked": 0} for row in small_log(1)]
+    with cleaned(nothing, SHARED) as log:
+        found = sm.clicks.counterfactual_metrics(log, BY_QUERY, curve=THETA)
+    assert [one.value for one in found.estimates] == [0.0, 0.0, None, 0.0]
+    assert "only 0 clicks to go by" in repr(found)
 
 
 def test_fewer_actions_and_wrong_scores_are_refused_and_wrong_weights_told() -> None:

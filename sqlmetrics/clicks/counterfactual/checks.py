@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.lists import layout_of, matching
-from sqlmetrics.clicks.counterfactual.policy import actions
+from sqlmetrics.clicks.counterfactual.policy import POLICY_ROWS, actions
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
@@ -155,8 +155,11 @@ def uniform(asked: int | None, n_items: int) -> int:
     return asked or n_items
 
 
-def policy(source: Policy, rows: Stage, engine: Database) -> None:
-    """Raise InputError if a table is no policy: one probability an item and position, 1 in all."""
+def policy(source: Policy, rows: Stage, tables: ClickTables, engine: Database) -> None:
+    """Raise InputError if a table is no policy: one probability an item and position, 1 in all.
+
+    It has to say something of every position of the log.
+    """
     by_position = source.columns.position is not None
     keys = ["item_id", *["position"] * by_position]
     wrong = "item_id is null or probability is null or probability < 0 or probability > 1"
@@ -177,10 +180,11 @@ def policy(source: Policy, rows: Stage, engine: Database) -> None:
         raise refusal(found)
     place = "position" if by_position else "0"
     group = " group by position" if by_position else ""
-    summed = f"select {place} as place, sum(probability) as whole from policy{group}"
+    summed = f"select {place} as place, sum(probability) as whole from {rows.name}{group}"
+    wholes = dict(engine.rows(with_stages([rows], summed)))
     off = [
         f"{whole:.6g}" + f" at position {at}" * by_position
-        for at, whole in sorted(engine.rows(with_stages([rows], summed)))
+        for at, whole in sorted(wholes.items())
         if abs(whole - 1) > NEAR
     ]
     if off:
@@ -188,6 +192,11 @@ def policy(source: Policy, rows: Stage, engine: Database) -> None:
             f"{POLICY}: the probabilities add up to {', '.join(off[:EXAMPLES])}, and to 1 in a "
             "policy; give those of all items that it can choose"
         )
+    if by_position:
+        logged_at = "select distinct position from actions"
+        there = {int(at) for (at,) in engine.rows(with_stages(actions(tables), logged_at))}
+        if lacks := there - {int(at) for at in wholes}:
+            raise InputError(f"{POLICY}: nothing is said of {_places(lacks)}, which the log has")
 
 
 def _rows(engine: Database, rows: Stage, wrong: str, what: str) -> Iterator[Problem]:
@@ -212,7 +221,7 @@ def _repeated(
 
 
 def _place(rows: Stage) -> str:
-    return POLICY if rows.name == "policy" else LISTS
+    return POLICY if rows.name == POLICY_ROWS else LISTS
 
 
 def _places(given: Iterable[int]) -> str:

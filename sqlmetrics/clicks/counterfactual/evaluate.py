@@ -42,7 +42,8 @@ def counterfactual_metrics(
         confidence: The coverage of the intervals, above 0 and below 1.
 
     Raises:
-        SpecError: If a key is wrong, or there are no propensities, or not of all positions.
+        SpecError: If a key is wrong, there are no propensities, or the cleaning leaves out what
+            was not looked at.
         InputError: If the lists or the policy cannot be read or are none, no request of the log
             has a new list, or a logged probability is none.
     """
@@ -65,6 +66,11 @@ def counterfactual_metrics(
 def _asked(log: CleanLog, asked: Counterfactual | Mapping[str, Any] | None) -> Counterfactual:
     """The question, with what it needs of the log."""
     clicks = log.tables.clicks
+    if clicks.cleaning.unseen is not None:
+        raise SpecError(
+            "what was not shown is estimated from whole lists: leave out cleaning.unseen, which "
+            "takes away what stands below the last click"
+        )
     if asked is None:
         if clicks.counterfactual is None:
             raise SpecError(
@@ -90,6 +96,8 @@ def _of_lists(
     measures = map(counterfactual_metric, asked.measured)
     last = max((one.k or 0 for one in measures if one.metric.name == "clicks"), default=0)
     notes = checks.positions(tables, curve, engine, last)
+    if curve.method != "given":
+        notes = (f"the propensities are estimated ({curve.method}); ± takes them for known", *notes)
     return lists.question(tables, asked, items, curve), n_left_out, notes
 
 
@@ -102,7 +110,7 @@ def _of_policy(log: CleanLog, asked: Counterfactual, source: Policy | str) -> Qu
     relation = source_relation(source, "clicks_policy", engine)
     checks.columns(source, relation, checks.POLICY, engine)
     rows = policy.policy_rows(source, relation)
-    checks.policy(source, rows, engine)
+    checks.policy(source, rows, tables, engine)
     return policy.question(tables, asked, rows, n_items)
 
 

@@ -55,7 +55,7 @@ def new_items(source: ClickRankings, relation: Relation) -> Stage:
         "relation": relation,
         "conditions": [verbatim(source.where)] if source.where else [],
     }
-    return Stage("new_items", "clicks/table", view)
+    return Stage("new_list_items", "clicks/table", view)
 
 
 def question(

@@ -24,6 +24,9 @@ from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, identifier, literal, verbatim
 
+POLICY_ROWS = "policy_rows"
+"""The stage of a policy that is a table; the table itself may be called `policy`."""
+
 
 def actions(tables: ClickTables) -> list[Stage]:
     """The stages to one row per impression."""
@@ -45,7 +48,7 @@ def policy_rows(source: Policy, relation: Relation) -> Stage:
         "relation": relation,
         "conditions": [verbatim(source.where)] if source.where else [],
     }
-    return Stage("policy", "clicks/table", view)
+    return Stage(POLICY_ROWS, "clicks/table", view)
 
 
 def question(
