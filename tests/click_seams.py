@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
+from hashlib import md5
 from math import fsum
+from math import log as log_of
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,33 @@ def _clicked(request: Row, *, within: bool) -> set[str]:
         for item, action, seconds in request["events"]
         if action == "click" and (within or 0 <= seconds <= WINDOW.total_seconds())
     }
+
+
+def position_ctr(made: Log, form: str) -> float | None:
+    """The log-likelihood of the click rate by position; None if no request is held out."""
+    days = sorted({request["moment"].date() for request in made.requests})
+
+    def is_held(request: Row) -> bool:
+        if len(days) > 1:  # the last fifth of 2 to 4 days
+            return request["moment"].date() == days[-1]
+        return md5(request["request_id"].encode()).hexdigest()[0] in "012"
+
+    rows = [
+        (place, item in _clicked(request, within=form == "wide"), is_held(request))
+        for request in made.requests
+        for place, item in enumerate(request["items"])
+    ]
+    held = [row for row in rows if row[2]]
+    learned = [row for row in rows if not row[2]]
+    if not held or not any(row[1] for row in learned):
+        return None
+    mean = (sum(row[1] for row in learned) + 0.5) / (len(learned) + 1)
+    total = 0.0
+    for place, is_clicked, _ in held:
+        own = [row[1] for row in learned if row[0] == place]
+        rate = (sum(own) + 10 * mean) / (len(own) + 10)
+        total += log_of(rate if is_clicked else 1 - rate)
+    return total / len(held)
 
 
 def log(chance: random.Random) -> Log:

@@ -141,6 +141,13 @@ def test_any_click_log_gives_what_plain_python_gives(
     told = sqlmetrics(*line, "--connection", url, folder=tmp_path).stdout
     assert json.loads(told)["value"] == pytest.approx(value, rel=1e-9)
     sqlmetrics("run", "unshown.yml", "--connection", url, folder=tmp_path, expect=2)
+    fit = click_seams.position_ctr(made, setup.form)
+    if fit is None or setup.runs == "once":
+        asked = ("clicks", "spec.yml", "--show", "models", "-o", "json", "--connection", url)
+        told = sqlmetrics(*asked, folder=tmp_path, expect=2 if fit is None else 0).stdout
+        found = {row["model"]: row for row in map(json.loads, told.splitlines())}
+        if fit is not None:
+            assert found["position_ctr"]["log_likelihood"] == pytest.approx(fit, rel=1e-9)
     for wrong in click_seams.misread(spec):
         (tmp_path / "wrong.yml").write_text(yaml.safe_dump(wrong, allow_unicode=True), "utf-8")
         sqlmetrics("run", "wrong.yml", "--connection", url, folder=tmp_path, expect=2)
