@@ -28,7 +28,6 @@ from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
     from sqlmetrics.clicks.evaluate import CleanLog
-    from sqlmetrics.clicks.propensity.curve import PropensityCurve
     from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
@@ -215,7 +214,7 @@ def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any
             "depth": lambda: depth(log, title=asked.title),
             "soundness": lambda: soundness(log, title=asked.title, ranked=log.tables.clicks.ranked),
             "judgments": lambda: log.judgments(some=True),
-            "models": lambda: click_models(log, curve=_known_curve(log)),
+            "models": lambda: click_models(log),
             "interleaving": lambda: interleaving_outcome(log),
             "propensities": lambda: _propensities(log),
             COUNTERFACTUAL: lambda: counterfactual_metrics(
@@ -228,13 +227,6 @@ def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any
 def _propensities(log: CleanLog) -> PropensityEstimate:
     with progress_bar("rounds") as told:
         return log.estimate_propensities(told)
-
-
-def _known_curve(log: CleanLog) -> PropensityCurve | None:
-    """The propensities of a log whose spec says how they are learned, alike for all pages."""
-    asked = log.tables.clicks.propensity
-    is_one = asked.is_known and asked.by is None
-    return log.estimate_propensities().curve if is_one else None
 
 
 def _json(found: Any) -> str:

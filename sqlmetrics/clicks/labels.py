@@ -5,17 +5,18 @@ left ─┬─> request_queries ────────────────
                           └─> overall ───┘
 
 Rates that are corrected for positions read weighted_positions in the place of item_positions:
-the rows of positions whose propensities are known, with these.
+the rows of positions whose propensities are known, with these. SDBN reads examined_positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlmetrics.clicks import opensearch_coec
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.propensity.weights import WEIGHTED, weighted_positions
+from sqlmetrics.clicks.models.examined import examined_positions
+from sqlmetrics.clicks.propensity.weights import weighted_positions
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
 from sqlmetrics.spec.days import Days
@@ -43,21 +44,34 @@ class Over:
         done: What is divided.
         shown: By what.
         mean: The mean of the whole log that a prior takes; none if it is 1.
-        weighted: Its column that hangs on propensities; none if no one does.
+        added: Its columns that `item_positions` has not.
+        stages: Those to the relation that has them, the last one, from the log's; none if
+            `item_positions` has all.
     """
 
     done: str
     shown: str
     mean: str = ""
-    weighted: str = ""
+    added: tuple[str, ...] = ()
+    stages: Callable[[ClickTables], Iterator[Stage]] | None = None
+
+
+def _weighted(tables: ClickTables) -> Iterator[Stage]:
+    yield from tables.stages("item_positions")
+    yield from weighted_positions(tables)
 
 
 OVER = {
     "ctr": Over("n_clicks", "n_impressions", "ctr"),
     "coec": Over("n_clicks", "expected_clicks"),
     "purchase_rate": Over("n_purchases", "n_impressions", "purchase_rate"),
-    "ips": Over("weighted_clicks", "n_impressions", "ips", "weighted_clicks"),
-    "coee": Over("n_clicks", "expected_examinations", "coee", "expected_examinations"),
+    "ips": Over("weighted_clicks", "n_impressions", "ips", ("weighted_clicks",), _weighted),
+    "coee": Over(
+        "n_clicks", "expected_examinations", "coee", ("expected_examinations",), _weighted
+    ),
+    "sdbn": Over(
+        "n_last_clicks", "n_examined", "sdbn", ("n_examined", "n_last_clicks"), examined_positions
+    ),
 }
 """The rates by name."""
 
@@ -113,9 +127,8 @@ def _stages(tables: ClickTables, *more: str) -> list[Stage]:
     if asked.rate == OPENSEARCH:
         counted, names = [*tables.stages(*more), *opensearch_coec.rates(tables)], [*COUNTED]
     else:
-        weighted = OVER[asked.rate].weighted
-        counted = [*tables.stages(*more, "item_positions"), *_item_rates(tables)]
-        names = [*COUNTED, *([weighted] if weighted else [])]
+        counted = [*tables.stages(*more), *_item_rates(tables)]
+        names = [*COUNTED, *OVER[asked.rate].added]
     return [*counted, *_pooled(asked, names)]
 
 
@@ -123,16 +136,17 @@ def _item_rates(tables: ClickTables) -> Iterator[Stage]:
     """Those after the log's own, to the rates."""
     asked = tables.clicks.labels
     over, counted = OVER[asked.rate], tables.of["item_positions"]
-    if over.weighted:
-        yield from weighted_positions(tables)
-        counted = f"{WEIGHTED} as item_positions"
+    stages = [*over.stages(tables)] if over.stages else tables.stages("item_positions")
+    yield from stages
+    if over.stages:
+        counted = f"{stages[-1].name} as item_positions"
     yield _stage("positions", counted=counted)
-    view = {"counted": counted, "weighted": over.weighted, "fewest": asked.min_impressions}
+    view = {"counted": counted, "added": over.added, "fewest": asked.min_impressions}
     yield _stage("item_counts", **view)
     overall = asked.prior > 0 and over.mean != ""
     if overall:
         yield _stage("overall", counted=counted, over=over)
-    own = [*map(_plain, COUNTED), *([_plain(over.weighted)] if over.weighted else [])]
+    own = map(_plain, (*COUNTED, *over.added))
     yield _stage("item_rates", columns=[*own, _rate(asked)], overall=overall)
 
 

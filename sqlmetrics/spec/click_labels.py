@@ -33,12 +33,13 @@ class ClickLabels(Model):
     pool: Literal["impression", "query_item"] = "impression"
     """`impression`: the labels of a request are its own clicks. `query_item`: all requests with the
     same text share a rate of each item."""
-    rate: Literal["ctr", "coec", "purchase_rate", "ips", "coee", "opensearch_coec"] = "ctr"
+    rate: Literal["ctr", "coec", "purchase_rate", "ips", "coee", "sdbn", "opensearch_coec"] = "ctr"
     """For `query_item`: `ctr`, `coec` (clicks over expected clicks, of its positions),
     `purchase_rate` (purchases over impressions), `ips` (clicks, each over the propensity of its
     position, over impressions) or `coee` (clicks over expected examinations: the sum of the
-    propensities); these two need `propensity`. `opensearch_coec` is the number of OpenSearch's
-    search-relevance, for `format: ubi`."""
+    propensities); these two need `propensity`. `sdbn`: last clicks over impressions down to the
+    last click. `opensearch_coec` is the number of OpenSearch's search-relevance, for
+    `format: ubi`."""
     prior: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """As many more impressions with the mean rate of all are added to each item; for `coec` as many
     more clicks, done and expected."""
@@ -82,7 +83,7 @@ class ClickLabels(Model):
             raise ValueError("cuts and quantiles must rise")
         if any(not 0 < one < 1 for one in self.quantiles):
             raise ValueError("quantiles lie between 0 and 1")
-        highest = 1 if self.rate in ("ctr", "purchase_rate") else inf
+        highest = 1 if self.rate in ("ctr", "purchase_rate", "sdbn") else inf
         if any(not 0 < one <= highest or one == inf for one in self.cuts):
             raise ValueError(f"cuts of {self.rate} are above 0" + " and at most 1" * (highest == 1))
         return self

@@ -23,11 +23,16 @@ from sqlmetrics.engines.database import connect
 METRICS = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
 POOL = {"pool": "query_item"}
 WINDOW = {"window": {"end": "2026-01-04"}}
+LATER_DAYS = {"start": "2026-01-04"}
 LOGS: dict[str, dict[str, Any]] = {
     "own answers": {"ranked": {"relation": "ranked_lists"}},
     "expected clicks": {
         "labels": POOL | WINDOW | {"rate": "coec", "prior": 1.5, "quantiles": [0.5, 0.8]},
-        "evaluation": {"start": "2026-01-04"},
+        "evaluation": LATER_DAYS,
+    },
+    "last clicks": {
+        "labels": POOL | WINDOW | {"rate": "sdbn", "prior": 2},
+        "evaluation": LATER_DAYS,
     },
     "purchases": {"labels": POOL | {"rate": "purchase_rate", "prior": 2, "cuts": [0.1, 0.3]}},
 }

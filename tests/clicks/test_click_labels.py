@@ -140,6 +140,16 @@ def impressions(
                 yield one.query, item, place, item in one.clicked, item in one.bought
 
 
+def examined(log: Sequence[Request]) -> Iterator[tuple[str | None, str, bool]]:
+    """Query, item, whether it is the last click: what stands down to that, all without one."""
+    for one in log:
+        places = {item: one.items.index(item) for item in one.items}
+        last = max((places[item] for item in one.clicked), default=len(one.items))
+        for item, place in places.items():
+            if place <= last:
+                yield one.query, item, place == last
+
+
 def share(flags: Sequence[bool]) -> Fraction:
     return Fraction(sum(flags), len(flags))
 
@@ -161,12 +171,18 @@ def reference(
         by_pair[query, item].append((place, clicked, bought))
     ctr = {place: share(flags) for place, flags in by_position.items()}
     more, rates = Fraction(str(prior)), {}
+    looks = list(examined(log))
+    overall = share([last for *_, last in looks]) if looks else Fraction()
     for pair, own in by_pair.items():
         clicks, purchases = sum(one[1] for one in own), sum(one[2] for one in own)
         expected = sum((ctr[place] for place, *_ in own), Fraction())
         over, under = {
             "ctr": (clicks + more * share([row[3] for row in rows]), len(own) + more),
             "coec": (clicks + more, expected + more),
+            "sdbn": (
+                sum(last for *of, last in looks if tuple(of) == pair) + more * overall,
+                sum(tuple(of) == pair for *of, _ in looks) + more,
+            ),
             "purchase_rate": (purchases + more * share([row[4] for row in rows]), len(own) + more),
         }[rate]
         if pair[0] is not None and len(own) >= min_impressions and under:
@@ -205,8 +221,14 @@ def relabelled(done: CleanLog, **options: Any) -> CleanLog:
     return replace(done, tables=replace(done.tables, clicks=clicks))
 
 
+EXAMINED = ["n_examined", "n_last_clicks"]
+"""What judgments by `sdbn` have besides."""
+
+
 def told(table: pa.Table) -> Judged:
     """(query, item) -> the numbers of a table of judgments."""
+    if "n_examined" in table.column_names:
+        table = table.drop_columns(EXAMINED)
     assert table.column_names == COLUMNS
     rows = [tuple(row.values()) for row in table.to_pylist()]
     assert len({row[:2] for row in rows}) == len(rows)
@@ -248,7 +270,7 @@ def test_the_clicks_are_counted_by_hand() -> None:
 
 CASES: list[dict[str, Any]] = [
     {"rate": rate, "prior": prior, **cut}
-    for rate in ("ctr", "coec", "purchase_rate")
+    for rate in ("ctr", "coec", "purchase_rate", "sdbn")
     for prior in (0, 0.5, 3)
     for cut in ({}, {"cuts": (0.1, 0.5)}, {"quantiles": (0.5, 0.8, 0.95)}, {"min_impressions": 2})
 ]
@@ -270,6 +292,7 @@ def test_every_option_is_what_its_formula_says(clean: CleanLog, options: dict[st
     [
         {"rate": "coec"},
         {"rate": "purchase_rate"},
+        {"rate": "sdbn"},
         {"cuts": [0.6]},
         {"quantiles": [0.9]},
         {"min_impressions": 2},
@@ -317,7 +340,7 @@ def requests(draw: st.DrawFn) -> Request:
 
 OPTIONS = st.fixed_dictionaries(
     {
-        "rate": st.sampled_from(["ctr", "coec", "purchase_rate"]),
+        "rate": st.sampled_from(["ctr", "coec", "purchase_rate", "sdbn"]),
         "prior": st.sampled_from([0, 0.1, 1, 10]),
         "min_impressions": st.integers(1, 3),
     }
@@ -525,7 +548,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"labels": POOL | {"min_impressions": 0}}, "min_impressions"),
     (
         {"labels": POOL | {"rate": "cvr"}},
-        r"^clicks\.labels\.rate must be 'ctr', 'coec', .*'coee' or 'opensearch_coec', given 'cvr'$",
+        r"^clicks\.labels\.rate must be 'ctr', 'coec', .*'sdbn' or 'opensearch_coec', given 'cvr'$",
     ),
     (
         {"labels": POOL | {"cut": [0.1]}},

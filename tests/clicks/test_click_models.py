@@ -235,6 +235,24 @@ def test_the_model_that_made_the_log_fits_best(cascade: float, best: str) -> Non
     assert f"best: {best}: " in repr(fits)
 
 
+def test_propensities_of_the_spec_are_taken() -> None:
+    clicks = clicks_of(sessions())
+    said = Clicks(
+        **{
+            **dict(clicks),
+            "propensity": {"method": "given", "given": {1: 1, 2: 0.6, 3: 0.45, 4: 0.3}},
+        }
+    )
+    assert found(said).to_dicts() == found(clicks, curve=CURVE).to_dicts()
+    assert "cannot" in found(clicks).notes[0]
+
+
+def test_evaluation_says_what_is_held_out() -> None:
+    clicks = clicks_of(sessions())
+    days = {"evaluation": {"start": "2026-01-02"}}
+    assert found(Clicks(**{**dict(clicks), **days})).to_dicts() == found(clicks).to_dicts()
+
+
 def test_long_lists_have_chances_too() -> None:
     """After 200 items that everybody clicks a chance is tiny, and no engine's exp gives up."""
     items = [(f"i{number}", True) for number in range(200)]

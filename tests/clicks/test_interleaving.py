@@ -190,6 +190,14 @@ def test_credits_by_hand() -> None:
     assert "left out, since their lists are no such merge: 1 requests" in repr(debiased)
 
 
+def test_propensities_of_the_spec_are_taken() -> None:
+    log, rankings = small({"r1": "b", "r2": "a"}, {"r1": "abcd", "r2": "bacd"})
+    clicks = clicks_of(log, rankings, "debiased_balanced")
+    given = {"method": "given", "given": dict(enumerate(THETA, 1))}
+    said = Clicks(**{**dict(clicks), "propensity": given})
+    assert found(said, curve=None).to_dicts() == found(clicks).to_dicts()
+
+
 def test_a_page_that_shows_half_of_both_lists_counts_what_it_shows_whole() -> None:
     """Of abcd and bcad a page of 2 shows ab: the first rank of both, whoever begins."""
     log, rankings = small({"r1": "a", "r2": "ba"}, {"r1": "ab", "r2": "ba"})
@@ -240,8 +248,6 @@ def test_what_is_no_pair_or_no_merge_is_told() -> None:
     )
     with pytest.raises(InputError, match=r"compares two systems; .* has 3: new, old, third"):
         found(clicks_of(log, three, "balanced"))
-    with pytest.raises(SpecError, match="needs propensities"):
-        found(clicks_of(log, rankings, "debiased_balanced"), curve=None)
     with pytest.raises(ValidationError, match="balanced needs rankings"):
         Clicks(log={"data": log}, interleaving={"method": "balanced"})
     with pytest.raises(ValidationError, match=r"needs log\.columns\.team"):

@@ -148,30 +148,38 @@ def interleaving_outcome(
 
     Args:
         log: The log, cleaned, of a spec that says `interleaving`.
-        curve: The propensities of positions, for `debiased_balanced`.
+        curve: The propensities of positions, for `debiased_balanced`; default: those of the spec,
+            or harvested, if it says none.
         confidence: The coverage of the intervals.
 
     Raises:
-        SpecError: If the spec says no interleaving, or a baseline that is not there; or there
-            are no propensities for a method that needs them.
-        InputError: If there are not two systems, or no request is interleaved.
+        SpecError: If the spec says no interleaving, a baseline that is not there, or propensities
+            by a layout.
+        InputError: If there are not two systems, no request is interleaved, or the log cannot tell
+            the propensities.
     """
     check_confidence(confidence)
     asked = log.tables.clicks.interleaving
     if asked is None:
         raise SpecError("the spec says no interleaving; add clicks: {interleaving: {method: ...}}")
-    if (asked.method == DEBIASED) == (curve is None):
-        raise SpecError(
-            f"interleaving by {DEBIASED} needs propensities of positions"
-            if curve is None
-            else f"propensities are for {DEBIASED}; given method {asked.method}"
-        )
+    curve = (curve or _curve(log)) if asked.method == DEBIASED else None
     source = _source(log, asked)
     system, baseline = _pair(log, asked, source)
     direction = "asc" if asked.rankings and asked.rankings.columns.rank else "desc"
     merge = Merge(system, baseline, source, direction, curve)
     (sums,) = log.engine.records(credit_sums(log.tables, merge))
     return _outcome(asked.method, merge, sums, confidence)
+
+
+def _curve(log: CleanLog) -> PropensityCurve:
+    """The propensities, alike for all requests."""
+    asked = log.tables.clicks.propensity
+    if asked.by is not None:
+        raise SpecError(
+            f"interleaving by {DEBIASED} takes propensities that are alike for all requests; given "
+            f"propensity.by {asked.by}"
+        )
+    return log.estimate_propensities().curve
 
 
 def _source(log: CleanLog, asked: ClickInterleaving) -> Stage | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from textwrap import wrap
 from typing import Any
@@ -29,8 +29,9 @@ FOLLOWS: Mapping[str, str] = {
     "position_based": "a click hangs on the position and the item alone: correct labels and "
     "metrics with propensities of positions",
     "sdbn": "what was clicked above decides what is looked at: propensities of positions alone "
-    "do not tell this",
-    "cascade": "people stop at the first click: propensities of positions alone do not tell this",
+    "do not tell this; learn labels with clicks.labels.rate: sdbn",
+    "cascade": "people stop at the first click: propensities of positions alone do not tell "
+    "this; learn labels with clicks.labels.rate: sdbn",
     "ctr": "the item's click rate says as much as any model of positions: leave it uncorrected",
     "position_ctr": "no model knows more than the position: items are shown too seldom to learn "
     "from, or clicks do not tell them apart",
@@ -154,23 +155,43 @@ def click_models(
 
     Args:
         log: The log, cleaned.
-        curve: The propensities of the position-based model; without it there is no such model.
-            A position below its last one has the propensity of that.
+        curve: The propensities of the position-based model; default: those of the spec, or
+            harvested, if it says none. A log that cannot tell them has no such model. A position
+            below the last one has the propensity of that.
         prior: What is added to what is known of an item; default: ten impressions with the mean
             rate of all items.
 
     Raises:
         InputError: If no request is left to learn from, or to be held against, or none of those
-            to learn from has a click.
+            to learn from has a click; or the log cannot tell the propensities that the spec asks
+            for.
     """
     parts = held_out(log)
+    curve, note = (curve, "") if curve else _curve(log)
     rows = log.engine.records(fits(log.tables, parts, curve, prior or Prior()))
     _check(log, parts, rows)
     rows.sort(key=lambda row: int(row["position"]))
     found = [ModelFit(name, tuple(_positions(name, rows))) for name in asked(curve)]
     found.sort(key=lambda one: (one.perplexity, list(MODELS).index(one.model)))
-    note = "position_based is not among them: it needs propensities of positions"
-    return ModelFits(tuple(found), parts.words, () if curve else (note,))
+    return ModelFits(tuple(found), parts.words, (note,) if note else ())
+
+
+def _curve(log: CleanLog) -> tuple[PropensityCurve | None, str]:
+    """The propensities; or why there are none."""
+    missing, clicks = "position_based is not among them: ", log.tables.clicks
+    by = clicks.propensity.by
+    if by is not None:
+        return None, f"{missing}its propensities are alike for all values of {by}"
+    if clicks.columns is not None and clicks.columns.query is None and not clicks.propensity.given:
+        return None, f"{missing}propensities are learned by the text of a query"
+    asked = clicks.propensity.model_copy(update={"replicates": 0})
+    quick = replace(log.tables, clicks=clicks.model_copy(update={"propensity": asked}))
+    try:
+        return replace(log, tables=quick).estimate_propensities().curve, ""
+    except InputError as error:
+        if asked.is_known:
+            raise
+        return None, f"{missing}{str(error).splitlines()[0]}"
 
 
 def _check(log: CleanLog, parts: HeldOut, rows: Sequence[Mapping[str, Any]]) -> None:

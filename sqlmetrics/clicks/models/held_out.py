@@ -23,7 +23,7 @@ class HeldOut:
     """The requests that a model is held against.
 
     Attributes:
-        impressions: The stage of the impressions that count.
+        impressions: The stage of the impressions that are left.
         held_out: What such a request meets, as SQL over the impressions of one.
         learned: What a request meets that is learned from; empty for all others.
         words: Which these are, for a person.
@@ -36,21 +36,19 @@ class HeldOut:
 
 
 def held_out(log: CleanLog) -> HeldOut:
-    """The requests to hold out: `evaluation` where labels have a `window`, else the last fifth.
+    """The requests to hold out: those of `evaluation`, else of the last fifth of the days.
 
-    The last fifth of the days, one at least; of a log of one day, or without times, 3 in 16
-    requests by the MD5 of their ids, the same ones on every database.
+    One day at least; of a log of one day, or without times, 3 in 16 requests by the MD5 of their
+    ids, the same ones on every database. What is learned from are those of `labels.window`, or
+    all others.
     """
     clicks, tables = log.tables.clicks, log.tables
-    if clicks.labels.window and clicks.evaluation:
-        began = f"min({tables.left}.shown_at)"
-        return HeldOut(
-            tables.left,
-            " and ".join(clicks.evaluation.holds(began)),
-            f"requests {clicks.evaluation}",
-            " and ".join(clicks.labels.window.holds(began)),
-        )
-    shown = tables.evaluates
+    shown = tables.left
+    if clicks.evaluation:
+        began, window = f"min({shown}.shown_at)", clicks.labels.window
+        learned = " and ".join(window.holds(began)) if window else ""
+        words = f"requests {clicks.evaluation}"
+        return HeldOut(shown, " and ".join(clicks.evaluation.holds(began)), words, learned)
     days = _days(log, shown) if "time" in tables.names.impressions else []
     if len(days) > 1:
         last = max(len(days) // SHARE, 1)
