@@ -17,5 +17,5 @@ def examined_positions(tables: ClickTables) -> Iterator[Stage]:
     days, when = tables.learned or ("", [])
     view = {"of": tables.of, "impressions": tables.left, "days": days, "when": when}
     yield from tables.stages(tables.left, "answers", *(["request_queries"] if days else []))
-    yield Stage("last_clicks", "clicks/models/last_clicks", view)
-    yield Stage("examined_positions", "clicks/models/examined_positions", view)
+    yield Stage("last_clicks", "clicks/last_clicks", view)
+    yield Stage("examined_positions", "clicks/examined_positions", view)
