@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import clean
@@ -47,6 +48,7 @@ def rates(given: dict[str, Any], **labels: Any) -> dict[tuple[str, str], float]:
     return {(row["query_text"], row["item_id"]): row["rate"] for row in rows}
 
 
+@by_turns(1)
 def test_its_sample_is_rated_as_its_definition_says(shared: Path) -> None:
     folder = shared / "clicks"
     queries, events = (

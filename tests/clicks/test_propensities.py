@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import pytest
+from marked import by_turns
 
 from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve, propensities
 from sqlmetrics.errors import SpecError
@@ -39,6 +40,7 @@ def test_what_is_no_curve_is_refused(given: dict[int, float], said: str) -> None
         PropensityCurve.given(given)
 
 
+@by_turns(0.4)
 def test_a_curve_is_a_stage_in_each_dialect() -> None:
     curve = PropensityCurve(
         "em", tuple(Propensity(k, 1 / k, None, None, one) for one in ("app", "web") for k in (1, 3))

@@ -12,7 +12,7 @@ from typing import Any
 import propensity_reference as reference
 import pyarrow as pa
 import pytest
-from marked import by_night
+from marked import by_night, by_turns
 from position_bias import simulated_log
 from test_job_days import LATER
 
@@ -123,6 +123,7 @@ def wanted(name: str, own: list[reference.Row]) -> dict[int, float]:
     return reference.harvest(pairs, adjacent=name == "adjacent pairs")
 
 
+@by_turns(1.5)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_is_what_its_formula_says(name: str) -> None:
     only = {"shuffled": 1} if name == "randomised" else {}
@@ -135,6 +136,7 @@ def test_a_method_is_what_its_formula_says(name: str) -> None:
     assert by_device.below == pytest.approx(0.2)
 
 
+@by_turns(0.5)
 def test_rounds_of_em_are_told_and_rise() -> None:
     pairs = reference.cells(rows(), 4)
     found = estimated({"method": "em", "max_rounds": 6, "tolerance": 1e-12})
@@ -145,6 +147,7 @@ def test_rounds_of_em_are_told_and_rise() -> None:
     assert len(early.rounds) == 1, "the first round changes less than a half"
 
 
+@by_turns(0.5)
 def test_intervals_are_the_percentiles_of_samples_of_queries() -> None:
     pairs = reference.cells(rows(), 4)
     found = estimated({"method": "harvest", "replicates": 60, "confidence": 0.9})
@@ -203,6 +206,7 @@ def errors(seed: int, method: str, impressions: int = 300_000) -> list[float]:
     return [abs(found[k] / p - 1) for k, p in enumerate(PLANTED, start=1) if k > 1]
 
 
+@by_turns(0.4)
 def test_what_was_planted_is_found() -> None:
     assert fmean(errors(1, "harvest", 100_000)) < 0.05
 
@@ -230,6 +234,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(method: str) -> None:
     assert 0.88 <= fmean(held) <= 0.99  # 180 intervals, which are not independent
 
 
+@by_turns(1)
 def test_correction_tells_what_it_brings_and_costs() -> None:
     log = simulated_log(3, 30_000, PLANTED, swaps=1).log
     found = estimated({"method": "harvest", "positions": 10, "min_clicks": 5}, log=log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,11 @@ COLUMNS = {
     "time": "time",
     "user": "user",
 }
+WIDE = {**COLUMNS, "clicked": "clicked"}
 EARLY, LATE = (1, 0.5, 0.25, 0.2), (1, 0.9, 0.8, 0.7)
 
 
+@cache
 def two_weeks() -> pa.Table:
     """A week in which lower positions are looked at seldom, and one in which they are not."""
     weeks = []
@@ -42,11 +45,8 @@ def two_weeks() -> pa.Table:
     return pa.concat_tables(weeks)
 
 
-LOG = two_weeks()
-
-
 def asked(**more: Any) -> dict[str, Any]:
-    return {"log": {"data": LOG, "columns": {**COLUMNS, "clicked": "clicked"}}, **more}
+    return {"log": {"data": two_weeks(), "columns": {**COLUMNS, "clicked": "clicked"}}, **more}
 
 
 POOLED = {"pool": "query_item", "rate": "coee", "prior": 1, "window": FIRST_WEEK}
@@ -63,6 +63,7 @@ def near(planted: tuple[float, ...]) -> Any:
     return pytest.approx(dict(enumerate(planted, start=1)), rel=0.1)
 
 
+@by_turns(1)
 def test_propensities_are_learned_in_the_window_and_never_from_evaluated_days() -> None:
     in_window = asked(labels=POOLED, evaluation=SECOND_WEEK, propensity=HARVEST)
     assert found(in_window) == near(EARLY)
@@ -73,6 +74,7 @@ def test_propensities_are_learned_in_the_window_and_never_from_evaluated_days() 
         found(asked(evaluation={"start": "2025-01-01"}, propensity=HARVEST))
 
 
+@by_turns(1.5)
 def test_a_result_has_them_and_says_what_is_doubtful() -> None:
     spec = sm.Spec(
         clicks=asked(labels=POOLED, evaluation=SECOND_WEEK, propensity=HARVEST),
@@ -103,12 +105,14 @@ def test_a_result_has_them_and_says_what_is_doubtful() -> None:
     assert plain.offline[metric] != pytest.approx(result.offline[metric], abs=1e-4)
 
 
+@by_turns(0.5)
 def test_a_log_of_events_says_what_a_wide_one_does() -> None:
-    clicked = LOG.filter(pa.compute.equal(LOG["clicked"], 1))
+    log = two_weeks()
+    clicked = log.filter(pa.compute.equal(log["clicked"], 1))
     done = clicked.append_column("action", pa.array(["click"] * clicked.num_rows))
     columns = {"request": "request", "item": "item", "time": "time", "user": "user"}
     events = {
-        "impressions": {"data": LOG, "columns": COLUMNS},
+        "impressions": {"data": two_weeks(), "columns": COLUMNS},
         "events": {"data": done, "columns": columns},
     }
     both = {"labels": POOLED, "evaluation": SECOND_WEEK, "propensity": HARVEST}
@@ -149,8 +153,9 @@ def test_the_method_is_a_part_of_the_definition_and_the_number_of_samples_is_not
         definition(method="given", given={1: 1, 2: 0.6}),
     ]
     assert len({first, *others}) == 7
-    plain = sm.Spec(clicks=asked(), metrics=["mrr"])
-    beside = sm.Spec(clicks=asked(propensity=HARVEST), metrics=["mrr"])
+    log = {"relation": "shown", "columns": WIDE}
+    plain = sm.Spec(clicks={"log": log}, metrics=["mrr"])
+    beside = sm.Spec(clicks={"log": log, "propensity": HARVEST}, metrics=["mrr"])
     hashes = {one.definition_hash(one.measures[0]) for one in (plain, beside)}
     assert len(hashes) == 1, "labels that are not corrected do not know of propensities"
 
@@ -158,7 +163,7 @@ def test_the_method_is_a_part_of_the_definition_and_the_number_of_samples_is_not
 @by_turns(2)
 def test_a_run_writes_what_an_evaluation_says() -> None:
     with connect() as engine:
-        engine.load("shown", LOG)
+        engine.load("shown", two_weeks())
         spec = spec_of(method="harvest")
         sm.run(spec, engine, start="2026-01-09", end="2026-01-11")
         rows = engine.records("select metric_date, value from metrics order by 1")
@@ -183,6 +188,7 @@ def test_a_text_of_sql_has_what_needs_no_look_at_the_log() -> None:
             sm.compile(spec_of(method=method))
 
 
+@by_turns(0.5)
 def test_the_sql_of_random_traffic_gives_the_labels_of_an_evaluation() -> None:
     log = simulated_log(1, 20_000, EARLY, queries=10, randomised=0.5).log
     spec = spec_of(method="randomised", randomised="randomised = 1", replicates=0)
@@ -213,13 +219,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("more", "why"), WRONG)
 def test_what_is_wrong_is_told(more: dict[str, Any], why: str) -> None:
     with pytest.raises(sm.SpecError, match=why):
-        sm.Spec(clicks=asked(**more), metrics=["mrr"])
+        sm.Spec(clicks={"log": {"relation": "shown", "columns": WIDE}, **more}, metrics=["mrr"])
 
 
+@by_turns(1)
 def test_the_line_prints_a_table_or_one_object_a_line(tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
     with connect() as engine:
-        engine.load("shown", LOG.slice(0, 20_000))
+        engine.load("shown", two_weeks().slice(0, 20_000))
         engine.execute(f"copy shown to '{file}'")
     call = ["clicks", str(file), "--show", "propensities"]
     table = CliRunner().invoke(cli, call)
