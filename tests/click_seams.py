@@ -296,6 +296,12 @@ def misread(spec: Row) -> Iterator[Row]:
         yield {**spec, "clicks": {**spec["clicks"], name: {**shown, **changed}}}
 
 
+def with_propensities(spec: Row) -> Row:
+    """The same log, of whose positions it is known how often they are looked at."""
+    known = {"method": "given", "given": {1: 1.0, 2: 0.5, 4: 0.25}}
+    return {**spec, "clicks": {**spec["clicks"], "propensity": known}}
+
+
 def _flags(request: Row, item: str) -> Row:
     done = {action for own, action, _ in request["events"] if own == item}
     return {"is_click": int("click" in done), "is_purchase": int("purchase" in done)}

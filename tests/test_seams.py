@@ -148,6 +148,12 @@ def test_any_click_log_gives_what_plain_python_gives(
         found = {row["model"]: row for row in map(json.loads, told.splitlines())}
         if fit is not None:
             assert found["position_ctr"]["log_likelihood"] == pytest.approx(fit, rel=1e-9)
+    known = click_seams.with_propensities(spec)
+    (tmp_path / "known.yml").write_text(yaml.safe_dump(known, allow_unicode=True), "utf-8")
+    call = ("clicks", "known.yml", "--show", "propensities", "-o", "json", "--connection", url)
+    told = sqlmetrics(*call, folder=tmp_path).stdout
+    given = {row["position"]: row["propensity"] for row in map(json.loads, told.splitlines())}
+    assert given == known["clicks"]["propensity"]["given"]
     for wrong in click_seams.misread(spec):
         (tmp_path / "wrong.yml").write_text(yaml.safe_dump(wrong, allow_unicode=True), "utf-8")
         sqlmetrics("run", "wrong.yml", "--connection", url, folder=tmp_path, expect=2)
