@@ -103,6 +103,14 @@ def em(
     pairs: Cells, start: Mapping[int, float], rounds: int
 ) -> tuple[dict[int, float], list[float]]:
     """Position -> propensity of the position-based model, and each round's log-likelihood."""
+    theta, _, told = em_state(pairs, start, rounds)
+    return {k: p / theta[min(theta)] for k, p in theta.items()}, told
+
+
+def em_state(
+    pairs: Cells, start: Mapping[int, float], rounds: int
+) -> tuple[dict[int, float], dict[tuple[str, str], float], list[float]]:
+    """The chance that a position is looked at, that a pair attracts, and log-likelihoods."""
     own = moved(pairs)
     highest = max(start.values())
     theta = {k: 0.999 * p / highest for k, p in start.items()}
@@ -128,7 +136,42 @@ def em(
         theta = {k: looked[k] / shown[k] for k in theta}
         gamma = attracted
         told.append(likelihood)
-    return {k: p / theta[min(theta)] for k, p in theta.items()}, told
+    return theta, gamma, told
+
+
+def em_sample(
+    pairs: Cells,
+    theta: Mapping[int, float],
+    gamma: Mapping[tuple[str, str], float],
+    times: Mapping[str, int],
+) -> dict[int, float]:
+    """One step of Newton's on the log-likelihood in which each query stands so many times.
+
+    Of the logarithms of propensities, with those of attractions following: the second derivatives
+    of the profile are those of the propensities less what the attractions take up.
+    """
+    others = sorted(theta)[1:]
+    pull = dict.fromkeys(theta, 0.0)
+    known = {(k, m): 0.0 for k in theta for m in theta}
+    for (query, item), at in moved(pairs).items():
+        chances = {k: theta[k] * gamma[query, item] for k in at}
+        odds = {k: n * chances[k] / (1 - chances[k]) for k, (n, _) in at.items()}
+        for k, (n, c) in at.items():
+            pull[k] += (times[query] - 1) * (c - n * chances[k]) / (1 - chances[k])
+            known[k, k] += odds[k]
+            for m in at:
+                known[k, m] -= odds[k] * odds[m] / sum(odds.values())
+    # by Gauss and Seidel again: the matrix is positive definite
+    step = dict.fromkeys(others, 0.0)
+    for _ in range(20_000):
+        before = dict(step)
+        for k in others:
+            rest = sum(known[k, m] * step[m] for m in others if m != k)
+            step[k] = (pull[k] - rest) / known[k, k]
+        if max(abs(step[k] - before[k]) for k in others) < 1e-15:
+            break
+    first = theta[min(theta)]
+    return {min(theta): 1.0} | {k: theta[k] / first * math.exp(step[k]) for k in others}
 
 
 def click_rates(rows: Iterable[Row], last: int) -> dict[int, float]:
@@ -141,15 +184,18 @@ def click_rates(rows: Iterable[Row], last: int) -> dict[int, float]:
     return {k: (c / n) / (counts[1][1] / counts[1][0]) for k, (n, c) in sorted(counts.items())}
 
 
-def samples(queries: Iterable[str], count: int, groups: int = 200) -> list[dict[str, int]]:
-    """Query -> how often it stands in each sample."""
+def samples(
+    queries: Iterable[str], drawn: Iterable[str], count: int, groups: int = 200
+) -> list[dict[str, int]]:
+    """Query -> how often it stands in each sample, of those that are drawn among all."""
     by_hash = sorted(set(queries), key=lambda one: hashlib.md5(one.encode()).hexdigest())
     group = {query: number % groups for number, query in enumerate(by_hash, start=1)}
-    chance = random.Random(2026)
+    chance, own = random.Random(2026), set(drawn)
     found = []
     for _ in range(count):
-        times = {one: _poisson(chance.random()) for one in sorted(set(group.values()))}
-        found.append({query: times[group[query]] for query in group})
+        there = sorted({group[query] for query in own})
+        times = {one: _poisson(chance.random()) for one in there}
+        found.append({query: times[group[query]] for query in own})
     return found
 
 
@@ -188,3 +234,42 @@ def corrected(
             parts[query, item][1] += 1 if rate == "ips" else 1 / weight[k]
     mean = top / bottom
     return {pair: (over + prior * mean) / (under + prior) for pair, (over, under) in parts.items()}
+
+
+def cost(
+    rows: Iterable[Row], curve: Mapping[int, float], rate: str, most: float
+) -> dict[str, float]:
+    """Clicks, effective clicks, clipped share, bias and noise of the correction."""
+    there = [row for row in rows if row[2] in curve]
+    weight = {k: min(1 / p, most) for k, p in curve.items()}
+    weights = [weight[k] for _, _, k, clicked in there if clicked]
+    whole = [1 / curve[k] for _, _, k, clicked in there if clicked]
+    pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for query, item, k, clicked in there:
+        if query is not None:
+            pairs[query, item].append((k, clicked))
+    looks, raw, raw_noise, fair, fair_noise = [], [], [], [], []
+    for own in pairs.values():
+        n, clicks, examined = len(own), sum(c for _, c in own), sum(1 / weight[k] for k, _ in own)
+        looks.append(examined / n)
+        raw.append(clicks / n)
+        raw_noise.append(clicks / n**2)
+        if rate == "ips":
+            fair.append(sum(c * weight[k] for k, c in own) / n)
+            fair_noise.append(sum(c * weight[k] ** 2 for k, c in own) / n**2)
+        else:
+            fair.append(clicks / examined)
+            fair_noise.append(clicks / examined**2)
+    mean = sum(looks) / len(looks)
+    spread = sum((one - mean) ** 2 for one in looks) / len(looks)
+    relative = [
+        sum(noise) / len(noise) / (sum(own) / len(own)) ** 2
+        for noise, own in ((fair_noise, fair), (raw_noise, raw))
+    ]
+    return {
+        "n_clicks": len(weights),
+        "effective_clicks": sum(weights) ** 2 / sum(one * one for one in weights),
+        "clipped": 1 - sum(weights) / sum(whole),
+        "bias": math.sqrt(spread) / mean,
+        "noise": math.sqrt(max(relative[0] - relative[1], 0)),
+    }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 from typing import Any
@@ -31,14 +30,17 @@ COLUMNS = {
 }
 
 
-def small_log(seed: int = 1, requests: int = 400) -> pa.Table:
-    """Requests of few queries on two devices, some without a text, with items that move."""
+FEW = ("tv", "TV", "té", "tv ", "pc", None)
+
+
+def small_log(seed: int = 1, requests: int = 400, queries: Sequence[str | None] = FEW) -> pa.Table:
+    """Requests of queries on two devices, some without a text, with items that move."""
     chance = random.Random(seed)
     looks = {"phone": (0.9, 0.5, 0.3, 0.2, 0.1), "desktop": (0.9, 0.8, 0.6, 0.5, 0.4)}
     rows = []
     for request in range(requests):
         device = chance.choice(["phone", "desktop"])
-        query = chance.choice(["tv", "TV", "té", "tv ", "pc", None])
+        query = chance.choice(queries)
         is_random = chance.random() < 0.4
         items = chance.sample("abcdefg", 5)
         for position, item in enumerate(items, start=1):
@@ -59,6 +61,8 @@ def small_log(seed: int = 1, requests: int = 400) -> pa.Table:
 
 
 LOG = small_log()
+MANY = [f"query {number}" for number in range(230)]
+"""More than groups of queries, of which most show an item at one position alone."""
 
 
 def rows(log: pa.Table = LOG, **where: Any) -> list[reference.Row]:
@@ -147,22 +151,35 @@ def test_rounds_of_em_are_told_and_rise() -> None:
     assert len(early.rounds) == 1, "the first round changes less than a half"
 
 
-@by_turns(0.5)
-def test_intervals_are_the_percentiles_of_samples_of_queries() -> None:
-    pairs = reference.cells(rows(), 4)
-    found = estimated({"method": "harvest", "replicates": 60, "confidence": 0.9})
-    times = reference.samples([query for query, *_ in reference.moved(pairs)], 60)
+@by_turns(1)
+@pytest.mark.parametrize("method", ["harvest", "em"])
+@pytest.mark.parametrize("queries", [FEW, MANY], ids=["few queries", "many queries"])
+def test_intervals_are_the_percentiles_of_samples_of_queries(
+    method: str, queries: Sequence[str | None]
+) -> None:
+    log = LOG if queries is FEW else small_log(2, 700, queries)
+    pairs = reference.cells(rows(log), 4)
+    asked = {"method": method, "replicates": 60, "confidence": 0.9}
+    more = {"max_rounds": ROUNDS, "tolerance": 1e-9} if method == "em" else {}
+    found = estimated({**asked, **more}, log=log)
+    assert found.moves is not None
+    assert found.moves.n_pairs == len(reference.moved(pairs))
     drawn = []
-    for one in times:
+    theta, gamma, _ = reference.em_state(pairs, reference.harvest(pairs), ROUNDS)
+    own = [query for query, _ in reference.moved(pairs)]
+    for one in reference.samples([row[0] for row in rows(log) if row[0] is not None], own, 60):
+        if method == "em":
+            drawn.append(reference.em_sample(pairs, theta, gamma, one))
+            continue
         sums = reference.ratios(reference.moved(pairs), one)
         if all(over > 0 and under > 0 for over, under, _ in sums.values()):
             drawn.append(reference.harvest(pairs, times=one))
     for one in found.curve.rows[1:]:
-        ends = reference.percentiles([own[one.position] for own in drawn], 0.9)
+        ends = reference.percentiles([sample[one.position] for sample in drawn], 0.9)
         assert (one.ci_low, one.ci_high) == near(ends)
     first = found.curve.rows[0]
     assert (first.propensity, first.ci_low, first.ci_high) == (1.0, None, None)
-    none = estimated({"method": "harvest", "replicates": 0})
+    none = estimated({"method": method, "replicates": 0})
     assert {one.ci_low for one in none.curve.rows} == {None}
 
 
@@ -242,21 +259,31 @@ def test_correction_tells_what_it_brings_and_costs() -> None:
     assert not found.correction.helps
     assert "adds more noise" in found.correction.warning()
     assert any("adds more noise" in note for note in found.notes())
-    known = {"method": "given", "given": {1: 1.0, 2: 0.5}}
-    told = estimated(known, log=log).correction
-    shown = [row for row in rows(log) if row[2] <= 2]
-    weights = [2.0 if k == 2 else 1.0 for _, _, k, clicked in shown if clicked]
+
+
+@pytest.mark.parametrize("rate", ["ips", "coee"])
+def test_bias_and_noise_are_what_their_formulas_say(rate: str) -> None:
+    curve = {1: 1.0, 2: 0.5, 3: 0.125, 4: 0.0625}
+    known = {"method": "given", "given": curve, "max_weight": 4}
+    with opened(known, rate=rate) as done:
+        told = done.estimate_propensities().correction
     assert told is not None
-    assert told.n_clicks == len(weights)
-    assert told.effective_clicks == pytest.approx(sum(weights) ** 2 / sum(w * w for w in weights))
-    pairs = reference.cells(shown, 2)
-    looks = [
-        sum(n / k for k, (n, _) in at.items()) / sum(n for n, _ in at.values())
-        for at in pairs.values()
-    ]
-    mean = fmean(looks)
-    spread = math.sqrt(fmean((one - mean) ** 2 for one in looks)) / mean
-    assert told.bias == pytest.approx(spread)
+    assert vars(told) == near(reference.cost(rows(), curve, rate, 4))
+
+
+def test_what_stands_at_a_position_is_told() -> None:
+    can = estimated({"method": "harvest"}).identifiability[None]
+    for one in can.positions:
+        own = [row for row in rows() if row[2] == one.position]
+        counted = (one.n_impressions, one.n_clicks)
+        assert counted == (len(own), sum(row[3] for row in own))
+    pairs = reference.moved(reference.cells(rows(), 4)).values()
+    both = [(at[1][1], at[2][1]) for at in pairs if {1, 2} <= {*at}]
+    (link,) = (one for one in can.links if (one.above, one.below) == (1, 2))
+    assert (link.n_pairs, link.above_clicks, link.below_clicks) == (
+        *(len(both), sum(above for above, _ in both)),
+        sum(below for _, below in both),
+    )
 
 
 REFUSED = [
