@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -116,10 +117,10 @@ def evaluate_clicks(
                     per_query=per_query,
                     confidence=confidence,
                 )
+        known = clean.propensities if spec.metrics else None
         clean.tell(EVALUATED)
     done = tuple(steps(counts))
     told = (interval_note(confidence),) if confidence is not None and asked else ()
-    known = clean.propensities
     return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows), told, known)
 
 
@@ -136,14 +137,14 @@ class CleanLog:
         engine: Where they are.
         progress: Is told after each step.
         unread: Times that cannot be read.
-        propensities: How often positions are looked at, where labels are corrected for that.
+        is_dry: Whether no row is there.
     """
 
     tables: ClickTables
     engine: Database
     progress: Progress | None = None
     unread: tuple[Unread, ...] = ()
-    propensities: PropensityEstimate | None = None
+    is_dry: bool = False
 
     def tell(self, step: int) -> None:
         """Tell that a step is done; they are counted from the first after the tables."""
@@ -219,7 +220,7 @@ class CleanLog:
         """
         told = self._shown_lists()
         ranks = [Step(told.ranks, shown_ranks(self.tables), VIEW)] if told else []
-        with keeping(self.engine, [*lists(self.tables), *ranks]):
+        with keeping(self.engine, [*lists(self._labelled), *ranks]):
             try:
                 yield told
             except InputError as error:
@@ -249,23 +250,25 @@ class CleanLog:
             if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
                 raise refusal([why(self.tables, self.engine, self.counts())]) from error
 
-    def corrected(self, *, dry: bool) -> CleanLog:
-        """The same with propensities, where labels need them.
-
-        Args:
-            dry: Whether no row is there, of which none could be estimated.
+    @cached_property
+    def propensities(self) -> PropensityEstimate | None:
+        """How often positions are looked at, where labels are corrected for that.
 
         Raises:
-            InputError: If the log cannot tell them.
+            InputError: If the log cannot tell.
         """
-        tables, asked = self.tables, self.tables.clicks
+        corrects = self.tables.clicks.labels.corrects and not self.is_dry
+        return estimate(self.tables, self.engine) if corrects else None
+
+    @property
+    def _labelled(self) -> ClickTables:
+        """The stages with what labels need to know; of a log without rows, nothing is estimated."""
+        asked = self.tables.clicks
         if not asked.labels.corrects:
-            return self
-        if dry:
-            known = PropensityCurve.of(asked.propensity) or PropensityCurve.flat(asked.propensity)
-            return replace(self, tables=replace(tables, propensities=known))
-        found = estimate(tables, self.engine)
-        return replace(self, tables=replace(tables, propensities=found.curve), propensities=found)
+            return self.tables
+        found = self.propensities
+        given = found.curve if found else PropensityCurve.of(asked.propensity)
+        return replace(self.tables, propensities=given or PropensityCurve.flat(asked.propensity))
 
     def estimate_propensities(self, progress: Progress | None = None) -> PropensityEstimate:
         """How often positions are looked at; by harvesting where no method is said.
@@ -280,7 +283,7 @@ class CleanLog:
             InputError: If the log cannot tell them, with the numbers that say so.
         """
         clicks = self.tables.clicks
-        if self.propensities is not None:
+        if clicks.labels.corrects and self.propensities is not None:
             return self.propensities
         asked = clicks.propensity
         if not asked.is_known:
@@ -294,7 +297,7 @@ class CleanLog:
 
     def labels(self) -> str:
         """What became a label: rows (query_id, item_id, grade)."""
-        return labels(self.tables)
+        return labels(self._labelled)
 
     def judgments(self, *, some: bool = False) -> pa.Table:
         """The pooled labels by themselves, to look at or to export.
@@ -310,7 +313,7 @@ class CleanLog:
             SpecError: If the labels are not pooled.
             InputError: If there is none, and `some` are wanted.
         """
-        found = self.engine.table(f"{pooled(self.tables)}\norder by query_text, item_id")
+        found = self.engine.table(f"{pooled(self._labelled)}\norder by query_text, item_id")
         if some and not found.num_rows:
             raise InputError(absence.of_judgments(self.tables, self.engine))
         return found
@@ -348,7 +351,7 @@ def cleaned_log(
 ) -> Iterator[CleanLog]:
     """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry."""
     tables, kinds = log_tables(clicks, engine, only_days=only_days)
-    log = CleanLog(tables, engine, progress)
+    log = CleanLog(tables, engine, progress, is_dry=dry)
     limit = "\nlimit 0" if dry else ""
     todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]
     choosing = sum(step.name in CHOOSING for step in todo)
@@ -363,7 +366,7 @@ def cleaned_log(
             log = replace(log, unread=values.check(tables, kinds, engine))
             actions.check(tables, engine)
         with keeping(engine, todo[choosing:], told):
-            yield log.corrected(dry=dry)
+            yield log
 
 
 @contextmanager

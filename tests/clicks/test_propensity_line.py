@@ -106,6 +106,15 @@ def test_a_result_has_them_and_says_what_is_doubtful() -> None:
 
 
 @by_turns(0.5)
+def test_who_asks_for_no_label_needs_no_propensity() -> None:
+    few = two_weeks().slice(0, 40)
+    clicks = {"log": {"data": few, "columns": WIDE}, "propensity": HARVEST}
+    clicks["labels"] = {"pool": "query_item", "rate": "ips"}
+    assert evaluate_clicks(sm.Spec(clicks=clicks, metrics=["ctr"])).online().num_rows == 1
+    with pytest.raises(sm.InputError, match="harvest cannot tell how often positions"):
+        evaluate_clicks(sm.Spec(clicks=clicks, metrics=["mrr(rel=0.1)"]))
+
+
 def test_a_log_of_events_says_what_a_wide_one_does() -> None:
     log = two_weeks()
     clicked = log.filter(pa.compute.equal(log["clicked"], 1))
