@@ -163,7 +163,9 @@ def test_intervals_are_the_percentiles_of_samples_of_queries(
     more = {"max_rounds": ROUNDS, "tolerance": 1e-9} if method == "em" else {}
     found = estimated({**asked, **more}, log=log)
     assert found.moves is not None
-    assert found.moves.n_pairs == len(reference.moved(pairs))
+    told = reference.moved(pairs)
+    assert found.moves.n_pairs == len(told)
+    assert found.moves.n_impressions == sum(n for at in told.values() for n, _ in at.values())
     drawn = []
     theta, gamma, _ = reference.em_state(pairs, reference.harvest(pairs), ROUNDS)
     own = [query for query, _ in reference.moved(pairs)]
@@ -263,7 +265,7 @@ def test_correction_tells_what_it_brings_and_costs() -> None:
 
 @pytest.mark.parametrize("rate", ["ips", "coee"])
 def test_bias_and_noise_are_what_their_formulas_say(rate: str) -> None:
-    curve = {1: 1.0, 2: 0.5, 3: 0.125, 4: 0.0625}
+    curve = {1: 1.0, 2: 0.5, 3: 0.3, 4: 0.0625}
     known = {"method": "given", "given": curve, "max_weight": 4}
     with opened(known, rate=rate) as done:
         told = done.estimate_propensities().correction
