@@ -224,6 +224,7 @@ def test_a_list_by_hand() -> None:
     assert "position_based is not among them" in repr(fits)
 
 
+@by_turns(1)
 @pytest.mark.parametrize(("cascade", "best"), [(0.0, "position_based"), (1.0, "sdbn")])
 def test_the_model_that_made_the_log_fits_best(cascade: float, best: str) -> None:
     theta = [1 / position for position in range(1, 9)]

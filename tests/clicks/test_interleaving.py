@@ -198,6 +198,7 @@ def test_propensities_of_the_spec_are_taken() -> None:
     assert found(said, curve=None).to_dicts() == found(clicks).to_dicts()
 
 
+@by_turns(0.3)
 def test_a_page_that_shows_half_of_both_lists_counts_what_it_shows_whole() -> None:
     """Of abcd and bcad a page of 2 shows ab: the first rank of both, whoever begins."""
     log, rankings = small({"r1": "a", "r2": "ba"}, {"r1": "ab", "r2": "ba"})
@@ -219,6 +220,7 @@ def test_the_sign_test_of_many_is_that_of_whole_numbers() -> None:
         assert sign_test(wins, losses) == pytest.approx(float(wanted), rel=1e-9)
 
 
+@by_turns(0.3)
 def test_an_unfair_coin_is_told() -> None:
     shown = {f"r{number}": "abcd" for number in range(20)}
     log, rankings = small(dict.fromkeys(shown, "b"), shown)
