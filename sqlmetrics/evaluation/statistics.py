@@ -35,7 +35,12 @@ def statistics_of(plan: Plan, engine: Database) -> TableStatistics | None:
         return TableStatistics()  # even its first row may take long
     found = TableStatistics()
     if lists := _measured(plan, engine, "rankings"):
-        found = TableStatistics(lists.longest, lists.usual, lists.tied / lists.number)
+        found = TableStatistics(
+            lists.longest,
+            lists.usual,
+            lists.tied / lists.number,
+            scattered=lists.are_scattered,
+        )
     if plan.shape.joined or plan.shape.at.labels.template == "query":
         return found
     queries = _measured(plan, engine, "labels")
@@ -59,6 +64,11 @@ class _Lists(NamedTuple):
     usual: float
     tied: int
 
+    @property
+    def are_scattered(self) -> bool:
+        """Whether the items of a list are not beside each other."""
+        return self.runs > SCATTERED * self.number
+
 
 def _measured(plan: Plan, engine: Database, table: str) -> _Lists | None:
     """The lists of the first rows; of a file in which they are scattered, those of some queries.
@@ -66,8 +76,7 @@ def _measured(plan: Plan, engine: Database, table: str) -> _Lists | None:
     None where neither can tell.
     """
     first = _look(plan, engine, table, f"limit {ROWS}")
-    is_scattered = first.runs > SCATTERED * first.number
-    if first.number and not is_scattered and first.usual >= SHORT:
+    if first.number and not first.are_scattered and first.usual >= SHORT:
         return first
     relation = plan.shape.tables[table]
     if relation.template in COUNTED:
@@ -77,7 +86,7 @@ def _measured(plan: Plan, engine: Database, table: str) -> _Lists | None:
             _look(plan, engine, table, f"where hash(query_id) % {each} = 0") if each > 1 else first
         )
         return few if few.number else None
-    return None if is_scattered or not first.number else first
+    return None if first.are_scattered or not first.number else first
 
 
 def _look(plan: Plan, engine: Database, table: str, chosen: str) -> _Lists:

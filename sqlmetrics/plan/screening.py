@@ -13,18 +13,24 @@ LONGEST = 1024
 """Ranks beyond this one are suspects: a list has a bit for each rank."""
 
 
-def clues(item: str, bad: str, rank: str = "") -> Iterator[Column]:
-    """Columns of a stage with one row per list; `plan/screened` sums them up.
+def hashed(item: str) -> str:
+    """The hash of an item, of 32 bits: lists of those are sorted in half the time of others.
+
+    Two items of a list have the same one in one of four billion pairs.
+    """
+    return f"cast(hash({item}) >> 32 as uinteger)"
+
+
+def clues(item_hash: str, bad: str, rank: str = "") -> Iterator[Column]:
+    """Columns of a stage with one row per list; `plan/list_checks` sums them up.
 
     Args:
-        item: The expression of a row's item; empty where no list can have one twice. Hashes of
-            32 bits are sorted in half the time of others; two items of a list have the same one
-            in one of four billion pairs.
+        item_hash: The hash of a row's item; empty where no list can have one twice.
         bad: What rows meet that break a rule.
         rank: The expression of a row's rank, if it was given.
     """
-    if item:
-        yield Column(f"list_sort(list(cast(hash({item}) >> 32 as uinteger)))", "hashes")
+    if item_hash:
+        yield Column(f"list_sort(list({item_hash}))", "hashes")
     else:
         yield Column("count(*)", "n_items")
     yield Column(f"count(*) filter (where {bad})", "n_bad")

@@ -48,6 +48,7 @@ class TableStatistics:
         tied: The share of lists with equal scores.
         labels: How many labels above or below 0 a query has, on average.
         most: And at most.
+        scattered: Whether the items of a list lie all over the file.
     """
 
     longest: int = USUAL
@@ -55,11 +56,13 @@ class TableStatistics:
     tied: float = 0.0
     labels: float = USUAL
     most: int = USUAL
+    scattered: bool = False
 
     def __str__(self) -> str:
         return (
             f"lists of up to {self.longest:,} items, {self.tied:.0%} of them with equal scores, "
             f"{self.labels:.3g} labels above or below 0 a query"
+            f"{', in rows that are scattered' * self.scattered}"
         )
 
 
@@ -74,6 +77,9 @@ class Strategy:
         most: For `lists`: how many relevant items of a list are told apart at most.
         suspects: What rows of the rankings meet that break a rule, where the plan looks for
             them, for repeated items and for gaps in ranks on the way.
+        gathers: Whether it brings the items of a list together first. That pays off where
+            hashes of all items are kept too: each list that is kept takes a jump in memory
+            for every row, if the rows are scattered.
     """
 
     name: str
@@ -81,6 +87,7 @@ class Strategy:
     longest: int = 0
     most: int = 0
     suspects: str = ""
+    gathers: bool = False
 
     def ranking(self, shape: Shape, needs: Needs, rankings: str, labels: str) -> WindowRanking:
         """What makes the stage `ranked`."""
@@ -93,7 +100,8 @@ class Strategy:
             SHOWN: ShownRanks,
         }[self.name]
         screened = bool(self.suspects)
-        return kind(shape, needs, rankings, labels, self.longest, self.most, screened)
+        known = (self.longest, self.most, screened, self.gathers)
+        return kind(shape, needs, rankings, labels, *known)
 
     def bytes_a_row(self, measured: TableStatistics, needs: Needs) -> float:
         """About how much memory a row of the rankings takes."""
@@ -144,7 +152,8 @@ def choose(
         if not obstacles:
             why = _WHY.get(one) or f"there are {found}"
             most = _power(found.most)
-            return Strategy(one, why, _last_rank(needs, found), most, suspects)
+            gathers = found.scattered and bool(suspects) and one != SHOWN
+            return Strategy(one, why, _last_rank(needs, found), most, suspects, gathers)
     if name:
         raise SpecError(f"the plan {name} cannot be taken: {obstacles[0]}")
     return Strategy(WINDOW, obstacles[0])

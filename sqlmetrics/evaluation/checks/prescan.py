@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.checks.rules import RowCheck, row_checks
 from sqlmetrics.evaluation.checks.scores import rounded
 from sqlmetrics.plan.bucket import Bucket
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.screening import clues
+from sqlmetrics.plan.screening import clues, hashed
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import identifier, literal
@@ -173,4 +173,4 @@ def _keys(columns: dict[str, str], day: str) -> Iterator[str]:
 
 def _clues(columns: dict[str, str], bad: str, *, once: bool) -> Iterator[Column]:
     rank = f"try_cast({identifier(columns['rank'])} as bigint)" if "rank" in columns else ""
-    return clues("" if once else identifier(columns["item"]), bad, rank)
+    return clues("" if once else hashed(identifier(columns["item"])), bad, rank)
