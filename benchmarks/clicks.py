@@ -12,8 +12,7 @@ import argparse
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +20,8 @@ from typing import Any
 from benchmarks.contenders import THREADS
 from benchmarks.data import FOLDER
 from benchmarks.process import medians, used
+from benchmarks.statements import told as cost_of
+from benchmarks.statements import watched
 
 METRICS = ["ndcg@10", "mrr", "ctr@5", "abandonment", "first_click_rank", "time_to_first_click"]
 
@@ -139,43 +140,11 @@ def evaluated(folder: str, connection: Any, *, told: bool) -> int:
     clicks["cleaning"] = CLEANING
     clicks["labels"] = {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}}
     spec = sm.Spec(name="clicks", clicks=clicks, metrics=METRICS)
-    statements = _watched() if told else []
+    statements = watched() if told else []
     result = sm.evaluate_clicks(spec, connection, per_query=False)
     if told:
-        print("\n".join(_told(statements)))
+        print("\n".join(cost_of(statements)))
     return result.rows["impressions"][0]
-
-
-def _watched() -> list[tuple[float, str]]:
-    """A list that gains the CPU seconds and the text of each statement."""
-    from sqlmetrics.engines.database import Database
-
-    found: list[tuple[float, str]] = []
-
-    def watch(name: str) -> None:
-        method = getattr(Database, name)
-
-        def watched(self: Database, sql: str) -> Any:
-            before, known = time.process_time(), len(found)
-            answer = method(self, sql)
-            del found[known:]  # what it called itself is counted here
-            found.append((time.process_time() - before, sql))
-            return answer
-
-        setattr(Database, name, watched)
-
-    for name in ("rows", "records", "table", "execute"):
-        watch(name)
-    return found
-
-
-def _told(statements: Sequence[tuple[float, str]]) -> Iterator[str]:
-    """A line a statement that took more than a hundredth of a second, in order."""
-    for cpu, sql in statements:
-        if cpu >= 0.01:
-            kept = sql.partition("create temporary ")[2].partition(" as\n")[0]
-            yield f"{cpu:6.2f}  {kept or ' '.join(sql.split())[:90]}"
-    yield f"{sum(cpu for cpu, _ in statements):6.2f}  all statements"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What more of everything costs: metrics, systems, segments, ties, checks.
 
-Each case is a process of its own on the same number of rows; the ratios are to the first
-case of their row in the table. `python -m benchmarks.cost --rows 10_000_000`.
+Each case is a process of its own on the same number of rows, in turn with the others of its
+group; the ratios are to the first of them. `python -m benchmarks.cost --rows 10_000_000`;
+`--stages` tells the CPU seconds of each statement with checks, `--only checks` some groups.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from benchmarks.contenders import METRICS, THREADS
 from benchmarks.data import FOLDER, Files, made
 from benchmarks.process import used
+from benchmarks.statements import told, watched
 
 FOUR = ("ndcg@10", "ndcg@20", "recall@100", "mrr")
 NAMES = ("ndcg", "recall", "precision", "mrr")
@@ -35,6 +37,10 @@ CASES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "in every list": {"metrics": METRICS, "data": "ties"},
     },
     "checks": {"off": {"metrics": METRICS}, "on": {"metrics": METRICS, "check": True}},
+    "checks, scattered rows": {
+        "off": {"metrics": METRICS, "data": "scattered"},
+        "on": {"metrics": METRICS, "data": "scattered", "check": True},
+    },
     "per query": {
         "summary": {"metrics": METRICS},
         "and per-query table": {"metrics": METRICS, "per_query": True},
@@ -49,6 +55,7 @@ OTHERS = {
     "segments": "select *, 'c' || hash(query_id) % 20 as country, "
     "'d' || hash(query_id) % 3 as device from {rankings}",
     "ties": "select query_id, item_id, floor(score * 2) / 2 as score from {rankings}",
+    "scattered": "select * from {rankings} order by hash(query_id, item_id)",
     "few_ties": "select query_id, item_id, case when hash(query_id) % 100 = 0 "
     "then floor(score * 2) / 2 else score end as score from {rankings}",
 }
@@ -94,22 +101,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--stages", action="store_true", help="tell each statement of one run")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.one:
         one(*given.one)
         return
     files = made(given.rows)
+    if given.stages:
+        stages(files)
+        return
     print(f"{given.rows:,} rankings rows; {THREADS} threads; medians of {given.runs} runs\n")
     print("| what | case | CPU s | ratio |\n|---|---|---:|---:|")
-    for what, cases in CASES.items():
-        first = 0.0
-        for name, case in cases.items():
-            rankings = rankings_of(files, case.get("data"))
-            runs = [measured(rankings, files.labels, case) for _ in range(given.runs)]
-            cpu = median(runs)
-            first = first or cpu
+    for what in given.only:
+        runs: dict[str, list[float]] = {name: [] for name in CASES[what]}
+        for _ in range(given.runs):
+            for name, case in CASES[what].items():
+                rankings = rankings_of(files, case.get("data"))
+                runs[name].append(measured(rankings, files.labels, case))
+        first = median(next(iter(runs.values())))
+        for name, own in runs.items():
+            cpu = median(own)
             print(f"| {what} | {name} | {cpu:.2f} | {cpu / first:.2f} |", flush=True)
+
+
+def stages(files: Files) -> None:
+    """Tell what each statement takes with checks, in this process."""
+    statements = watched()
+    for what in ("checks", "checks, scattered rows"):
+        case = CASES[what]["on"]
+        rankings = rankings_of(files, case.get("data"))
+        given = json.dumps({key: value for key, value in case.items() if key != "data"})
+        statements.clear()
+        one(str(rankings), str(files.labels), given)
+        print("\n".join([what, *told(statements)]))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -33,6 +34,12 @@ SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "16",
 }
+
+SPILLING = """
+set max_bytes_before_external_sort = 500000000, max_bytes_before_external_group_by = 500000000,
+    max_bytes_before_external_join = 300000000
+"""
+"""What docs/clickhouse.md advises where tables do not fit into memory."""
 
 # items get the name of the query that they came from: no item is twice in the merged one
 SKEWED = """
@@ -153,17 +160,22 @@ def _spark() -> Iterator[Opened]:
 
 
 @contextmanager
-def _chdb() -> Iterator[Opened]:
+def _chdb(setting: str = "") -> Iterator[Opened]:
     """ClickHouse inside this process, over Parquet files."""
+    from chdb.session import Session
+
+    session = Session()
+    if setting:
+        session.query(setting)
     yield Opened(
-        "chdb://",
+        session,
         "select * from file('{}', Parquet)",
         time.process_time,
         lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * PEAK_UNIT / 1e6,
     )
 
 
-ENGINES = {"spark": _spark, "chdb": _chdb}
+ENGINES = {"spark": _spark, "chdb": _chdb, "chdb-spilling": partial(_chdb, SPILLING)}
 
 
 if __name__ == "__main__":

@@ -57,6 +57,16 @@ def test_only_some_run() -> None:
     assert "| window-sql " not in done.stdout
 
 
+@by_turns(1.1)
+def test_each_statement_of_an_evaluation_is_told() -> None:
+    command = [sys.executable, "-m", "benchmarks.cost", "--rows", "10000", "--stages"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sorted_rows, scattered = done.stdout.split("checks, scattered rows\n")
+    assert "  table sqlmetrics_per_query\n" in sorted_rows
+    assert "  table sqlmetrics_per_query\n" in scattered
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

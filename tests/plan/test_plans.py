@@ -87,17 +87,15 @@ def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
         lambda ties: worlds(ties=ties, depth="none")
     ),
     plan=st.sampled_from([LISTS, LISTS, COUNTS, RANKS]),
-    longest=st.sampled_from([1, 2, 4, 128]),
-    most=st.sampled_from([1, 128]),
-    scattered=st.booleans(),
+    measured=st.builds(
+        TableStatistics,
+        longest=st.sampled_from([1, 2, 4, 128]),
+        most=st.sampled_from([1, 128]),
+        scattered=st.booleans(),
+    ),
 )
 def test_all_plans_give_the_reference(
-    database: duckdb.DuckDBPyConnection,
-    world: World,
-    plan: str,
-    longest: int,
-    most: int,
-    scattered: bool,
+    database: duckdb.DuckDBPyConnection, world: World, plan: str, measured: TableStatistics
 ) -> None:
     """Also where lists are longer than they looked, so that the window ranks some of them."""
     assume(world.given.get("unjudged") != "condensed")
@@ -106,7 +104,6 @@ def test_all_plans_give_the_reference(
     casts = merges or "date" in world.given or "score_precision" in world.given
     if plan == RANKS and (casts or "rank" not in world.given):
         plan = COUNTS
-    measured = TableStatistics(longest, most=most, scattered=scattered)
     with (
         patch.object(api, "statistics_of", lambda *_: measured),
         patch.object(strategy, "SHORTEST", 1),
@@ -115,7 +112,7 @@ def test_all_plans_give_the_reference(
     assert f"-- plan: {plan} (" in result.sql
     assert "list_arrays as " in result.sql
     assert casts or "list_checks as (" in result.sql
-    assert casts or ("list_rows as (" in result.sql) == scattered
+    assert casts or ("list_rows as (" in result.sql) == measured.scattered
     window = world.having(plan=WINDOW).evaluated(database)
     assert "list_arrays as " not in window.sql
     assert differences(by_sql(result), by_sql(window)) == []
