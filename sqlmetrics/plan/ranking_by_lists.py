@@ -116,7 +116,7 @@ class SortedLists(WindowRanking):
             "rankings": rankings,
             "labels": self.labels,
             "on": self._on,
-            # 16 bits: sorted in half the time of ids, and few lists share them
+            # 16 bits: sorted in half the time of ids; the lists that share them fit into the cache
             "order": f"cast(hash({keys}) >> 48 as usmallint)",
         }
         return Stage(GATHERED, "list_rows", view)
