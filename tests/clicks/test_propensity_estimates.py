@@ -147,6 +147,12 @@ def test_rounds_of_em_are_told_and_rise() -> None:
     _, likelihoods = reference.em(pairs, reference.harvest(pairs), 6)
     assert [one.log_likelihood for one in found.rounds] == near(likelihoods)
     assert likelihoods == sorted(likelihoods)
+    doubts = " ".join(found.warnings())
+    told = reference.moved(pairs)
+    each = sum(n for at in told.values() for n, _ in at.values()) / len(told)
+    assert f"em learns {len(told)} attractions from {each:.1f} impressions each" in doubts
+    assert "em did not come to rest in 6 rounds" in doubts
+    assert "em" not in " ".join(estimated({"method": "harvest"}).warnings()).split()
     early = estimated({"method": "em", "tolerance": 0.5})
     assert len(early.rounds) == 1, "the first round changes less than a half"
 
