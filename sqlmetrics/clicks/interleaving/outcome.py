@@ -161,7 +161,10 @@ def interleaving_outcome(
     check_confidence(confidence)
     asked = log.tables.clicks.interleaving
     if asked is None:
-        raise SpecError("the spec says no interleaving; add clicks: {interleaving: {method: ...}}")
+        raise SpecError(
+            "the spec does not say how lists were interleaved; add clicks: {interleaving: {method: "
+            "team_draft}}, or balanced, or debiased_balanced"
+        )
     curve = (curve or _curve(log)) if asked.method == DEBIASED else None
     source = _source(log, asked)
     system, baseline = _pair(log, asked, source)
