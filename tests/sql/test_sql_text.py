@@ -91,7 +91,7 @@ def test_the_text_of_a_click_log_begins_with_its_conventions(dialect: str) -> No
     assert told == [
         "-- metrics: ctr@5, ndcg@10",
         "-- labels: pool=query_item, rate=ctr, prior=10, min_impressions=1, cuts=none,",
-        "--     quantiles=0.5 0.8, window=none",
+        "--     quantiles=0.5 0.8, max_rank=none, window=none",
         "-- cleaning: test=note = 'a b', max_events_per_user_hour=none, bots_of=log,",
         "--     min_dwell=none, attribution_window=none, deduplicate=yes, same_position=keep,",
         "--     unseen=3",
