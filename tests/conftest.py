@@ -22,7 +22,9 @@ from sqlmetrics.sql import transpile
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
 PEERS = ("ir_measures", "pytrec_eval", "ranx", "rbo", "scipy", "sklearn", "statsmodels")
-ALONE = ("rbo", "recbole", "recommenders")
+MODELS = ("catboost", "haystack", "lightgbm", "llama_index", "xgboost")
+RETRIEVAL = ("beir", "deepeval", "mteb", "ragas", "sentence_transformers")
+ALONE = ("daisy", "rbo", "recbole", "recommenders")
 """Tools whose own requirements fit nothing else."""
 
 
@@ -158,6 +160,7 @@ def remedy(name: str) -> str:
     ("pip install '.[peers]'", "pip install '.[tools]'")
     """
     package = name.partition(".")[0]
-    extra = "peers" if package in PEERS else "tools"
-    alone = f", then pip install --no-deps {package}"
+    extras = {"peers": PEERS, "models": MODELS, "retrieval": RETRIEVAL}
+    extra = next((one for one, packages in extras.items() if package in packages), "tools")
+    alone = f", then pip install --no-deps {'daisyRec' if package == 'daisy' else package}"
     return f"pip install '.[{extra}]'" + alone * (package in ALONE)

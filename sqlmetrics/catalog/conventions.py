@@ -158,6 +158,13 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
                         uncut="{num_rel}",
                     ),
+                    Choice(
+                        "min_k_shown",
+                        "min(k, relevant items of the whole list)",
+                        "case when {found} >= {k}e0 then {k}e0 else {found} end",
+                        uncut="{found}",
+                        needs=("no depth with ties=average",),
+                    ),
                     Choice("k", "k", "{k}e0", needs=("a cutoff",)),
                     Choice(
                         "min_r_returned",

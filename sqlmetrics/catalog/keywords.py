@@ -27,7 +27,9 @@ class Conventions(TypedDict, total=False):
     ]
     recall_denominator: Each[Literal["r", "min_k_r", "shown"]]
     precision_denominator: Each[Literal["k", "returned", "min_k_r"]]
-    ap_denominator: Each[Literal["r", "min_k_r", "k", "min_r_returned", "hits", "shown"]]
+    ap_denominator: Each[
+        Literal["r", "min_k_r", "min_k_shown", "k", "min_r_returned", "hits", "shown"]
+    ]
     rr_of: Each[Literal["first", "all", "highest_grade"]]
     similarity: Each[Literal["category", "vector"]]
     ties: Literal["id_asc", "id_desc", "input_order", "average", "best", "worst", "error"]

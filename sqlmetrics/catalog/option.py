@@ -124,12 +124,18 @@ class Preset:
         options: Option -> value; the house's holds for the others.
         metrics: Metric -> options that hold for that metric alone.
         caveat: What a reader of its numbers should know, if anything.
+        only: The metrics that the tool has, where it has few: `reconcile` names it for no other.
     """
 
     note: str
     options: Mapping[str, Value] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     caveat: str = ""
+    only: tuple[str, ...] = ()
+
+    def has(self, metric: str) -> bool:
+        """Whether a number of a metric can be the tool's."""
+        return not self.only or metric in self.only
 
     @property
     def departures(self) -> list[str]:

@@ -25,6 +25,20 @@ _JUDGMENTS: Mapping[str, Value] = {
     "precision_denominator": "returned",
     "no_relevant": "zero",
 }
+_BOOSTER: Mapping[str, Value] = {
+    **_SHOWN,
+    "recall_denominator": "shown",
+    "precision_denominator": "returned",
+    "ap_denominator": "min_k_shown",
+    "ties": "input_order",
+    "no_relevant": "one",
+}
+_RUN: Mapping[str, Value] = {**_TREC, "score_precision": "float32", "average_over": "common"}
+_VERDICTS: Mapping[str, Value] = {
+    "ap_denominator": "hits",
+    "ties": "input_order",
+    "average_over": "rankings",
+}
 _QUEPID_AP: Mapping[str, Mapping[str, Value]] = {"ap": {"no_relevant": "nan"}}
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
@@ -164,6 +178,91 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             "Rated Ranking Evaluator: 2 decimals, of NDCG and its terms rounded down",
             {**_JUDGMENTS, "rr_of": "highest_grade", "rounding": 2},
             {"ndcg": {"rounding": "floor2"}},
+        ),
+        "lightgbm": Preset("LightGBM's ndcg and map: a query with nothing relevant is 1", _BOOSTER),
+        "xgboost": Preset(
+            "XGBoost's ndcg, map and pre: a query with nothing relevant is 1",
+            {**_BOOSTER, "score_precision": "float32"},
+        ),
+        "xgboost_minus": Preset(
+            "XGBoost's ndcg@k- and map@k-: a query with nothing relevant is 0",
+            {**_BOOSTER, "score_precision": "float32", "no_relevant": "zero"},
+        ),
+        "catboost": Preset(
+            "CatBoost: NDCG of the grades themselves, of equal scores the worst first",
+            {**_BOOSTER, "gain": "linear", "ties": "worst"},
+            {"ap": {"no_relevant": "zero"}},
+        ),
+        "ranklib": Preset(
+            "RankLib: the shown rows, with nothing relevant 0",
+            {
+                **_SHOWN,
+                "precision_denominator": "returned",
+                "ap_denominator": "shown",
+                "ties": "input_order",
+                "no_relevant": "zero",
+            },
+        ),
+        "llamaindex": Preset(
+            "LlamaIndex's retriever evaluator: the ideal list is not cut",
+            {
+                **_BINARY,
+                "ideal": "labels",
+                "precision_denominator": "returned",
+                "ties": "input_order",
+                "average_over": "common_relevant",
+            },
+        ),
+        "haystack": Preset(
+            "Haystack's document evaluators: the ideal list is not cut",
+            {"gain": "linear", "ideal": "labels", "ties": "input_order", "no_relevant": "zero"},
+        ),
+        "ragas": Preset(
+            "Ragas: context precision / hits, precision and recall of ids",
+            {**_VERDICTS, "precision_denominator": "returned"},
+            {"ap": {"no_relevant": "zero"}},
+            only=("ap", "precision", "recall"),
+        ),
+        "deepeval": Preset(
+            "DeepEval: contextual precision / hits",
+            {**_VERDICTS, "no_relevant": "zero"},
+            only=("ap",),
+        ),
+        "phoenix": Preset(
+            "Phoenix: the evaluated documents of a trace alone",
+            {**_SHOWN, "gain": "linear", "ties": "input_order", "no_relevant": "zero"},
+        ),
+        "sentence_transformers": Preset(
+            "Sentence Transformers' InformationRetrievalEvaluator",
+            {**_POSITIVES, "ap_denominator": "min_k_r"},
+        ),
+        "beir": Preset(
+            "BEIR: NDCG, MAP, recall and precision over the queries of the run",
+            _RUN,
+            only=("ndcg", "ap", "recall", "precision"),
+        ),
+        "beir_custom": Preset(
+            "BEIR's evaluate_custom: MRR, accuracy and capped recall over all labelled queries",
+            {**_TREC, "recall_denominator": "min_k_r", "ties": "input_order"},
+            only=("mrr", "hit", "recall"),
+        ),
+        "mteb": Preset("MTEB: the queries of the run", _RUN),
+        "mteb_old": Preset(
+            "MTEB's MRR before August 2026: equal scores as they come",
+            {**_TREC, "ties": "input_order", "average_over": "common"},
+            only=("mrr",),
+        ),
+        "daisyrec": Preset(
+            "DaisyRec: the ideal list and AP's denominator are the hits",
+            {
+                **_BINARY,
+                "ideal": "hits",
+                "precision_denominator": "returned",
+                "ap_denominator": "hits",
+                "ties": "input_order",
+                "no_relevant": "zero",
+                "average_over": "common_relevant",
+            },
         ),
     }
 )

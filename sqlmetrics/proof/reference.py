@@ -279,13 +279,15 @@ def sum_precision(grades: Grades, labels: Grades, *, k: int | None, rel: float) 
 def ap(grades: Grades, labels: Grades, *, k: int | None, rel: float, ap_denominator: str) -> Value:
     """Sum of precisions / R, or what else counts as all of them."""
     relevant, returned = n_relevant(labels, rel), len(grades[:k])
+    shown = len(hit_ranks(grades, None, rel))
     bottom = {
         "r": relevant,
         "min_k_r": min(k or relevant, relevant),
+        "min_k_shown": min(k or shown, shown),
         "k": k,
         "min_r_returned": min(relevant, returned),
         "hits": len(hit_ranks(grades, k, rel)),
-        "shown": len(hit_ranks(grades, None, rel)),
+        "shown": shown,
     }[ap_denominator]
     return _ratio(sum_precision(grades, labels, k=k, rel=rel), bottom)
 

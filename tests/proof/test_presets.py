@@ -32,6 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
 
 SEEDS = (1, 2, 3)
 DOUBLE = 1e-9
+DECIMALS5 = 5.1e-6
 FLOAT32 = 2e-6  # a sum of 30 terms of 32 bits
 
 Key = tuple[str, str]
@@ -117,6 +118,21 @@ LIVE = (
     Compared("lenskit", only=("ap",), findable=True),  # it divides by 0 otherwise
     Compared("evidently", tied=NONE, without=("ap",)),
     Compared("evidently", only=("ap",), tied=NONE, lengths=(5, 30)),  # see the end
+    Compared("lightgbm"),
+    Compared("xgboost"),
+    Compared("xgboost_minus"),
+    Compared("catboost"),
+    Compared("llamaindex"),
+    Compared("haystack"),
+    Compared("ragas"),
+    Compared("deepeval"),
+    Compared("phoenix"),
+    Compared("sentence_transformers"),
+    Compared("beir", tolerance=DECIMALS5),
+    Compared("beir_custom", tolerance=DECIMALS5, without=("recall",)),
+    Compared("beir_custom", only=("recall",), tolerance=DECIMALS5, findable=True),  # / 0 else
+    Compared("mteb", tolerance=DECIMALS5),
+    Compared("daisyrec"),
 )
 BY_PRESET = {compared.preset: compared for compared in reversed(LIVE)}
 SLOW = ("ranx", "spark_mllib")  # a minute to compile; a minute of Spark jobs

@@ -11,7 +11,7 @@ What has no package, or no value per query, is in `worked.toml`: numbers of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version as installed
 from typing import Protocol
 
@@ -61,6 +61,11 @@ def ordered(scores: Mapping[str, float]) -> list[str]:
     return sorted(scores, key=lambda item: -scores[item])
 
 
+def top(items: list[str], text: str) -> list[str]:
+    """The items that a tool without a k is given for a metric with or without one."""
+    return items[: cutoff(text)] if "@" in text else items
+
+
 def positives(labels: Labels, rel: int = 1) -> dict[str, list[str]]:
     """Query -> its relevant items, for tools that know no grade 0.
 
@@ -68,6 +73,16 @@ def positives(labels: Labels, rel: int = 1) -> dict[str, list[str]]:
     """
     found = {q: [i for i, grade in items.items() if grade >= rel] for q, items in labels.items()}
     return {query: items for query, items in found.items() if items}
+
+
+def rows(lists: Lists, labels: Labels) -> Iterator[tuple[str, list[float], list[float]]]:
+    """Query, grades and scores of its rows: what a learner to rank sees, an unlabelled item as 0.
+
+    What is labelled and not in the list, it has never heard of.
+    """
+    for query, scores in lists.items():
+        graded = labels.get(query, {})
+        yield query, [float(graded.get(item, 0)) for item in scores], [*scores.values()]
 
 
 def average(values: Mapping[str, float]) -> float:

@@ -143,7 +143,8 @@ def space(
             some[0] if name in known or name in needless else _of(preset, measure, name)
             for name, some in tried.items()
         )
-        for preset in PRESETS
+        for preset, row in PRESETS.items()
+        if row.has(measure.metric.name)
     }
     return Space(measure, tried, presets)
 

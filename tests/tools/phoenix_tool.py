@@ -1,0 +1,61 @@
+"""Phoenix: `RetrievalMetrics` of the evaluation scores of a list.
+
+Its module needs NumPy and pandas, its package a server: the file is read alone, and
+`pip install --no-deps arize-phoenix` is enough.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, files
+from importlib.metadata import version as installed
+from typing import Any
+
+import pytest
+from conftest import REQUIRED
+
+from tools import Labels, Lists, Values, average, cutoff, ordered
+
+metrics = {f"{ours}@{k}": ours for ours in ("ndcg", "precision") for k in (1, 3, 10)} | {
+    "ndcg": "ndcg",
+    "mrr": "reciprocal_rank",
+}
+
+
+def version() -> str:
+    _module()
+    return f"arize-phoenix {installed('arize-phoenix')}"
+
+
+def per_query(lists: Lists, labels: Labels, text: str) -> Values:
+    """What was not evaluated is given as 0."""
+    tool, found = _module(), {}
+    for query, scores in lists.items():
+        graded = labels.get(query, {})
+        shown = tool.RetrievalMetrics(float(graded.get(item, 0)) for item in ordered(scores))
+        arguments = [cutoff(text)] if "@" in text else []
+        found[query] = float(getattr(shown, metrics[text])(*arguments))
+    return found
+
+
+def mean(lists: Lists, labels: Labels, text: str) -> float:
+    return average(per_query(lists, labels, text))
+
+
+@cache
+def _module() -> Any:
+    try:
+        path = next(
+            one for one in files("arize-phoenix") or () if one.name == "retrieval_metrics.py"
+        )
+    except (PackageNotFoundError, StopIteration):
+        (pytest.fail if REQUIRED else pytest.skip)("could not import 'phoenix'")
+    spec = importlib.util.spec_from_file_location("retrieval_metrics", path.locate())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its data class looks itself up
+    spec.loader.exec_module(module)
+    return module
