@@ -292,6 +292,8 @@ def worlds(draw: st.DrawFn, **fixed: Any) -> World:
     """
     table = draw(tables())
     options = draw(conventions(table)) | fixed
+    if options.get("duplicate_rankings") == "first" and options.get("ties") == "average":
+        options["duplicate_rankings"] = "count"  # which one of two is first is open then
     shape = draw(_shapes(options))
     by = draw(st.lists(st.sampled_from(list(SEGMENTS)), unique=True))
     weight = {"weight": "weight"} if shape.weighted else {}
@@ -400,7 +402,8 @@ def _rankings(draw: st.DrawFn, shape: _Shape) -> list[Row]:
 @st.composite
 def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
     """One ranked list, in no order."""
-    twice = shape.option("duplicate_rankings") == "best_score"
+    repeats = shape.option("duplicate_rankings")
+    twice = repeats in ("best_score", "first", "count")
     unique_by: Any = [] if twice else [lambda pair: pair[0]]
     if shape.option("ties") == "error" and not shape.by_rank:
         unique_by.append(lambda pair: _float32(pair[1]))
@@ -414,7 +417,7 @@ def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
     )
     if not shape.by_rank:
         return [{"item_id": item, "score": score} for item, score in pairs]
-    tied = twice and shape.option("ties") != "error"
+    tied = repeats == "best_score" and shape.option("ties") != "error"
     ranks = [1 + place // 2 for place in range(len(pairs))] if tied else range(1, len(pairs) + 1)
     return [{"item_id": item, "rank": rank} for (item, _), rank in zip(pairs, ranks, strict=True)]
 

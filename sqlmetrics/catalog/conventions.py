@@ -273,6 +273,11 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 (
                     Choice("error", "is refused"),
                     Choice("best_score", "counts once, at its best score or rank"),
+                    Choice(
+                        "first",
+                        "counts once, at its best place; repeats keep theirs, without a label",
+                    ),
+                    Choice("count", "counts each time: recall and NDCG can be above 1"),
                 ),
             ),
             Option(

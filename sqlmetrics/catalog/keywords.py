@@ -35,7 +35,7 @@ class Conventions(TypedDict, total=False):
     ties: Literal["id_asc", "id_desc", "input_order", "average", "best", "worst", "error"]
     score_precision: Literal["double", "float32", "decimal6"]
     depth: Literal["none"] | int
-    duplicate_rankings: Literal["error", "best_score"]
+    duplicate_rankings: Literal["error", "best_score", "first", "count"]
     duplicate_labels: Literal["error", "max_grade"]
     unjudged: Literal["nonrelevant", "condensed", "error"]
     negative_grades: Literal["error", "unjudged", "zero"]

@@ -19,6 +19,7 @@ from sqlmetrics.sql.template import environment, folder
 
 Parameter = float | int
 COMMON_OPTIONS = ("rounding", "average_over")
+_OF_ITEMS = {"pairs", "item_features", "rank_agreement", "pooled_items", "pooled_scores"}
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,12 @@ class Metric:
     def pooled(self) -> bool:
         """Whether it is a number of all lists together, and none of a single query."""
         return self.over.startswith("pooled")
+
+    @property
+    def by_grades(self) -> bool:
+        """Whether it looks at grades by rank alone, not at which items or scores they are of."""
+        parts = (catalog()[name.partition("@")[0]].over for name in self.parts.values())
+        return not {self.over, *parts} & _OF_ITEMS
 
     @property
     def ratio(self) -> bool:

@@ -215,7 +215,13 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "haystack": Preset(
             "Haystack's document evaluators: the ideal list is not cut",
-            {"gain": "linear", "ideal": "labels", "ties": "input_order", "no_relevant": "zero"},
+            {
+                "gain": "linear",
+                "ideal": "labels",
+                "ties": "input_order",
+                "duplicate_rankings": "first",
+                "no_relevant": "zero",
+            },
         ),
         "ragas": Preset(
             "Ragas: context precision / hits, precision and recall of ids",
@@ -225,12 +231,18 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "deepeval": Preset(
             "DeepEval: contextual precision / hits",
-            {**_VERDICTS, "no_relevant": "zero"},
+            {**_VERDICTS, "duplicate_rankings": "count", "no_relevant": "zero"},
             only=("ap",),
         ),
         "phoenix": Preset(
             "Phoenix: the evaluated documents of a trace alone",
-            {**_SHOWN, "gain": "linear", "ties": "input_order", "no_relevant": "zero"},
+            {
+                **_SHOWN,
+                "gain": "linear",
+                "ties": "input_order",
+                "duplicate_rankings": "count",
+                "no_relevant": "zero",
+            },
         ),
         "sentence_transformers": Preset(
             "Sentence Transformers' InformationRetrievalEvaluator",

@@ -9,12 +9,12 @@ from sqlmetrics.plan import baseline, items
 from sqlmetrics.plan.needs import SUMS, MetricColumn, Needs, SumStage
 from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
-from sqlmetrics.plan.ranking import WindowRanking
+from sqlmetrics.plan.ranking import OCCURRENCE, WindowRanking
 from sqlmetrics.plan.segments import BY_TRAFFIC, UNKNOWN, by_traffic
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.plan.strategy import PORTABLE, Strategy
 from sqlmetrics.spec.segments import TRAFFIC
-from sqlmetrics.sql.stage import Column, Stage, equal
+from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import literal
 
 BUCKET, SCREENED, SUSPECTS, LISTS = "bucket", "n_screened", "n_suspects", "n_lists"
@@ -88,7 +88,7 @@ class PerQuery:
         rankings, labels = (
             f"unique_{table}" if merges[table] else names[table] for table in ("rankings", "labels")
         )
-        return rankings, labels
+        return ("numbered_rankings" if self.shape.numbers_repeats else rankings), labels
 
     def unique_stages(self) -> Iterator[Stage]:
         """The two tables with one row per item, where duplicates are merged."""
@@ -97,6 +97,23 @@ class PerQuery:
         for table in (table for table, merges in self._merges.items() if merges):
             view = {"keys": (*keys[table], "item_id"), "best": best[table]}
             yield Stage(f"unique_{table}", "unique", view | {"from": self.shape.names[table]})
+        if self.shape.numbers_repeats:
+            yield self._numbered_stage()
+
+    def _numbered_stage(self) -> Stage:
+        """The rows of the lists, and which time their item comes up there."""
+        shape = self.shape
+        columns = (*shape.keys, "item_id", *shape.sorters, *shape.listed_facts)
+        known = [name for name in dict.fromkeys(columns) if name != "grade"]
+        order = [one for one in shape.order if one.split()[0] not in ("item_id", "grade")]
+        times = Column(f"row_number() over {Window([*shape.keys, 'item_id'], order)}", OCCURRENCE)
+        view = {
+            "about": "one row per ranked item; a repeat comes up a second time, at a later place",
+            "columns": [*known, times],
+            "from": shape.names["rankings"],
+            "where": "",
+        }
+        return Stage("numbered_rankings", "columns", view)
 
     def _best(self) -> list[Column]:
         best = Column("min(given_rank)", "given_rank")

@@ -14,6 +14,9 @@ from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import case
 
+OCCURRENCE = "occurrence"
+"""The column that says which time an item comes up in its list, where that matters."""
+
 
 @dataclass(frozen=True)
 class WindowRanking:
@@ -64,7 +67,8 @@ class WindowRanking:
     @property
     def _on(self) -> list[str]:
         """What joins an item with its label."""
-        return equal(self.labels, self.rankings, (*self.shape.label_keys, "item_id"))
+        first = [f"{self.rankings}.{OCCURRENCE} = 1"] * self.shape.numbers_repeats
+        return [*equal(self.labels, self.rankings, (*self.shape.label_keys, "item_id")), *first]
 
     def _known(self) -> Iterator[Column]:
         """The columns of the rankings that later stages read."""
@@ -104,3 +108,5 @@ class WindowRanking:
                 yield f"coalesce({self.labels}.{column.replace(' ', ', 0e0) ')}"
             else:
                 yield f"{self.rankings}.{column}"
+        if self.shape.numbers_repeats:
+            yield f"{self.rankings}.{OCCURRENCE} asc"

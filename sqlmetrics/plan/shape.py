@@ -242,6 +242,16 @@ class Shape:
         """The columns of `order`."""
         return tuple(column.split()[0] for column in self.order)
 
+    @property
+    def counts_repeats(self) -> bool:
+        """Whether a list may hold an item several times, in rows that all count as such."""
+        return self.spec.options["duplicate_rankings"] in ("first", "count")
+
+    @property
+    def numbers_repeats(self) -> bool:
+        """Whether rows are told by which time their item comes up: the first alone is labelled."""
+        return self.spec.options["duplicate_rankings"] == "first"
+
     @cached_property
     def names(self) -> dict[str, str]:
         """What the stages of the tables are called: names that no source mentions.

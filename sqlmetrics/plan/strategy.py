@@ -161,7 +161,6 @@ def choose(
 
 def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
     """Why lists of scores or ranks would not be enough."""
-    options = shape.spec.options
     if shape.at.translation.changes:
         yield f"{shape.at.translation.dialect.title} has no such lists"
     if needs.every_item:
@@ -174,8 +173,16 @@ def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
         yield "ties=average looks at every tie"
     if needs.rows.best_above:
         yield "a metric looks for the best label above an item"
+    yield from _uncounted(shape)
+
+
+def _uncounted(shape: Shape) -> Iterator[str]:
+    """Why some rows of a list do not count as the others do."""
+    options = shape.spec.options
     if options["depth"] != "none" or options["unjudged"] == "condensed":
         yield "depth and unjudged=condensed leave out rows"
+    if shape.counts_repeats:
+        yield "rows of the same item count, or keep their places"
 
 
 def _doubts(shape: Shape, suspects: str) -> Iterator[str]:

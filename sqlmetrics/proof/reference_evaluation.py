@@ -30,10 +30,11 @@ from sqlmetrics.proof.reference_world import (
     QueryRow,
     RankedRow,
     World,
+    best_of,
     facts_of,
     grades_of,
     in_order,
-    scores_of,
+    rows_of,
     thirds,
 )
 
@@ -63,6 +64,7 @@ def evaluate(
     *,
     ties: str = "id_asc",
     score_precision: str = "double",
+    duplicate_rankings: str = "best_score",
     depth: int | None = None,
     unjudged: str = "nonrelevant",
     negative_grades: str = "zero",
@@ -76,7 +78,7 @@ def evaluate(
     derived: Mapping[str, str] | None = None,
     rel: float = 1.0,
 ) -> Evaluation:
-    """Evaluate every system on every day; duplicates count once, at their best.
+    """Evaluate every system on every day; duplicate labels count once, at their best.
 
     Args:
         rankings: In input order, for ties=input_order.
@@ -84,6 +86,7 @@ def evaluate(
         asked: The metrics.
         ties: id_asc, id_desc, input_order, best, worst or average.
         score_precision: double, float32 or decimal6.
+        duplicate_rankings: best_score, first or count.
         depth: The rank below which nothing counts, None for no such rank.
         unjudged: nonrelevant, or condensed to leave out items without a label.
         negative_grades: zero, or unjudged to take such a label for none.
@@ -97,9 +100,16 @@ def evaluate(
         derived: Segments that are told by no row: name -> traffic or relevant_labels.
         rel: The grade from which a label is relevant, to them.
     """
-    scores = scores_of(rankings, score_precision)
+    rows = rows_of(rankings, score_precision)
+    scores = {key: best_of(own) for key, own in rows.items()}
+    once = duplicate_rankings not in ("first", "count")
     world = World(
-        {key: in_order(items, ties) for key, items in scores.items()},
+        {
+            key: in_order(
+                [*scores[key].items()] if once else own, ties, marked=duplicate_rankings == "first"
+            )
+            for key, own in rows.items()
+        },
         scores,
         grades_of(labels, negative_grades),
         facts_of(rankings, known, segments),

@@ -150,8 +150,8 @@ class World:
     def rows(self, key: Key) -> Scored:
         """Score and grade of the items of a list that have a label, best first."""
         labels, scores = self.labels(key) or {}, self.scores.get(key, {})
-        rows = [(scores[item], labels.get(item)) for item in self.items(key)]
-        return [(score, grade) for score, grade in rows if grade is not None]
+        graded = ((item, labels.get(item)) for item in self.items(key))
+        return [(scores[item], grade) for item, grade in graded if grade is not None]
 
     def value(self, one: Question, key: Key) -> Value:
         """A metric of one list, before any policy."""
@@ -167,25 +167,46 @@ class World:
         return expected(one, metric, self.groups(key), self.depth)
 
 
-def scores_of(
-    rankings: Sequence[RankedRow], precision: str
-) -> dict[tuple[Any, str, str], dict[str, float]]:
-    """Item -> score of every list, the best one of duplicates."""
-    best: dict[tuple[Any, str, str], dict[str, float]] = defaultdict(dict)
+def rows_of(rankings: Sequence[RankedRow], precision: str) -> dict[Key, list[tuple[str, float]]]:
+    """Item and score of the rows of every list, as they come."""
+    rows: dict[Key, list[tuple[str, float]]] = defaultdict(list)
+    rounded = {"float32": float32, "decimal6": decimal6}.get(precision, float)
     for row in rankings:
-        score = {"float32": float32, "decimal6": decimal6}.get(precision, float)(row.order)
-        items = best[row.date, row.system, row.query]
-        items[row.item] = max(score, items.get(row.item, score))
+        rows[row.date, row.system, row.query].append((row.item, rounded(row.order)))
+    return rows
+
+
+def best_of(rows: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Item -> score, the best one of duplicates."""
+    best: dict[str, float] = {}
+    for item, score in rows:
+        best[item] = max(score, best.get(item, score))
     return best
 
 
-def in_order(items: Mapping[str, float], ties: str) -> list[list[str]]:
-    """The items, best first, in groups of equal scores."""
-    order = list(items)
+def in_order(
+    rows: Sequence[tuple[str, float]], ties: str, *, marked: bool = False
+) -> list[list[str]]:
+    """The items, best first, in groups of equal scores.
+
+    Args:
+        rows: Item and score, as they come.
+        ties: The rule for equal scores.
+        marked: Whether repeats get a name of their own, that no label has.
+    """
+    order = [*rows]
     if ties != "input_order":
-        order.sort(key=lambda item: item.encode(), reverse=ties == "id_desc")
-    order.sort(key=lambda item: items[item], reverse=True)
-    return [list(group) for _, group in groupby(order, key=lambda item: items[item])]
+        order.sort(key=lambda row: row[0].encode(), reverse=ties == "id_desc")
+    order.sort(key=lambda row: row[1], reverse=True)
+    seen: set[str] = set()
+    groups = []
+    for _, group in groupby(order, key=lambda row: row[1]):
+        items = []
+        for item, _ in group:
+            items.append(f"{item}\0again" if marked and item in seen else item)
+            seen.add(item)
+        groups.append(items)
+    return groups
 
 
 def grades_of(

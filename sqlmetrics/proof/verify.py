@@ -114,6 +114,7 @@ def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference_evalua
         [asked(spec, measure) for measure in the_plan.measures],
         ties=str(options["ties"]).replace("error", "id_asc"),
         score_precision=str(options["score_precision"]),
+        duplicate_rankings=str(options["duplicate_rankings"]),
         depth=None if options["depth"] == "none" else int(str(options["depth"])),
         unjudged=str(options["unjudged"]),
         negative_grades=str(options["negative_grades"]),

@@ -311,6 +311,12 @@ class Spec(Model):
                 f"{measure}: rel does not touch the gains; it needs gain=binary or "
                 "average_over=hits"
             )
+        repeats = self.options["duplicate_rankings"]
+        if repeats in ("first", "count") and not measure.metric.by_grades:
+            problems.append(
+                f"{measure} looks at items, not at grades by rank: it needs each item once; "
+                f"take duplicate_rankings=best_score instead of {repeats}"
+            )
         if measure.metric.pooled and self._weighted:
             problems.append(f"{measure} has no weighted form; leave out the weight")
         return problems + self._unmet(measure)
@@ -392,6 +398,8 @@ class Spec(Model):
             "no depth with ties=average": not all_orders or whole,
         }
         problems = []
+        if all_orders and self.options["duplicate_rankings"] == "first":
+            problems.append(f"{measure}: duplicate_rankings=first needs one order of ties")
         if all_orders and not known[measure.metric.expected]:
             problems.append(
                 f"{measure}: its mean over all orders of ties is not known; "

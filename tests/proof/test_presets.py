@@ -20,12 +20,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from conftest import REQUIRED, peer
 from slices import kept
 from test_peers import MEAN, TOY, Data
 from tools import Labels, Lists, Tool
 
+import sqlmetrics as sm
 from sqlmetrics.catalog.presets import PRESETS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
@@ -433,3 +435,43 @@ def test_sasrec_ranks_are_those_of_an_unstable_sort() -> None:
     numpy = peer("numpy")
     ranks = [int(numpy.zeros(size).argsort().argsort()[0]) for size in (2, 5, 16)]
     assert ranks == [0, 0, 0]
+
+
+@pytest.mark.parametrize("policy", ["count", "best_score"])
+def test_llamaindex_counts_repeated_ids(policy: str) -> None:
+    """In NDCG and AP each time, in precision and recall once; one id twice has AP 2."""
+    tool = peer("llama_index.core.evaluation.retrieval.metrics")
+    names = {"count": ("NDCG", "AveragePrecision"), "best_score": ("Precision", "Recall")}[policy]
+    texts = {"count": ("ndcg", "ap"), "best_score": ("precision@99", "recall@99")}[policy]
+    for ids in REPEATED:
+        ours = repeated(ids, texts, preset="llamaindex", duplicate_rankings=policy)
+        given = {"expected_ids": ["a", "b"], "retrieved_ids": ids}
+        theirs = [getattr(tool, name)().compute(**given).score for name in names]
+        assert ours == pytest.approx(theirs, abs=DOUBLE)
+    assert tool.AveragePrecision().compute(expected_ids=["a"], retrieved_ids=["a", "a"]).score == 2
+
+
+def test_haystack_leaves_repeats_at_their_places() -> None:
+    """They are credited once, and what comes behind them does not move up."""
+    tool, document = peer("haystack.components.evaluators"), peer("haystack").Document
+    names = ("DocumentNDCGEvaluator", "DocumentMAPEvaluator", "DocumentMRREvaluator")
+    for ids in REPEATED:
+        ours = repeated(ids, ("ndcg", "ap", "mrr"), preset="haystack")
+        lists = [[document(content=item) for item in items] for items in (["a", "b"], ids)]
+        runs = [getattr(tool, name)().run([lists[0]], [lists[1]]) for name in names]
+        assert ours == pytest.approx([run["score"] for run in runs], abs=DOUBLE)
+
+
+_DRAWN = random.Random(5)
+REPEATED = [_DRAWN.choices("abcxyz", k=_DRAWN.randint(1, 8)) for _ in range(6)]
+"""Lists that hold ids several times."""
+
+
+def repeated(ids: list[str], texts: tuple[str, ...], **given: Any) -> list[float]:
+    """Our values of a list of ids of which a and b are relevant."""
+    rows = [
+        {"query_id": "q", "item_id": item, "score": float(-place)} for place, item in enumerate(ids)
+    ]
+    labels = [{"query_id": "q", "item_id": item, "grade": 1} for item in "ab"]
+    result = sm.evaluate(pa.Table.from_pylist(rows), pa.Table.from_pylist(labels), texts, **given)
+    return [result[text] for text in texts]

@@ -517,3 +517,21 @@ def test_the_text_of_a_click_log_has_no_per_query_table_and_no_plan() -> None:
     for given, said in (({"per_query": True}, "--per-query"), ({"plan": "lists"}, "--plan")):
         with pytest.raises(sm.SpecError, match=f"without {said}"):
             sm.compile(asked, **given)
+
+
+@pytest.mark.parametrize("policy", ["first", "count"])
+def test_repeats_that_count_are_for_metrics_of_grades(policy: str) -> None:
+    """An item beside itself has no similarity, and a pair of it no order."""
+    given: dict[str, Any] = {
+        "rankings": RANKINGS | {"columns": {"system": "system"}},
+        "labels": LABELS,
+        "baseline": "a",
+        "conventions": {"duplicate_rankings": policy},
+    }
+    assert sm.Spec(metrics=["ndcg@3", "bpref", "err@3"], **given)
+    for metric in ("gauc", "ils@3", "rbo", "coverage@3", "auc"):
+        with pytest.raises(sm.SpecError, match=f"needs each item once.*instead of {policy}"):
+            sm.Spec(metrics=[metric], **given)
+    if policy == "first":
+        with pytest.raises(sm.SpecError, match="needs one order of ties"):
+            sm.Spec(metrics=["ndcg(ties=average)@3"], **given)

@@ -151,6 +151,8 @@ def _of_input(tables: _Tables) -> Iterator[Asked]:
             "labels": {"relation": tables.of("doubled_labels")},
             "conventions": {"duplicate_rankings": "best_score", "duplicate_labels": "max_grade"},
         },
+        "repeated rows that count each time": tables.repeated("count"),
+        "repeated rows that keep their places": tables.repeated("first"),
         "negative grades as unjudged": tables.minus("unjudged"),
         "negative grades as 0": tables.minus("zero"),
     }
@@ -215,6 +217,13 @@ class _Tables:
         """The rankings that meet a condition."""
         columns = {"system": "system"}
         return {"relation": self.of(name), "columns": columns, "where": condition or None}
+
+    def repeated(self, policy: str) -> dict[str, Any]:
+        """Lists that hold items twice, and what becomes of them."""
+        return {
+            "rankings": self.where("", "doubled"),
+            "conventions": {"duplicate_rankings": policy},
+        }
 
     def minus(self, policy: str) -> dict[str, Any]:
         """Labels with grades below 0, and the policy for them."""
