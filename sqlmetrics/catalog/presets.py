@@ -215,13 +215,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "haystack": Preset(
             "Haystack's document evaluators: the ideal list is not cut",
-            {
-                "gain": "linear",
-                "ideal": "labels",
-                "ties": "input_order",
-                "duplicate_rankings": "first",
-                "no_relevant": "zero",
-            },
+            {"gain": "linear", "ideal": "labels", "ties": "input_order", "no_relevant": "zero"},
         ),
         "ragas": Preset(
             "Ragas: context precision / hits, precision and recall of ids",

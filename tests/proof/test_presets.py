@@ -456,7 +456,7 @@ def test_haystack_leaves_repeats_at_their_places() -> None:
     tool, document = peer("haystack.components.evaluators"), peer("haystack").Document
     names = ("DocumentNDCGEvaluator", "DocumentMAPEvaluator", "DocumentMRREvaluator")
     for ids in REPEATED:
-        ours = repeated(ids, ("ndcg", "ap", "mrr"), preset="haystack")
+        ours = repeated(ids, ("ndcg", "ap", "mrr"), preset="haystack", duplicate_rankings="first")
         lists = [[document(content=item) for item in items] for items in (["a", "b"], ids)]
         runs = [getattr(tool, name)().run([lists[0]], [lists[1]]) for name in names]
         assert ours == pytest.approx([run["score"] for run in runs], abs=DOUBLE)

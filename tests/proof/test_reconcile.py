@@ -500,6 +500,7 @@ def test_other_questions_that_are_refused() -> None:
             reconcile(*toy(), "ndcg@3", ".5", **given)
 
     refused("tries all presets", preset="ranx")
+    refused("give best_score or count", duplicate_rankings="first")
     refused("looks at one mean", by="country")
     refused("departures must be a whole number from 0 to 3, given 9", departures=9)
     refused("missing must be zero or drop", missing="error")

@@ -99,18 +99,29 @@ def _default(connection: Any) -> Database:
     return engine
 
 
+_REFUSED: Mapping[tuple[str, object], str] = {
+    ("preset", ...): "reconcile tries all presets: name none; give what is known as conventions",
+    ("by", ...): "reconcile looks at one mean: choose a segment with where, not with by",
+    ("missing", "error"): "missing must be zero or drop here",
+    ("duplicate_rankings", "first"): (
+        "duplicate_rankings=first knows one order of ties, and all are tried: "
+        "give best_score or count"
+    ),
+}
+"""An argument and its value, or any value, and why it cannot be."""
+
+
 def _refuse(value: object, values: object, departures: object, given: Mapping[str, Any]) -> None:
     problems = []
     if (value is None) == (values is None):
         problems.append("give a value, or per-query values; one of both")
     if not isinstance(departures, int) or not 0 <= departures <= MOST:
         problems.append(f"departures must be a whole number from 0 to {MOST}, given {departures!r}")
-    if given.get("preset"):
-        problems.append("reconcile tries all presets: name none; give what is known as conventions")
-    if given.get("by"):
-        problems.append("reconcile looks at one mean: choose a segment with where, not with by")
-    if given.get("missing") == "error":
-        problems.append("missing must be zero or drop here")
+    problems += [
+        said
+        for (name, refused), said in _REFUSED.items()
+        if given.get(name) and refused in (..., given[name])
+    ]
     if values is not None and given.get("date"):
         problems.append("per-query values have no date; choose a day with where")
     if problems:
