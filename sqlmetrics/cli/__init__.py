@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "reconcile.reconcile",
             "Find the conventions behind a number seen elsewhere.",
         ),
-        "explain": ("learn.explain", "Explain a metric or option: formula, SQL, an example."),
+        "explain": ("learn.explain", "Explain a metric, option or preset, with an example."),
         "list": ("learn.list_names", "List metrics, presets, options, dialects or exports."),
     },
     "Every night": {

@@ -79,7 +79,8 @@ def exports(_: click.Context, __: click.Parameter, begun: str) -> list[Completio
 
 
 def explained(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
-    """What can be explained: metrics and options."""
+    """What can be explained: metrics, options and presets."""
     from sqlmetrics.catalog.conventions import OPTIONS
 
-    return [*metrics(context, option, begun), *_items(OPTIONS, begun)]
+    options = _items(OPTIONS, begun)
+    return [*metrics(context, option, begun), *options, *presets(context, option, begun)]

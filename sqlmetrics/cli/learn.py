@@ -25,7 +25,7 @@ def list_names(what: str) -> None:
 
 
 @click.command()
-@click.argument("name", metavar="METRIC|OPTION", shell_complete=completion.explained)
+@click.argument("name", metavar="METRIC|OPTION|PRESET", shell_complete=completion.explained)
 @click.option(
     "--preset",
     metavar="NAME",
@@ -34,12 +34,13 @@ def list_names(what: str) -> None:
 )
 @error_options
 def explain(name: str, preset: str | None) -> None:
-    """Explain a metric or an option: formula, choices, SQL, a worked example.
+    """Explain a metric, an option or a preset: formula, choices, SQL, a worked example.
 
     \b
     sqlmetrics explain ndcg@10
     sqlmetrics explain "recall(rel=2)@50" --preset trec_eval
     sqlmetrics explain ties
+    sqlmetrics explain xgboost
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.proof.explain.explain import explain as explained
 

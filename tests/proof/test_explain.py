@@ -239,7 +239,7 @@ def test_a_name_alone_takes_a_cutoff_where_it_needs_one() -> None:
     [
         (
             "ndgc",
-            "unknown metric or option 'ndgc'; did you mean 'ndcg'? known: abandonment, ",
+            "unknown metric, option or preset 'ndgc'; did you mean 'ndcg'? known: abandonment, ",
         ),
         ("ndgc@10", "did you mean 'ndcg'?"),
         ("tie", "did you mean 'ties'?"),
@@ -296,3 +296,14 @@ def test_the_toy_data_under_every_preset() -> None:
 def test_a_metric_that_does_not_fit_a_preset_says_why() -> None:
     told = explain("ndcg(ideal=hits)@3", "comirec").split("under every preset")[1]
     assert "house          refused: ndcg(ideal=hits)@3: ideal=hits needs gain=binary" in told
+
+
+def test_a_preset_is_explained() -> None:
+    """Its note, every setting with its meaning, and how to go on; at 80 columns."""
+    for name, preset in PRESETS.items():
+        text = explain(name)
+        assert text.startswith(f"{name}: {preset.note}\n")
+        assert all(f"{option}={value}" in text for option, value in preset.options.items())
+        assert max(map(len, text.splitlines()[1:])) <= 80
+        assert re.search(rf"sqlmetrics explain \S+ --preset {name}$", text)
+    assert "no_relevant=zero, for ap alone\n" in explain("CatBoost")

@@ -41,7 +41,14 @@ labelled. `tied` has equal scores, `close` has scores equal as 32-bit numbers or
 decimals, `bad` has no relevant label, `lost` no hit, `silent` no list, `free` no label."""
 
 ALSO = {
-    "duplicate_rankings": (("tied", "t", 1.0, None),),
+    "ap_denominator": (
+        ("deep", "a", 4.0, 1),
+        ("deep", "b", 3.0, 1),
+        ("deep", "c", 2.0, 0),
+        ("deep", "d", 1.0, 1),
+        ("deep", "e", 0.5, 1),
+    ),
+    "duplicate_rankings": (("tied", "b", 3.5, None), ("tied", "b", 3.2, None)),
     "duplicate_labels": (("tied", "a", None, 3),),
     "negative_grades": (("tied", "t", None, -1),),
     "tied_scores": (("tied", "e", 0.5, 0),),

@@ -1,4 +1,4 @@
-"""What a metric or an option is, as text: its definition, its SQL and an example."""
+"""What a metric, an option or a preset is, as text: its definition, its SQL and an example."""
 
 from __future__ import annotations
 
@@ -34,22 +34,24 @@ CUTOFF = 5
 
 
 def explain(name: str, preset: str | None = None) -> str:
-    """All about a metric or an option, to read at 80 columns.
+    """All about a metric, an option or a preset, to read at 80 columns.
 
     Args:
         name: A metric's text, like `ndcg(gain=linear)@10`, or its name alone; or the name
-            of an option, like `ties`.
+            of an option, like `ties`, or of a preset, like `xgboost`.
         preset: The conventions that hold where the metric's text says nothing else; if it
             is given, the metric is also shown on one data set under every preset.
 
     Raises:
-        SpecError: If there is no such metric or option, the metric's text is wrong, or
+        SpecError: If there is no such metric, option or preset, the metric's text is wrong, or
             the preset is unknown; the nearest name is told.
     """
     if preset is not None and preset not in PRESETS:
         raise SpecError(unknown("preset", preset, PRESETS))
     if is_online(name):
         return _online(online(name))
+    if name.strip().casefold() in PRESETS:
+        return "\n\n".join(_of_preset(name.strip().casefold()))
     option = OPTIONS.get(name.strip().casefold())
     holds = preset or "house"
     sections = _option(option, holds) if option else _metric(_measure(name), holds)
@@ -100,13 +102,8 @@ def _measure(text: str) -> Measure:
         name = re.split(r"[(@]", text)[0].strip()
         if name.casefold() in spellings() or not name.isidentifier():
             raise
-        if name.casefold() in PRESETS:
-            raise SpecError(
-                f"{name} is a preset: sqlmetrics list presets tells how it departs from the house, "
-                f"sqlmetrics explain ndcg@10 --preset {name.casefold()} a metric by it"
-            ) from None
-        known = [*(metric.name for metric in listed()), *ONLINE, *OPTIONS]
-        raise SpecError(unknown("metric or option", name, known)) from None
+        known = [*(metric.name for metric in listed()), *ONLINE, *OPTIONS, *PRESETS]
+        raise SpecError(unknown("metric, option or preset", name, known)) from None
 
 
 def _online(asked: Online) -> str:
@@ -124,6 +121,30 @@ def _online(asked: Online) -> str:
         "denominator": metric.denominator.format(at=""),
     }
     return "\n".join([f"{asked}: of a click log", *(_hung(*fact) for fact in facts.items())])
+
+
+# -- a preset -------------------------------------------------------------------------
+
+
+def _of_preset(name: str) -> Iterator[str]:
+    """What a preset stands for, and what it sets beside the house's conventions."""
+    row = PRESETS[name]
+    yield f"{name}: {row.note}"
+    facts = [("metrics", ", ".join(row.only))] if row.only else []
+    facts += [("beware", row.caveat)] if row.caveat else []
+    if facts:
+        yield "\n".join(_hung(*fact) for fact in facts)
+    own = [(*one, "") for one in row.options.items()]
+    own += [(*one, metric) for metric, given in row.metrics.items() for one in given.items()]
+    lines = []
+    for option, value, metric in own:
+        known = OPTIONS[option]
+        lines.append(f"{option}={value}{f', for {metric} alone' if metric else ''}")
+        text = f"{known.meaning}: {known.choice(value).meaning}; otherwise {known.choices[0].name}"
+        lines.append(_hung("", text, 4))
+    yield "\n".join(lines) if own else "It sets nothing."
+    metric = _measure(row.only[0] if row.only else "ndcg@10")
+    yield f"A metric by it: sqlmetrics explain {metric} --preset {name}"
 
 
 # -- a metric -------------------------------------------------------------------------
