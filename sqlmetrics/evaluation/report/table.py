@@ -189,7 +189,8 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | Non
     lines = []
     for name, title, *cells in rows:
         told = [f"{head}: {cell}" for head, cell in zip(names[2:], cells, strict=True) if cell]
-        about = wrap("; ".join([title, *told]), max(20, width - first - 2)) or [""]
+        told_in = max(20, width - first - 2)
+        about = wrap("; ".join([title, *told]), told_in, break_on_hyphens=False) or [""]
         alone = [name] if len(name) > first else []
         lines += alone
         left = chain([""] if alone else [name], repeat(""))

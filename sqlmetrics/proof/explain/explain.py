@@ -143,8 +143,8 @@ def _of_preset(name: str) -> Iterator[str]:
         text = f"{known.meaning}: {known.choice(value).meaning}; otherwise {known.choices[0].name}"
         lines.append(_hung("", text, 4))
     yield "\n".join(lines) if own else "It sets nothing."
-    metric = _measure(row.only[0] if row.only else "ndcg@10")
-    yield f"A metric by it: sqlmetrics explain {metric} --preset {name}"
+    example = _measure(row.only[0] if row.only else "ndcg@10")
+    yield f"A metric by it: sqlmetrics explain {example} --preset {name}"
 
 
 # -- a metric -------------------------------------------------------------------------
