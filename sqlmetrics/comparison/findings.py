@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from sqlmetrics.comparison.inference.verdict import sentence, verdict
 from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.sums import moments, ranks, resampling, samples
-from sqlmetrics.comparison.sums.moments import KEYS, Moments
+from sqlmetrics.comparison.sums.moments import KEYS, Moments, Rows
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Replicates
 from sqlmetrics.comparison.sums.samples import Samples
@@ -23,7 +23,6 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.sql.stage import Stage
 
 TESTS = {
     "t": "paired t",
@@ -67,10 +66,6 @@ def key(row: Mapping[str, Any]) -> Key:
     return (*(row[name] for name in KEYS[:-1]), int(row["k"]))
 
 
-Rows = Callable[[Sequence[Stage], str], list[dict[str, Any]]]
-"""Runs a select of some stages over `per_query`."""
-
-
 def sums(pairing: Pairing, rows: Rows) -> Sums:
     """The counts and sums of a comparison.
 
@@ -82,7 +77,7 @@ def sums(pairing: Pairing, rows: Rows) -> Sums:
         centres = rows(*samples.centres_query(pairing))
         found = samples.read(pairing, rows(*samples.samples_query(pairing)), centres)
     else:
-        found = {key(row): moments.read(row) for row in rows(*moments.moments_query(pairing))}
+        found = moments.moments_of(pairing, rows)
     counts = rows([*pairing.query_values(), pairing.counts()], "select *\nfrom counts")
     if not found:
         raise InputError(_no_pair(pairing, counts))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.inference.estimate import NOISE, Estimate
-from sqlmetrics.comparison.stages import join_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.stages import chosen_if, join_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.pairing import METRIC, SEGMENT, Pairing, is_above
 from sqlmetrics.sql.stage import Column, Stage
 
 KEYS = ("system", *SEGMENT, *METRIC)
+
+Rows = Callable[[Sequence[Stage], str], list[dict[str, Any]]]
+"""Runs a select of some stages over `per_query`."""
 
 
 @dataclass(frozen=True)
@@ -113,94 +117,133 @@ class Moments(Estimate):
         return (2.0 ** (1 - self.n_clusters), "exact sign flip") if differs else (1.0, "")
 
 
+PART = 40
+"""So many metrics are summed by one query: databases bound how many columns a row has."""
+
+
+def moments_of(pairing: Pairing, rows: Rows) -> dict[tuple[Any, ...], Moments]:
+    """System, segment, its value, metric and cutoff -> the moments of its pairs.
+
+    Args:
+        pairing: What is compared.
+        rows: Runs a select of some stages over `per_query`.
+    """
+    found = {}
+    for first in range(0, len(pairing.measures), PART):
+        part = replace(pairing, measures=pairing.measures[first : first + PART])
+        for row in rows(*moments_query(part)):
+            for measure in part.measures:
+                if row[f"{measure.column}_n"]:
+                    key = (*(row[name] for name in KEYS[:3]), measure.name, measure.k or 0)
+                    found[key] = _read(row, measure)
+    return found
+
+
 def moments_query(pairing: Pairing) -> tuple[list[Stage], str]:
-    """The stages behind `per_query`, and the select of one row per system, segment and metric."""
-    last = "select *\nfrom moments"
-    return [*pairing.stages(), *_stages(pairing)], last
+    """The stages behind `per_query`, and the select of one row per system and segment."""
+    return [*pairing.stages(), *_stages(pairing)], "select *\nfrom moments"
 
 
 def _stages(pairing: Pairing) -> Iterator[Stage]:
-    yield pairing.metric_pairs()
-    yield _centres()
+    yield _centres(pairing)
     yield _differences(pairing)
     source = "differences"
     if pairing.cluster:
         yield _cluster_sums(pairing)
         source = "cluster_sums"
-    yield _moments(pairing, source)
+    yield _segment_sums(pairing, source)
+    columns: list[object] = ["segment_sums.*"]
+    columns += [f"centres.{one.column}_centre" for one in pairing.measures]
+    about = "one row per system and segment: counts and sums of its pairs, of each metric"
+    yield join_stage("moments", about, columns, "segment_sums", to="centres", on=("system",))
 
 
-def _centres() -> Stage:
-    about = "squares are summed about a number near the mean, so that no digits are lost"
-    columns = [Column("avg(difference)", "centre")]
-    return sums_stage("centres", about, ["system", *METRIC], columns, "metric_pairs")
+def _centres(pairing: Pairing) -> Stage:
+    about = "squares are summed about numbers near the means, so that no digits are lost"
+    columns = [
+        Column(f"avg({one.column}_difference)", f"{one.column}_centre") for one in pairing.measures
+    ]
+    return sums_stage("centres", about, ["system"], columns, "pairs")
 
 
-SUMMED = ("n_queries", "weight", "x", "y", "d", "n_wins", "n_losses")
-"""What a cluster has the sums of."""
+def _summed(pairing: Pairing, measure: Measure) -> dict[str, str]:
+    """What is summed -> its value of a pair; of one without a difference 0 or NULL."""
+    own = measure.column
+    weighted = pairing.weight != "1e0"
+    times = " * weight" if weighted else ""
+    both = f"{own}_difference is not null"
+    cells = {"n": chosen_if(both, "1", "0")}
+    if weighted:
+        cells["weight"] = chosen_if(both, "weight")
+    return cells | {
+        "x": chosen_if(both, f"{own}{times}"),
+        "y": chosen_if(both, f"{own}_baseline{times}"),
+        "d": f"({own}_difference - {own}_centre){times}"
+        if times
+        else f"{own}_difference - {own}_centre",
+        "wins": is_above(f"{own}_difference"),
+        "losses": is_above(f"-{own}_difference"),
+    }
 
 
 def _differences(pairing: Pairing) -> Stage:
-    weight, weighted = pairing.weight, "" if pairing.weight == "1e0" else " * metric_pairs.weight"
     carried = [name for name in pairing.carried if name != "weight"]
-    one = "metric_pairs."
-    columns: list[object] = [
-        *(f"{one}{name}" for name in (*carried, *METRIC)),
-        "centres.centre",
-        Column("1", "n_queries"),
-        Column(f"{one}weight" if weighted else weight, "weight"),
-        Column(f"{one}metric_value{weighted}", "x"),
-        Column(f"{one}baseline_value{weighted}", "y"),
-        Column(f"({one}difference - centres.centre){weighted}", "d"),
-        Column(is_above(f"{one}difference"), "n_wins"),
-        Column(is_above(f"-{one}difference"), "n_losses"),
-    ]
-    about, on = "one row per query, system and metric: what is summed", ("system", *METRIC)
-    return join_stage("differences", about, columns, "metric_pairs", to="centres", on=on)
+    columns: list[object] = [f"pairs.{name}" for name in carried]
+    for one in pairing.measures:
+        cells = _summed(pairing, one).items()
+        columns += [Column(text, f"{one.column}_{name}") for name, text in cells]
+    about = "one row per query and system: what is summed, of each metric"
+    return join_stage("differences", about, columns, "pairs", to="centres", on=("system",))
 
 
 def _cluster_sums(pairing: Pairing) -> Stage:
-    about = "one row per cluster, system, segment and metric"
-    keys = ["system", "cluster"], [*METRIC, "centre"]
-    sums = [Column(f"sum({name})", name) for name in SUMMED]
+    about = "one row per cluster, system and segment"
+    names = [f"{one.column}_{name}" for one in pairing.measures for name in _summed(pairing, one)]
+    sums = [Column(f"sum({name})", name) for name in names]
+    keys = ["system", "cluster"], list[str]()
     return segments_stage(
         "cluster_sums", about, keys, sums, "differences", segments=pairing.segments
     )
 
 
 _MOMENTS = {
-    "n": "sum(n_queries)",
-    "n_clusters": "count(*)",
-    "weight": "sum(weight)",
-    "weight2": "sum(weight * weight)",
-    "x": "sum(x)",
-    "y": "sum(y)",
-    "x2": "sum(x * x)",
-    "y2": "sum(y * y)",
-    "xy": "sum(x * y)",
-    "centre": "min(centre)",
-    "d": "sum(d)",
-    "d2": "sum(d * d)",
-    "dw": "sum(d * weight)",
-    "wins": "sum(n_wins)",
-    "losses": "sum(n_losses)",
+    "n": "sum({n})",
+    "n_clusters": "sum(case when {n} > 0 then 1 else 0 end)",
+    "weight": "sum({weight})",
+    "weight2": "sum({weight} * {weight})",
+    "x": "sum({x})",
+    "y": "sum({y})",
+    "x2": "sum({x} * {x})",
+    "y2": "sum({y} * {y})",
+    "xy": "sum({x} * {y})",
+    "d": "sum({d})",
+    "d2": "sum({d} * {d})",
+    "dw": "sum({d} * {weight})",
+    "wins": "sum({wins})",
+    "losses": "sum({losses})",
 }
 """Attribute of `Moments` -> its sum."""
 
 
-def _moments(pairing: Pairing, source: str) -> Stage:
-    sums = [Column(f"{text}", f"sum_{name}") for name, text in _MOMENTS.items()]
-    about = "one row per system, segment and metric: counts and sums of its pairs"
+def _segment_sums(pairing: Pairing, source: str) -> Stage:
+    sums = []
+    for one in pairing.measures:
+        names = {name: f"{one.column}_{name}" for name in _summed(pairing, one)}
+        names.setdefault("weight", names["n"])
+        texts = {name: text.format(**names) for name, text in _MOMENTS.items()}
+        sums += [Column(text, f"{one.column}_{name}") for name, text in texts.items()]
+    about = "one row per system and segment: sums and products, of each metric"
     if source == "cluster_sums":
-        return sums_stage("moments", about, KEYS, sums, source)
-    keys = ["system"], [*METRIC]
-    return segments_stage("moments", about, keys, sums, source, segments=pairing.segments)
+        return sums_stage("segment_sums", about, KEYS[:3], sums, source)
+    keys = ["system"], list[str]()
+    return segments_stage("segment_sums", about, keys, sums, source, segments=pairing.segments)
 
 
-def read(row: Mapping[str, Any]) -> Moments:
-    """The moments of a row of the query."""
+def _read(row: Mapping[str, Any], measure: Measure) -> Moments:
+    """The moments of a metric in a row of the query."""
     whole = {"n", "n_clusters", "wins", "losses"}
     found: dict[str, Any] = {
-        name: (int if name in whole else float)(row[f"sum_{name}"]) for name in _MOMENTS
+        name: (int if name in whole else float)(row[f"{measure.column}_{name}"])
+        for name in (*_MOMENTS, "centre")
     }
     return Moments(**found)
