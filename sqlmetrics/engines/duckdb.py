@@ -311,8 +311,12 @@ def open_database(
 
 
 def _silent(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """The same; in `python -c` and at a prompt DuckDB draws its progress on stdout, among data."""
-    return connection.execute("set enable_progress_bar = false")
+    """The same; in `python -c` and at a prompt DuckDB draws its progress on stdout, among data.
+
+    In a notebook without ipywidgets DuckDB draws none, and refuses to be told so.
+    """
+    drawn = connection.execute("select current_setting('enable_progress_bar')").fetchall()[0][0]
+    return connection.execute("set enable_progress_bar = false") if drawn else connection
 
 
 def _brief(error: BaseException) -> str:

@@ -9,6 +9,7 @@ import sys
 import pytest
 from marked import by_turns
 
+from sqlmetrics.engines import duckdb as duckdb_engine
 from sqlmetrics.engines.profiles import Profiles
 from sqlmetrics.engines.registry import ENGINES, open_driver
 from sqlmetrics.engines.url import place
@@ -190,3 +191,18 @@ def test_no_progress_is_drawn_on_stdout() -> None:
         "print(connect().rows(setting)[0][0])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
+def test_a_notebook_without_widgets_opens_a_database() -> None:
+    """There DuckDB fails at any word of its progress bar."""
+
+    class Connection:
+        def execute(self, sql: str) -> Connection:
+            assert sql.startswith("select current_setting"), "ipywidgets is missing"
+            return self
+
+        def fetchall(self) -> list[tuple[bool]]:
+            return [(False,)]
+
+    connection = Connection()
+    assert duckdb_engine._silent(connection) is connection
