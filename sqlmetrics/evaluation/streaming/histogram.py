@@ -23,6 +23,7 @@ class Histogram:
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[Array, Array]]] = {}
         self._pending = 0
+        self._size = 0
 
     def add(self, lists: Lists) -> None:
         """Count lists."""
@@ -43,10 +44,13 @@ class Histogram:
         """Count lists by their keys: the length, then above, tied and grade of each entry."""
         self._blocks.setdefault(keys.shape[1], []).append((keys, weights))
         self._pending += len(keys)
+        self._size += int(keys[:, 0].sum())
         if self._pending > PENDING:
             self._pending = 0
             for width, parts in self._blocks.items():
                 self._blocks[width] = [_together(parts)]
+            whole = (keys for parts in self._blocks.values() for keys, _ in parts)
+            self._size = sum(int(one[:, 0].sum()) for one in whole)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """The keys of lists with equally many entries, no two alike, and their weights."""
@@ -56,7 +60,7 @@ class Histogram:
 
     def size(self) -> int:
         """Items of all different lists, of those that wait too."""
-        return sum(int(keys[:, 0].sum()) for parts in self._blocks.values() for keys, _ in parts)
+        return self._size
 
     def merge(self, other: Histogram) -> None:
         """Count what another has counted, too."""
