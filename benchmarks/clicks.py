@@ -129,17 +129,21 @@ def run(name: str, folder: str, memory: str, answer: str) -> None:
     Path(answer).write_text(json.dumps(counted))
 
 
+def log_of(folder: str) -> dict[str, Any]:
+    """The `clicks` of a spec on a simulated log."""
+    log: dict[str, Any] = {
+        name: {"file": f"{folder}/{name}.parquet", "columns": columns}
+        for name, columns in COLUMNS.items()
+    }
+    labels = {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}}
+    return log | {"cleaning": CLEANING, "labels": labels}
+
+
 def evaluated(folder: str, connection: Any, *, told: bool) -> int:
     """The impressions of a log that was evaluated; the cost of each statement is told."""
     import sqlmetrics as sm
 
-    clicks: dict[str, Any] = {
-        name: {"file": f"{folder}/{name}.parquet", "columns": columns}
-        for name, columns in COLUMNS.items()
-    }
-    clicks["cleaning"] = CLEANING
-    clicks["labels"] = {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}}
-    spec = sm.Spec(name="clicks", clicks=clicks, metrics=METRICS)
+    spec = sm.Spec(name="clicks", clicks=log_of(folder), metrics=METRICS)
     statements = watched() if told else []
     result = sm.evaluate_clicks(spec, connection, per_query=False)
     if told:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from marked import by_turns
 
-from benchmarks import agreement, clicks, cold, compare, contenders, data, engines, report
+from benchmarks import agreement, clicks, cold, compare, contenders, data, engines, pages, report
 from benchmarks.contenders import CONTENDERS, METRICS
 from benchmarks.data import SHAPES
 from benchmarks.measure import Run
@@ -47,6 +47,23 @@ def test_contenders_agree_on_every_shape(shape: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"{rows:,} rankings rows, {SHAPES[shape].labels(rows):,} labels" in done.stdout
     assert (tmp_path / f"{shape}_{rows}.md").read_text() == done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("of", ["lists", "clicks"])
+def test_a_page_is_made_beside_its_evaluation(
+    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("vl_convert")
+    for module in (pages, clicks):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    pages.main(["--queries", "3000", "--runs", "1", "--data", of])
+    table = capsys.readouterr().out
+    assert [line.split("|")[1].strip() for line in table.splitlines()[2:4]] == [
+        "evaluation",
+        "report",
+    ]
+    assert "page: " in table
 
 
 @by_turns(1.9)

@@ -95,17 +95,10 @@ def evaluate_clicks(
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     check_confidence(confidence)
-    asked = [online(text) for text in spec.online]
     with connect(connection) as engine, cleaned_log(spec.clicks, engine, progress) as clean:
-        sums = online_step(clean.tables, spec, moments=confidence is not None)
-        counts, findings = clean.counts(), clean.findings()
-        clean.tell(COUNTED)
-        found = [with_dates(engine.table(step.select)) for step in sums]
-        if check and asked and not spec.metrics and not any(one.num_rows for one in found):
+        result = counted(clean, spec, confidence)
+        if check and spec.online and not spec.metrics and not result.online().num_rows:
             raise clean.absence()
-        rows = [row for one in found for row in long(one.to_pylist(), asked, spec, confidence)]
-        clean.tell(ADDED_UP)
-        offline = None
         if spec.metrics:
             with clean.views() as shown:
                 tables = replace(opened(spec, engine), shown_lists=shown)
@@ -117,11 +110,46 @@ def evaluate_clicks(
                     per_query=per_query,
                     confidence=confidence,
                 )
-        known = clean.propensities if spec.metrics else None
+            result = replace(result, offline=offline)
         clean.tell(EVALUATED)
-    done = tuple(steps(counts))
+    return result
+
+
+def counted(clean: CleanLog, spec: Spec, confidence: float | None) -> ClickResult:
+    """What the cleaning left out and found, and the online metrics; no list is evaluated.
+
+    Args:
+        clean: The log.
+        spec: What is asked of it.
+        confidence: The coverage of intervals; None for none.
+    """
+    asked = [online(text) for text in spec.online]
+    sums = online_step(clean.tables, spec, moments=confidence is not None)
+    counts, findings = clean.counts(), clean.findings()
+    clean.tell(COUNTED)
+    rows = tuple(online_rows(clean, spec, confidence, sums))
+    clean.tell(ADDED_UP)
     told = (interval_note(confidence),) if confidence is not None and asked else ()
-    return ClickResult(spec, done, totals(counts), findings, offline, tuple(rows), told, known)
+    done = tuple(steps(counts))
+    known = clean.propensities if spec.metrics else None
+    return ClickResult(spec, done, totals(counts), findings, None, rows, told, known)
+
+
+def online_rows(
+    clean: CleanLog, spec: Spec, confidence: float | None, sums: Sequence[Step] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of the online metrics that a spec asks for.
+
+    Args:
+        clean: The log.
+        spec: What is asked of it.
+        confidence: The coverage of intervals; None for none.
+        sums: The steps that sum them, if they are there.
+    """
+    asked = [online(text) for text in spec.online]
+    for step in sums or online_step(clean.tables, spec, moments=confidence is not None):
+        rows = with_dates(clean.engine.table(step.select)).to_pylist()
+        yield from long(rows, asked, spec, confidence)
 
 
 COUNTED, ADDED_UP, EVALUATED = 1, 2, 3

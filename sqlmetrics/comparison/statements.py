@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.temporary import Step
 from sqlmetrics.plan.script import Script
 from sqlmetrics.sql.stage import Stage, with_stages
 
@@ -29,6 +31,25 @@ class Statements:
         self.selects.append(text)
         found: list[dict[str, Any]] = self.engine.table(text).to_pylist()
         return found
+
+    @contextmanager
+    def kept(self, stages: Sequence[Stage]) -> Iterator[str]:
+        """The last of some stages over `per_query`, its rows kept in a table, for several queries.
+
+        Yields:
+            The table; empty where the database lets nobody make one.
+        """
+        name = stages[-1].name
+        if not self.script.table:
+            yield ""
+            return
+        table = self.engine.free_name(f"sqlmetrics_{name}")
+        select = with_stages([*self.script.stages, *stages], f"select *\nfrom {name}")
+        step = Step(table, select)
+        with step.there(self.engine):
+            self.selects.append(step.statement(self.engine.translation))
+            yield table
+        self.selects.append(step.drop(self.engine.translation))
 
     def text(self) -> str:
         """All of them, in the order in which they ran."""

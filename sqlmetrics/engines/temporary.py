@@ -34,7 +34,7 @@ class Step:
         Raises:
             SpecError: If the database has no such tables.
         """
-        return at.text(self._create(at))
+        return at.text(self.statement(at))
 
     def drop(self, at: Translation) -> str:
         """The statement that drops it; empty if nothing is kept."""
@@ -46,9 +46,10 @@ class Step:
         """With it, for as long as the block lasts."""
         at = engine.translation
         make = engine.chained if self.kind == TABLE else engine.made
-        return make(self._create(at), self.drop(at))
+        return make(self.statement(at), self.drop(at))
 
-    def _create(self, at: Translation) -> str:
+    def statement(self, at: Translation) -> str:
+        """The statement that makes it, in DuckDB's words; the query itself if nothing is kept."""
         if not self.name:
             return self.select
         check_keeps(at)

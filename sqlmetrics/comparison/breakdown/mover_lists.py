@@ -11,7 +11,13 @@ from typing import Any
 
 from sqlmetrics.annotation import pool
 from sqlmetrics.annotation.texts import texts
-from sqlmetrics.comparison.breakdown.movers import movers, movers_query, noises, sums_query
+from sqlmetrics.comparison.breakdown.movers import (
+    moved_queries,
+    movers,
+    movers_query,
+    noises,
+    sums_query,
+)
 from sqlmetrics.comparison.findings import Sums
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.stages import columns_stage
@@ -59,8 +65,13 @@ def movers_of(made: Statements, pairing: Pairing, asks: Options, sums: Sums) -> 
     """
     if not asks.movers:
         return ()
-    known = noises(pairing, sums.moments, made.rows(*sums_query(pairing)))
-    read = made.rows(*movers_query(pairing, known, asks.movers)) if known else []
+    moves = [*moved_queries(pairing)]
+    with made.kept(moves) as table:
+        if table:
+            moves = [Stage(moves[-1].name, "kept", {"table": table})]
+        known = noises(pairing, sums.moments, made.rows(*sums_query(moves)))
+        query = movers_query(pairing, moves, known, asks.movers)
+        read = made.rows(*query) if known else []
     rows = movers(pairing, sums.moments, known, read, asks.level)
     if not rows:
         return ()

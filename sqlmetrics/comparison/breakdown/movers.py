@@ -1,7 +1,7 @@
 """The queries that moved most: by how much, on how much traffic, and whether it could be noise.
 
     metric_pairs ─> query_moves ─> move_sums       what they come to tells noise from differences
-                                └> shrunk_moves ─> placed_moves, of which the first are read
+                                └> shrunk_moves ─> impacts, of which the largest are read
 
 A query's difference is its true one plus noise. Where queries come again, on other days, the noise
 is what a query's days differ by. Elsewhere nothing repeats, and what moved the other way than most
@@ -56,13 +56,17 @@ def check(count: int) -> None:
         raise SpecError(f"movers is how many queries are shown, 0 or more, given {count}")
 
 
-def sums_query(pairing: Pairing) -> tuple[list[Stage], str]:
-    """The stages behind `per_query`, and the select of one row per system and metric."""
-    return [*_moves(pairing), _sums()], "select *\nfrom move_sums"
+def sums_query(moves: Sequence[Stage]) -> tuple[list[Stage], str]:
+    """The stages behind `per_query`, and the select of one row per system and metric.
+
+    Args:
+        moves: As `moved_queries` has them, or what keeps the last of them.
+    """
+    return [*moves, _sums()], "select *\nfrom move_sums"
 
 
-def _moves(pairing: Pairing) -> Iterator[Stage]:
-    """One row per query, system and metric."""
+def moved_queries(pairing: Pairing) -> Iterator[Stage]:
+    """From `per_query` to one row per query, system and metric."""
     alone = replace(pairing, cluster=None, by=())
     weighted = alone.weight != "1e0"
 
@@ -143,15 +147,23 @@ def noises(pairing: Pairing, moments: Mapping[Key, Moments], rows: Rows) -> dict
     return found
 
 
-def movers_query(pairing: Pairing, known: Noises, count: int) -> tuple[list[Stage], str]:
+def movers_query(
+    pairing: Pairing, moves: Sequence[Stage], known: Noises, count: int
+) -> tuple[list[Stage], str]:
     """The stages behind `per_query`, and the select of the queries that moved most.
 
     Args:
         pairing: What is compared.
+        moves: As `moved_queries` has them, or what keeps the last of them.
         known: What `noises` gives.
         count: How many are wanted of each system and metric.
     """
-    stages = [*_moves(pairing), _constants(known), _shrunk(pairing), *_placed(pairing)]
+    stages = [*moves, _constants(known), _shrunk(pairing), _impacts(pairing)]
+    if len(known) == 1:  # to sort all of them for their places takes long
+        return stages, f"select *\nfrom impacts\norder by {', '.join(_ORDER)}\nlimit {count}"
+    over = Window(["system", *METRIC], list(_ORDER))
+    columns = ["*", Column(f"row_number() over {over}", "place")]
+    stages.append(columns_stage("placed_moves", "the largest impact first", columns, "impacts"))
     order = f"order by {', '.join(('system', *METRIC, 'place'))}"
     return stages, f"select *\nfrom placed_moves\nwhere place <= {count}\n{order}"
 
@@ -192,21 +204,20 @@ def _shrunk(pairing: Pairing) -> Stage:
     return join_stage("shrunk_moves", about, columns, "query_moves", to="shrinkage", on=on)
 
 
-def _placed(pairing: Pairing) -> Iterator[Stage]:
+_ORDER = ("impact desc", "size desc", "query_id asc")
+
+
+def _impacts(pairing: Pairing) -> Stage:
     steps = double(STEPS)
-    read = [*_read(pairing), "shrunk_difference"]
     columns = [
-        *read,
+        *_read(pairing),
+        "shrunk_difference",
         Column(f"floor(abs(shrunk_difference * traffic) * {steps} + 0.5e0)", "impact"),
         Column(f"floor(abs(mean_difference * traffic) * {steps} + 0.5e0)", "size"),
     ]
     about = f"the queries that moved; their impact in steps of {1 / STEPS:g}: last digits differ"
     where = f"abs(mean_difference) > {double(TIED)}"
-    yield columns_stage("impacts", about, columns, "shrunk_moves", where)
-    over = Window(["system", *METRIC], ["impact desc", "size desc", "query_id asc"])
-    about = "the largest impact first"
-    columns = [*read, Column(f"row_number() over {over}", "place")]
-    yield columns_stage("placed_moves", about, columns, "impacts")
+    return columns_stage("impacts", about, columns, "shrunk_moves", where)
 
 
 def movers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
@@ -71,15 +71,35 @@ def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool) -> 
     own = on_days(spec.having(metrics=asks.metrics), asks.days).spec
     if own.clicks is None:
         raise SpecError("the spec has no clicks")
-    with cleaned_log(own.clicks, engine) as log, log.views():
-        plan = planned(own, opened(own, engine))
+    with cleaned_log(own.clicks, engine) as log:
+        return numbers_of(log, own, asks, check=check)
+
+
+def numbers_of(
+    log: CleanLog, spec: Spec, asks: Options, *, check: bool, confidence: float | None = None
+) -> LogNumbers:
+    """The numbers of a log that is cleaned.
+
+    Args:
+        log: The log.
+        spec: A spec with metrics of lists.
+        asks: Which systems and baseline.
+        check: Whether to look for bad input first.
+        confidence: The coverage of the intervals of the lists' metrics; None for none.
+
+    Raises:
+        SqlmetricsError: As `evaluate_clicks` does.
+    """
+    engine = log.engine
+    with log.views() as shown:
+        tables = replace(opened(spec, engine), shown_lists=shown)
+        plan = planned(spec, tables, moments=confidence is not None)
         with (
             executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
             engine.reading(),
         ):
-            result = result_of(plan, script, engine, check=check)
-            rates = _Rates(log, plan, script)
-            found, signs = rates.read()
+            result = result_of(plan, script, engine, check=check, confidence=confidence)
+            found, signs = _Rates(log, plan, script).read()
     moved, told = _moved(found, signs, asks, spec.baseline)
     return LogNumbers(result, _values(found), moved, (*told, *_lines(found)))
 

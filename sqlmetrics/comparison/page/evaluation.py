@@ -126,28 +126,33 @@ class _Comparing:
         """With what there is of a comparison; where there is none, the reason is a note."""
         made = Statements(self.script, self.engine)
         measures, notes = findings.comparable(self.plan)
-        asks = replace(self.asks, baseline=self._baseline, contributions=bool(self.asks.by))
+        asks = replace(self.asks, baseline=self._baseline)
         pairing, told = design(self.plan, measures, asks, lambda text: made.rows([], text))
+        with made.kept(pairing.to_keep()) as table:
+            content = self._compared(content, made, replace(pairing, kept=table))
+        return replace(content, notes=(*content.notes, *notes, *told), sql=made.text())
+
+    def _compared(self, content: Content, made: Statements, pairing: Pairing) -> Content:
+        """With differences and pictures of a pairing."""
+        asks = replace(self.asks, baseline=self._baseline, contributions=bool(self.asks.by))
         try:
             sums = findings.sums(pairing, made.rows)
         except InputError as error:
             return replace(content, notes=(*content.notes, str(error)))
         rows, more = findings.rows(pairing, asks, sums)
         parts, paradoxes = slices.contributions_of(made, pairing, asks, sums)
-        first = str(measures[0])
-        main = leading(rows, first)
+        first = str(pairing.measures[0])
         content = replace(
             content,
             metrics=(first, *(one for one in content.metrics if one != first)),
             systems=(pairing.baseline, *pairing.systems),
             baseline=pairing.baseline,
-            main=main,
+            main=leading(rows, first),
             rows=rows,
             contributions=parts,
-            notes=(*content.notes, *notes, *told, *more, *paradoxes),
+            notes=(*content.notes, *more, *paradoxes),
         )
-        content = self._pictured(content, made, pairing, sums)
-        return replace(content, sql=made.text())
+        return self._pictured(content, made, pairing, sums)
 
     @property
     def _baseline(self) -> str | None:

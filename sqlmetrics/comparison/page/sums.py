@@ -51,9 +51,6 @@ class Pairs:
     def _column(self) -> str:
         return self.pairing.measures[0].column
 
-    def _stages(self) -> Iterator[Stage]:
-        yield from self.pairing.stages()
-
     def bins(self, made: Statements) -> tuple[float, list[Row], list[Row]]:
         """How wide bins are, queries by both values, and queries by their difference.
 
@@ -61,15 +58,18 @@ class Pairs:
             made: The statements of the comparison.
         """
         name = self._column
-        ends = f"select\n    min({name}) as lowest,\n    max({name}) as highest\nfrom query_values"
-        found = made.rows([*self.pairing.query_values()], ends)[0]
-        if found["lowest"] is None:
+        ends = [f"{way}({one})" for way in ("min", "max") for one in (name, f"{name}_baseline")]
+        columns = ",\n    ".join(f"{one} as end_{place}" for place, one in enumerate(ends))
+        select = f"select\n    {columns}\nfrom pairs\nwhere {name}_difference is not null"
+        found = made.rows([*self.pairing.stages()], select)[0]
+        if None in found.values():
             return 0.0, [], []
-        width = bin_width(float(found["lowest"]), float(found["highest"]))
+        low, high = min(map(float, found.values())), max(map(float, found.values()))
+        width = bin_width(low, high)
         rows = made.rows(*self._bins_query(width))
         cells = Counter[tuple[int, int]]()
         deltas = Counter[int]()
-        last = math.ceil(float(found["highest"]) / width - 1e-6) - 1
+        last = math.ceil(high / width - 1e-6) - 1
         for row in rows:
             n = int(row["n"])
             cells[min(last, int(row["baseline_bin"])), min(last, int(row["value_bin"]))] += n
@@ -91,7 +91,7 @@ class Pairs:
             "bins", "how many queries are in each bin", keys, [Column("count(*)", "n")], "binned"
         )
         order = f"order by {', '.join(keys)}"
-        return [*self._stages(), binned, counted], f"select *\nfrom bins\n{order}"
+        return [*self.pairing.stages(), binned, counted], f"select *\nfrom bins\n{order}"
 
     def by_day(self, made: Statements, level: float) -> list[Row]:
         """The difference of each day, and of all days so far, with their intervals.
@@ -106,35 +106,23 @@ class Pairs:
         return with_running(rows, level)
 
     def _days_query(self) -> tuple[list[Stage], str]:
-        name = self._column
-        weight = self.pairing.weight
+        name, weight = f"{self._column}_difference", self.pairing.weight
         weighted = "" if weight == "1e0" else f" * {weight}"
-        values: list[object] = [
-            f"challenger.{DAY}",
-            Column(
-                f"(challenger.{name} - baseline.{name}){weighted}".replace(
-                    f"* {weight}", f"* challenger.{weight}"
-                ),
-                "d",
-            ),
-            Column(weight if not weighted else f"challenger.{weight}", "w"),
-        ]
-        stages = list(self.pairing.query_values())
-        pairs = next(one for one in self._stages() if one.name == "pairs")
-        view = {**pairs.view, "columns": values}
-        stages.append(Stage("day_pairs", pairs.template, view))
+        columns = [DAY, Column(f"{name}{weighted}", "d"), Column(weight, "w")]
+        about, where = "one row per query: its difference and weight", f"{name} is not null"
+        found = columns_stage("day_pairs", about, columns, "pairs", where)
         sums = {
-            "n": "count(d)",
+            "n": "count(*)",
             "sum_d": "sum(d)",
-            "sum_w": "sum(case when d is not null then w end)",
+            "sum_w": "sum(w)",
             "sum_d2": "sum(d * d)",
             "sum_dw": "sum(d * w)",
-            "sum_w2": "sum(case when d is not null then w * w end)",
+            "sum_w2": "sum(w * w)",
         }
-        columns = [Column(text, one) for one, text in sums.items()]
+        summed = [Column(text, one) for one, text in sums.items()]
         about = "one row per day: what the difference is made of"
-        stages.append(sums_stage("days", about, [DAY], columns, "day_pairs"))
-        return stages, f"select *\nfrom days\norder by {DAY}"
+        days = sums_stage("days", about, [DAY], summed, "day_pairs")
+        return [*self.pairing.stages(), found, days], f"select *\nfrom days\norder by {DAY}"
 
 
 _OF = Ratio("difference", "sum_w", "n", "sum_d2", "sum_dw", "sum_w2")

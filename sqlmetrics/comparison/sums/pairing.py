@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -42,6 +42,7 @@ class Pairing:
         periods: Where two periods of one system are compared: the systems are their names.
         of_system: That system; empty where the rankings are of one alone.
         stored: The baseline's values, where an earlier run has kept them.
+        kept: The table that keeps the pairs of these and maybe other systems; empty for none.
     """
 
     rows: ClassVar[str] = "pairs"
@@ -56,6 +57,7 @@ class Pairing:
     periods: tuple[Period, ...] = ()
     of_system: str = ""
     stored: Stored | None = None
+    kept: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -168,8 +170,19 @@ class Pairing:
 
     def stages(self) -> Iterator[Stage]:
         """From `per_query` to `pairs`."""
+        if self.kept:
+            where = f"system in ({', '.join(map(literal, self.systems))})"
+            yield columns_stage("pairs", "the pairs that are kept", ["*"], self.kept, where)
+        else:
+            yield from self._pairs(self.carried)
+
+    def to_keep(self) -> list[Stage]:
+        """Likewise, with what any query over pairs reads."""
+        return [*self._pairs(tuple(dict.fromkeys([*self.carried, *self.keys])))]
+
+    def _pairs(self, carried: Sequence[str]) -> Iterator[Stage]:
         yield from self.query_values()
-        columns: list[object] = [f"challenger.{name}" for name in self.carried]
+        columns: list[object] = [f"challenger.{name}" for name in carried]
         for one in self.measures:
             mine, other = f"challenger.{one.column}", f"baseline.{one.column}"
             columns.append(mine)
