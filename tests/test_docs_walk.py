@@ -143,6 +143,7 @@ def _texts(
         "user_query": "tea",
         "timestamp": "2026-01-01T00:00:00Z",
     }
+    (folder / "deploys.csv").write_text("day,name\n2026-01-02,new ranker\n")
     (folder / "ubi_queries.ndjson").write_text(json.dumps(asked) + "\n")
     events = [("impression", "a", 1), ("impression", "b", 2), ("click", "b", 2)]
     told = [
@@ -444,7 +445,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--by country --out r.md --charts charts --language zh --margin 0.01 --level 0.9 "
         "--start 2026-01-01 --end 2026-01-03 --preset trec_eval -c missing=drop "
         "--where 'score > -1' --queries queries.parquet --weight traffic --skip-input-checks "
-        "--segment relevant_labels",
+        "--segment relevant_labels --deploys deploys.csv",
         "report rankings.parquet --labels labels.parquet --systems prod,cand --items items.parquet "
         "--rank rank --out r.md --overwrite 2",
         "report runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
@@ -462,7 +463,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--baseline prod --by country --margin 0.01 --level 0.9 --start 2026-01-01 "
         "--end 2026-01-03 --preset trec_eval -c missing=drop --where 'score > -1' "
         "--queries queries.parquet --weight traffic --skip-input-checks --language zh "
-        "--segment relevant_labels",
+        "--segment relevant_labels --deploys deploys.csv",
         "plot verdicts rankings.parquet --labels labels.parquet --systems prod,cand "
         "--items items.parquet --rank rank --out v.json 2",
         "plot tools runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "

@@ -119,6 +119,6 @@ def _texts(found: Funnel) -> dict[str, Any]:
     return {
         "table": lambda: repr(found),
         "markdown": found.markdown,
-        "html": found._repr_html_,
+        "html": found.tables,
         "latex": found.latex,
     }

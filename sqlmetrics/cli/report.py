@@ -36,6 +36,11 @@ _OPTIONS = (
         help="English or Chinese.",
     ),
     click.option(
+        "--deploys",
+        metavar="TABLE",
+        help="Days of deploys and their names, marked on the days: a file or table.",
+    ),
+    click.option(
         "--fresh", is_flag=True, help="Evaluate a spec again, although its table has rows of it."
     ),
     click.option("--overwrite", is_flag=True, help="Replace a file that no report wrote, too."),

@@ -14,6 +14,7 @@ from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
 from sqlmetrics.evaluation.intervals import interval
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report import text as report
+from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.result import INTERVAL, Result, summary_schema
 from sqlmetrics.evaluation.report.table import aligned, terminal_width
 from sqlmetrics.spec.spec import Spec
@@ -26,7 +27,7 @@ SCHEMA = summary_schema()
 
 
 @dataclass(frozen=True, repr=False)
-class ClickResult:
+class ClickResult(Display):
     """The numbers of a click log; it prints as tables.
 
     Attributes:
@@ -119,7 +120,8 @@ class ClickResult:
     def __repr__(self) -> str:
         return self.text()
 
-    def _repr_html_(self) -> str:
+    def tables(self) -> str:
+        """The tables that a notebook shows, as HTML."""
         return self.html()
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,13 @@ from marked import by_turns
 import sqlmetrics as sm
 from sqlmetrics.comparison.page import charts
 from sqlmetrics.comparison.page.charts import NARROW, POINTS, WIDE, Chart
+from sqlmetrics.comparison.page.deploys import deploys_of
+from sqlmetrics.comparison.page.notebook import MIME
 from sqlmetrics.comparison.page.pictures import LATER, MAKERS
 from sqlmetrics.comparison.page.sums import with_running
 from sqlmetrics.comparison.page.words import LANGUAGES, catalogue, signed
 from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import folder
 
 ROOM = Path(charts.__file__).parent
@@ -175,9 +179,9 @@ def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
     )
     used |= {key for key in known if re.search(rf'"{key}"', texts)}
     assert used - known == set()
-    made = {"column", "reason", "verdict", "headline"}  # of names in lists
+    made = {"column", "reason", "verdict", "headline", "funnel"}  # of names in lists
     by_parts = {f"{one.__name__}.{part}" for one in MAKERS + LATER for part in _PARTS}
-    by_parts |= {f"contributions.{part}" for part in _PARTS}
+    by_parts |= {f"{one}.{part}" for one in ("contributions", "funnel") for part in _PARTS}
     idle = {key for key in known - used - by_parts if key.partition(".")[0] not in made}
     assert idle == set()
     words = {key.partition(".")[2] for key in known - used if key.startswith("column.")}
@@ -188,7 +192,7 @@ _PARTS = ("title", "about", "look")
 
 
 def test_each_picture_says_of_how_many_it_is_and_with_which_interval() -> None:
-    names = [*(one.__name__ for one in MAKERS + LATER), "contributions"]
+    names = [*(one.__name__ for one in MAKERS + LATER), "contributions", "funnel"]
     for name in names:
         text = catalogue()[name]["about"]["en"]
         assert "{n}" in text, name
@@ -241,6 +245,71 @@ def test_what_has_nothing_to_say_is_not_drawn() -> None:
     found = sm.report(run, truth, "mrr")
     assert found.headline == "mrr of rankings is 0.5000 (1 query)."
     assert [one.key for one in found.pictures if one.key in {"days", "trend", "ties"}] == []
+
+
+STAGED = {
+    "query_id": [1, 1, 1, 1, 1, 1],
+    "item_id": [*"abcd", *"ab"],
+    "score": [4.0, 3.0, 2.0, 1.0, 2.0, 1.0],
+    "stage": ["recall"] * 4 + ["page"] * 2,
+}
+
+
+@by_turns(1)
+def test_stages_are_a_funnel_and_the_report_is_of_the_last_one() -> None:
+    """By hand: of four relevant items recall finds three, and the page shows one."""
+    truth = pa.table({"query_id": [1] * 4, "item_id": [*"acdx"], "grade": [1] * 4})
+    found = sm.report(pa.table(STAGED), truth, ["precision@2", "num_ret"])
+    chart = found.plot("funnel").chart
+    assert chart is not None
+    bars = [(row["label"], row["start"], row["end"]) for row in chart.rows]
+    assert bars == [
+        ("relevant items", 0, 1),
+        ("recall", 0.75, 1),
+        ("page", 0.25, 0.75),
+        ("left at page", 0, 0.25),
+    ]
+    told = "Most relevant items are lost at page (50 %). page has 1 of 4 relevant items."
+    assert found.headline.endswith(told)
+    assert [row["value"] for row in found.content.values] == [0.5, 2.0], "of the page"
+    assert "stage page" in found.content.notes[0]
+    assert sm.report(sm.funnel(pa.table(STAGED), truth)).headline == told
+
+
+@by_turns(1)
+def test_bounds_are_those_of_all_bad_and_all_good() -> None:
+    """By hand: a is relevant, b is not, and of c and d nobody said it."""
+    lists = {
+        "query_id": [1, 1, 1, 2, 2, 2],
+        "item_id": [*"cab", *"bda"],
+        "score": [3.0, 2.0, 1.0] * 2,
+    }
+    pairs = {"query_id": [1, 1, 2, 2], "item_id": [*"abab"], "grade": [2, 0, 1, 0]}
+    found = sm.report(pa.table(lists), pa.table(pairs), "precision@3")
+    rows = {row["k"]: (row["worst"], row["best"]) for row in found.content.profile.bounds}
+    assert rows[1] == near((0, 0.5))
+    assert rows[2] == near((0.25, 0.75))
+    assert rows[3] == near((1 / 3, 2 / 3))
+    assert found.plot("bounds").cells[0][2:] == ["0.0000", "0.5000"]
+    whole = {**pairs, "query_id": [1, 1, 1, 2, 2, 2], "item_id": [*"abcabd"], "grade": [1] * 6}
+    judged = sm.report(pa.table(lists), pa.table(whole), "precision@3")
+    assert not {"bounds", "judged"} & {one.name for one in judged.pictures}
+
+
+def test_deploys_are_marked_on_the_days_and_told(made: sm.Report) -> None:
+    table = {"Deployed_At": ["2026-11-09 10:00", "2027-01-01 00:00"], "version": ["2.1", "2.2"]}
+    with sm.connect() as engine:
+        deploys = deploys_of(pa.table(table), engine)
+        with pytest.raises(sm.SpecError, match="no column of days; there are when; call it one of"):
+            deploys_of(pa.table({"when": ["2026-11-09"]}), engine)
+    assert deploys == [
+        {"day": "2026-11-09", "name": "2.1"},
+        {"day": "2027-01-01", "name": "2.2"},
+    ]
+    found = sm.Report(replace(made.content, deploys=deploys)).plot("days")
+    assert found.chart is not None
+    assert [row["mark"] for row in found.chart.given["deploys"]] == ["1"], "within the days"
+    assert found.sentence(made.words).endswith("Deploys: (1) 2026-11-09 2.1.")
 
 
 # -- the page -------------------------------------------------------------------------
@@ -327,12 +396,24 @@ def test_notebooks_have_drawings_where_the_extra_is(
     }
     truth = pa.table({"query_id": [1, 2], "item_id": ["a", "b"], "grade": [1, 1]})
     found = sm.compare(lists, truth, "mrr")
+    evaluated = sm.evaluate(lists, truth, ["mrr", "hit@1"])
     for able, drawn in ((False, 0), (True, 1)):
         monkeypatch.setattr(charts, "find_spec", lambda _, able=able: able or None)
         assert found._repr_html_().count("<svg") == drawn
         assert found._repr_html_().count("<table>") == 1
         assert made.plot("days")._repr_html_().count("<svg") == drawn
         assert made._repr_html_().startswith("<iframe" if able else "<pre>")
+        for one, picture in ((found, "How far every metric moved"), (evaluated, "Every metric")):
+            shown = one._repr_mimebundle_()
+            assert shown["text/plain"] == repr(one)
+            assert shown["text/html"].endswith(one.tables())
+            assert shown["text/html"].count("<svg") == drawn
+            assert (MIME in shown) == able
+            if able:
+                (chart,) = shown[MIME]["vconcat"]
+                assert chart["title"] == picture
+                assert _points(chart), "the rows are in it"
+    assert MIME not in sm.evaluate(lists["a"], truth, "mrr")._repr_mimebundle_(), "one number"
 
 
 def test_a_file_of_somebody_else_is_left_alone(made: sm.Report, tmp_path: Path) -> None:
@@ -396,3 +477,10 @@ def test_a_log_needs_no_spec(tmp_path: Path) -> None:
     done = sqlmetrics("report", "q.ndjson", "e.ndjson", "--out", "-", folder=tmp_path)
     assert "positions are not corrected" in done.stdout
     assert "mrr" in done.stdout
+
+
+def test_the_text_of_a_table_is_no_display_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich shows a table by itself where it sees Jupyter, and leaves nothing to print."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    text = aligned(["名", "value"], [["搜索", "0.5000 ±0.1"]], numbers_from=1)
+    assert "0.5000" in text

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from comparison.report_world import month
@@ -24,7 +25,7 @@ from sqlmetrics.comparison.page.words import Words
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "gallery.md"
 PICTURES = ROOT / "docs" / "pictures" / "report"
-NAMES = [*(one.__name__ for one in MAKERS + LATER), "contributions"]
+NAMES = [*(one.__name__ for one in MAKERS + LATER), "contributions", "funnel"]
 
 HEAD = """\
 # The pictures of a report
@@ -69,12 +70,16 @@ def _reports(folder: Path) -> list[sm.Report]:
     rankings, labels = month(planted=True, a_day=60)
     asked = {"date": "ds", "by": "country"}
     metrics = ["ndcg@5", "recall@3", "mrr", "hit@1"]
-    both = sm.report(rankings, labels, metrics, baseline="old", margin=0.01, **asked)
+    deploys = pa.table({"day": ["2026-11-09", "2026-11-20"], "name": ["ranker 2", "new index"]})
+    both = sm.report(
+        rankings, labels, metrics, baseline="old", margin=0.01, deploys=deploys, **asked
+    )
     few = labels.filter(pc.match_substring_regex(labels["item_id"], "i[0-8]"))
     alone = rankings.filter(pc.equal(rankings["system"], "new"))
     rounded = pc.round(alone["score"], 0)
     alone = alone.set_column(alone.column_names.index("score"), "score", rounded)
     single = sm.report(alone, few, metrics, **asked)
+    funnel = sm.report(sm.funnel(_stages(alone), labels, date="ds"))
     sm.simulate(folder / "log", requests=6_000, queries=60, users=2_000, seed=3)
     columns = {"request": "request_id", "item": "item_id", "time": "shown_at", "user": "user_id"}
     impressions = {
@@ -90,7 +95,25 @@ def _reports(folder: Path) -> list[sm.Report]:
     clicks = {"impressions": impressions, "events": events, "labels": labelled}
     asked_of_log = ["ndcg@10", "mrr", "ctr@5", "abandonment"]
     log = sm.report(sm.Spec(name="log", clicks=clicks, metrics=asked_of_log, baseline="old"))
-    return [both, single, log]
+    pooled = {"pool": "query_item", "rate": "coee"}
+    clicks |= {"labels": pooled, "propensity": {"method": "em"}}
+    corrected = sm.report(sm.Spec(name="corrected", clicks=clicks, metrics=["ndcg@10"]))
+    return [both, single, funnel, log, corrected]
+
+
+def _stages(rankings: pa.Table) -> pa.Table:
+    """Recall that finds eight of ten items, a ranker that keeps six, and a page of three."""
+    rows = rankings.sort_by([("query_id", "ascending"), ("score", "descending")]).to_pylist()
+    found: dict[tuple[str, str], int] = {}
+    staged = []
+    for row in rows:
+        is_found = (int(row["query_id"][1:]) + int(row["item_id"][1:])) % 5
+        for stage, size in (("recall", 10), ("rank", 6), ("page", 3)):
+            place = found.get((row["query_id"], stage), 0)
+            if is_found and place < size:
+                found[row["query_id"], stage] = place + 1
+                staged.append({**row, "stage": stage})
+    return pa.Table.from_pylist(staged)
 
 
 def _shown(reports: list[sm.Report]) -> Iterator[tuple[sm.Report, str]]:

@@ -20,6 +20,7 @@ from sqlmetrics.comparison.report.comparison import Comparison, check_level
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.jobs.days import days_between, zone_of_days
@@ -49,7 +50,7 @@ class Finding:
 
 
 @dataclass(frozen=True, repr=False)
-class Diagnosis:
+class Diagnosis(Display):
     """What a diagnosis found; it prints as text.
 
     Attributes:
@@ -84,10 +85,9 @@ class Diagnosis:
             for one in self.findings
         ]
 
-    def _repr_html_(self) -> str:
-        from sqlmetrics.comparison.page.notebook import drawings
-
-        return f"{drawings(self.comparison)}<pre>{escape(repr(self))}</pre>"
+    def tables(self) -> str:
+        """What was found, as HTML for a notebook."""
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def __repr__(self) -> str:
         parts = [

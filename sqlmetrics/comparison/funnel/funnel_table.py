@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.report.rows import Row, Rows, block, of_segment
 from sqlmetrics.comparison.report.text import tabular
+from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.table import aligned, many, metric_value, parts, printable
 from sqlmetrics.evaluation.report.text import page, piped
@@ -40,7 +41,7 @@ SIZES: Mapping[str, Cell] = {
 
 
 @dataclass(frozen=True, repr=False)
-class Funnel(Rows):
+class Funnel(Rows, Display):
     """Where relevant items are lost on their way; it prints as tables and sentences.
 
     Attributes:
@@ -177,7 +178,8 @@ class Funnel(Rows):
         made = self.cells()
         return tabular(made.names, made.rows, made.left, self.below())
 
-    def _repr_html_(self) -> str:
+    def tables(self) -> str:
+        """The table that a notebook shows, as HTML."""
         return page(self.cells(), self.below())
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import ALL, Content
+from sqlmetrics.comparison.page.deploys import marks, told
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.means import pooled
 from sqlmetrics.comparison.page.picture import Picture
@@ -133,5 +134,8 @@ def trend(content: Content, words: Words) -> Picture | None:
         "level": f"{100 * content.level:g}",
         "n": words.n(sum(row["n_queries"] for row in rows)),
     }
-    chart = Chart("trend", drawn, {"changes": changes(content)}, systems)
+    shown = [row["day"] for row in drawn]
+    about["deploys"] = told(content, shown, words)
+    given = {"changes": changes(content), "deploys": marks(content, shown)}
+    chart = Chart("trend", drawn, given, systems)
     return Picture("trend", chart, columns, cells, 2, about)

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -110,7 +110,7 @@ class Chart:
             "legend_columns": max(1, width // 190),
             "ticks": max(3, width // 75),
             "extent": extent,
-            "day_step": max(1, math.ceil(self._span * 50 / width)),
+            "day_ticks": self._day_ticks(width),
             "systems": list(self.systems),
             "colors": colors(self.systems),
             **self.given,
@@ -121,11 +121,14 @@ class Chart:
         filled["config"] = _filled(_file("config"), shown, words, ())
         return filled
 
-    @property
-    def _span(self) -> int:
-        """From the first day to the last one, in days."""
+    def _day_ticks(self, width: int) -> list[dict[str, int | bool]]:
+        """The days that are named on an axis of this width: so many that they do not overlap."""
         days = [date.fromisoformat(row["day"]) for row in self.rows if "day" in row]
-        return (max(days) - min(days)).days + 1 if days else 0
+        if not days:
+            return []
+        first, span = min(days), (max(days) - min(days)).days + 1
+        shown = (first + timedelta(n) for n in range(0, span, max(1, math.ceil(span * 50 / width))))
+        return [{"year": d.year, "month": d.month, "date": d.day, "utc": True} for d in shown]
 
     @property
     def _widest(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,9 +11,9 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.offline_online import offline_online
-from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log, counted, online_rows
 from sqlmetrics.clicks.result import ClickResult
-from sqlmetrics.comparison.diagnosis.log_numbers import LogNumbers, log_numbers
+from sqlmetrics.comparison.diagnosis.log_numbers import LogNumbers, numbers_of
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Log, Row
@@ -23,6 +23,9 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.distributions import normal
 from sqlmetrics.evaluation.distributions.student import critical
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.jobs.days import on_days
 from sqlmetrics.spec.spec import Spec
 
 
@@ -38,17 +41,18 @@ def logged(spec: Spec, asks: Options, engine: Database, *, check: bool = True) -
     Raises:
         SqlmetricsError: As `evaluate_clicks` does.
     """
-    if spec.clicks is None:
+    asked = on_days(spec, asks.days).spec
+    if asked.clicks is None:
         raise ValueError("a spec without clicks has no log")
-    daily = spec.having(clicks=spec.clicks.model_copy(update={"daily": True}))
-    result = evaluate_clicks(daily, engine, check=check, per_query=False, confidence=asks.level)
-    content = of_click_result(result, asks.level)
-    if len(content.dates()) > 1 and spec.online:
-        own = spec.having(metrics=(), rankings=None, labels=None)
-        whole = evaluate_clicks(own, engine, check=False, per_query=False, confidence=asks.level)
-        rates = whole.online().to_pylist()
-        content = replace(content, log=replace(content.log or Log(), online=rates))
-    with cleaned_log(spec.clicks, engine) as log:
+    clicks = asked.clicks.model_copy(update={"daily": True})
+    daily = asked.having(clicks=clicks, rankings=None, labels=None)
+    with cleaned_log(clicks, engine) as log:
+        result, moved = _evaluated(log, daily, asks, check=check)
+        content = of_click_result(result, asks.level)
+        if len(content.dates()) > 1 and spec.online:
+            tables = replace(log.tables, clicks=clicks.model_copy(update={"daily": False}))
+            whole = [*online_rows(replace(log, tables=tables), daily, asks.level)]
+            content = replace(content, log=replace(content.log or Log(), online=whole))
         looked = depth(log, title=spec.title)
     positions = [vars(one) for one in looked.positions if one.system is not None]
     content = replace(
@@ -57,14 +61,29 @@ def logged(spec: Spec, asks: Options, engine: Database, *, check: bool = True) -
         log=replace(content.log or Log(), positions=positions),
         notes=(*content.notes, *(f"{what}: {n:,}" for what, n in result.findings.items())),
     )
-    if len(content.systems) < 2 or not spec.metrics:
-        return content
-    asked = replace(asks, metrics=spec.metrics)
+    if isinstance(moved, SqlmetricsError):
+        return replace(content, notes=(*content.notes, str(moved)))
+    return _moved(content, moved, asks) if moved and len(content.systems) > 1 else content
+
+
+def _evaluated(
+    log: CleanLog, spec: Spec, asks: Options, *, check: bool
+) -> tuple[ClickResult, LogNumbers | SqlmetricsError | None]:
+    """The result of a log, and how its systems moved, or why nobody can say."""
+    result = counted(log, spec, asks.level)
+    if not spec.metrics:
+        return result, None
+    own = replace(asks, metrics=spec.metrics)
     try:
-        found = log_numbers(spec, asked, engine, check=False)
+        found = numbers_of(log, spec, own, check=check, confidence=asks.level)
     except SqlmetricsError as error:
-        return replace(content, notes=(*content.notes, str(error)))
-    return _moved(content, found, asks)
+        with log.views() as shown:
+            tables = replace(opened(spec, log.engine), shown_lists=shown)
+            offline = run(
+                spec, tables, log.engine, check=check, per_query=False, confidence=asks.level
+            )
+        return replace(result, offline=offline), error
+    return replace(result, offline=found.result), found
 
 
 def _moved(content: Content, found: LogNumbers, asks: Options) -> Content:
@@ -156,7 +175,14 @@ def of_click_result(result: ClickResult, level: float = 0.95) -> Content:
     systems = tuple(dict.fromkeys(str(row["system"]) for row in values))
     asked = [*spec.metrics, *spec.online]
     steps = [vars(step) | {"removed": step.removed} for step in result.steps]
-    log = Log(steps, result.rows, days=_days(offline, rates), online=rates)
+    known = result.propensities
+    log = Log(
+        steps,
+        result.rows,
+        days=_days(offline, rates),
+        online=rates,
+        propensities=known.to_dicts() if known else (),
+    )
     measures = {str(parse(one)): parse(one).metric for one in spec.metrics}
     signs = {one: SIGNS[metric.better] for one, metric in measures.items()}
     signs |= {str(online(one)): SIGNS[online(one).metric.better] for one in spec.online}
@@ -169,7 +195,7 @@ def of_click_result(result: ClickResult, level: float = 0.95) -> Content:
         values=values,
         log=log,
         sql=result.offline.sql if result.offline else "",
-        notes=(*result.notes, *(result.offline.notes if result.offline else ())),
+        notes=tuple(_notes(result)),
         hashes={str(parse(one)): spec.definition_hash(parse(one)) for one in spec.metrics},
         conventions=conventions_of(spec) if spec.metrics else {},
         preset=spec.preset,
@@ -178,6 +204,14 @@ def of_click_result(result: ClickResult, level: float = 0.95) -> Content:
         else (),
         directions=signs,
     )
+
+
+def _notes(result: ClickResult) -> Iterator[str]:
+    yield from result.notes
+    if result.propensities:
+        yield from result.propensities.notes()
+    if result.offline:
+        yield from result.offline.notes
 
 
 def _place(source: Any) -> str:

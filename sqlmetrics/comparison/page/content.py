@@ -25,6 +25,7 @@ class Log:
         cutoffs: The share of requests with a click that a cutoff covers.
         days: Offline beside online metrics, one row a day and system.
         online: The rows of online metrics, as in the fact table.
+        propensities: As `PropensityEstimate.to_dicts` has them, where labels are corrected by them.
     """
 
     steps: Rows = ()
@@ -33,6 +34,7 @@ class Log:
     cutoffs: Rows = ()
     days: Rows = ()
     online: Rows = ()
+    propensities: Rows = ()
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Profile:
         curves: System, family of the metric, k, value.
         relevant: System, rank as a text, how many relevant items stand there a query.
         first: Queries by where the first relevant item stands for the baseline, and for the system.
+        bounds: System, family of a metric, k, and its value if all unjudged items were bad and
+            if they were good: worst, best.
         ties: A row a metric and system: worst, average, best, value.
         tied: The share of rows that share their score with another one, by system.
         tools: What other tools print: preset, system, value, n_queries.
@@ -55,6 +59,7 @@ class Profile:
     curves: Rows = ()
     relevant: Rows = ()
     first: Rows = ()
+    bounds: Rows = ()
     ties: Rows = ()
     tied: Mapping[str, float] = field(default_factory=dict)
     tools: Rows = ()
@@ -81,6 +86,8 @@ class Content:
         contributions: As `Comparison.contributions` has them.
         movers: As `Comparison.movers` has them.
         profile: What the lists look like.
+        funnel: As `Funnel.rows` has them.
+        deploys: Day and name of each.
         log: What a click log says; None for rankings.
         sql: The statements that ran.
         notes: What a reader should know.
@@ -107,6 +114,8 @@ class Content:
     contributions: Rows = ()
     movers: Rows = ()
     profile: Profile = Profile()
+    funnel: Rows = ()
+    deploys: Rows = ()
     log: Log | None = None
     sql: str = ""
     notes: tuple[str, ...] = ()

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.means import pooled
+from sqlmetrics.comparison.page.stages import lost
 from sqlmetrics.comparison.page.words import Words, number, probability, signed
 
 Row = Mapping[str, Any]
@@ -22,9 +23,20 @@ def headline(content: Content, words: Words) -> list[str]:
         content: The numbers.
         words: The language.
     """
+    main = content.main
     told = _compared(content, words) if content.rows else []
     told = told or _single(content, words)
-    return [*told, *([words("headline.not_corrected")] if content.log else [])]
+    own = [one for one in content.funnel if (one["segment_name"], one["system"]) == (ALL, main)]
+    if own:
+        told = [*told, lost(own, words)]
+    return [*told, *_of_labels(content, words)]
+
+
+def _of_labels(content: Content, words: Words) -> list[str]:
+    """Whether clicks are corrected for how often positions are looked at."""
+    if content.log is None:
+        return []
+    return [words(f"headline.{'corrected' if content.log.propensities else 'not_corrected'}")]
 
 
 def mood(content: Content) -> str:
@@ -132,6 +144,8 @@ def _single(content: Content, words: Words) -> list[str]:
     """The number of a system by itself, and whether its last day is like the others."""
     rows = [row for row in content.means(content.first) if row["system"] == content.main]
     total = pooled(rows, content.level)
+    if total is None and content.funnel:
+        return []
     if total is None:
         return [words("headline.no_number")]
     told = {

@@ -9,15 +9,13 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.profile import COMPLETE
 from sqlmetrics.comparison.page.words import Words, number, percent
 
 Row = Mapping[str, Any]
 
 JUDGED = 0.95
 """Precision over recall is drawn where so much of the top 10 has a label."""
-
-COMPLETE = 0.99
-"""Where so much has a label at each cutoff, there is nothing to see."""
 
 SPREAD = 0.001
 """A smaller part of a metric may hang on the order of equal scores without a word."""
@@ -234,6 +232,26 @@ def judged(content: Content, words: Words) -> Picture | None:
     columns = [words("column.system"), *(f"@{k}" for k in cutoffs)]
     chart = Chart("judged", rows, {"cutoffs": cutoffs, "range": [cutoffs[0], cutoffs[-1]]}, systems)
     return Picture("judged", chart, columns, cells, 1, _about(content, words))
+
+
+def bounds(content: Content, words: Words) -> Picture | None:
+    """A metric by cutoff, were all items without a label bad, and were they good."""
+    # bands of more than two systems hide one another
+    systems, deepest = _systems(content)[:2], _reaching(content)
+    rows = [
+        row for row in content.profile.bounds if row["system"] in systems and row["k"] <= deepest
+    ]
+    cutoffs = sorted({row["k"] for row in rows})
+    if len(cutoffs) < 2 or not any(row["best"] - row["worst"] > SPREAD for row in rows):
+        return None
+    family = rows[0]["family"]
+    given = {"cutoffs": cutoffs, "range": [cutoffs[0], cutoffs[-1]], "y_title": f"{family}@k"}
+    columns = [words("column.system"), words("column.k"), words("column.all_bad")]
+    columns.append(words("column.all_good"))
+    cells = [[r["system"], str(r["k"]), number(r["worst"]), number(r["best"])] for r in rows]
+    about = _about(content, words) | {"metric": f"{family}@k"}
+    drawn = [{name: row[name] for name in ("system", "k", "worst", "best")} for row in rows]
+    return Picture("bounds", Chart("bounds", drawn, given, systems), columns, cells, 1, about)
 
 
 def ties(content: Content, words: Words) -> Picture | None:

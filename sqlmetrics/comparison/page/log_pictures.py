@@ -45,10 +45,9 @@ def cleaning(content: Content, words: Words) -> Picture | None:
     columns = [words(f"column.{one}") for one in ("rows", "step", "removed", "left")]
     most = max(logged for logged, _ in log.rows.values())
     domain = Sized(([0, 1.45 * most], [0, 1.14 * most]))
+    given = {"domain": domain, "x_title": words("column.rows"), "format": "~s", "values": None}
     about = {"n": words.n(sum(logged for logged, _ in log.rows.values()))}
-    return Picture(
-        "cleaning", Chart("cleaning", drawn, {"domain": domain}), columns, cells, 2, about
-    )
+    return Picture("cleaning", Chart("waterfall", drawn, given), columns, cells, 2, about)
 
 
 def _bar(label: str, ends: tuple[float, float], words: Words, *, lost: bool) -> dict[str, object]:
@@ -69,7 +68,7 @@ def positions(content: Content, words: Words) -> Picture | None:
         {
             "system": row["system"],
             "position": row["position"],
-            "ctr": row["n_clicked"] / row["n_shown"],
+            "share": row["n_clicked"] / row["n_shown"],
             **dict(
                 zip(_ENDS, wilson(row["n_clicked"], row["n_shown"], content.level), strict=True)
             ),
@@ -90,7 +89,40 @@ def positions(content: Content, words: Words) -> Picture | None:
         "n": words.n(sum(row["n_shown"] for row in rows)),
     }
     columns = [words(f"column.{one}") for one in names]
-    return Picture("positions", Chart("positions", drawn, {}, systems), columns, cells, 1, about)
+    given = {"y_title": words("column.ctr")}
+    return Picture("positions", Chart("positions", drawn, given, systems), columns, cells, 1, about)
+
+
+def examination(content: Content, words: Words) -> Picture | None:
+    """How often positions are looked at, where labels are corrected by that."""
+    rows = (content.log or Log()).propensities
+    rows = [row for row in rows if row["position"] <= SHOWN_POSITIONS]
+    if len({row["position"] for row in rows}) < 2:
+        return None
+    drawn = [
+        {
+            "system": str(row.get("group") or row["method"]),
+            "position": row["position"],
+            "share": row["propensity"],
+            **{one: row["propensity"] if row[one] is None else row[one] for one in _ENDS},
+        }
+        for row in rows
+    ]
+    groups = tuple(dict.fromkeys(row["system"] for row in drawn))[:8]
+    drawn = [row for row in drawn if row["system"] in groups]
+    names = ("segment", "position", "propensity", "interval")
+    cells = [
+        [row["system"], str(row["position"]), number(row["share"]), _text(row, words)]
+        for row in drawn
+    ]
+    about = {
+        "method": rows[0]["method"],
+        "level": f"{100 * content.level:g}",
+        "n": words.n(len({row["position"] for row in rows})),
+    }
+    chart = Chart("positions", drawn, {"y_title": words("column.propensity")}, groups)
+    columns = [words(f"column.{one}") for one in names]
+    return Picture("examination", chart, columns, cells, 1, about)
 
 
 def wilson(hits: int, n: int, level: float) -> tuple[float, float]:
@@ -142,7 +174,7 @@ def offline_online(content: Content, words: Words) -> Picture | None:
         found = spearman([row["offline"] for row in drawn], [row["online"] for row in drawn])
     told = words("offline_online.too_few")
     if found is not None:
-        told = words("offline_online.spearman", value=f"{found:+.2f}")
+        told = words("offline_online.spearman", value=f"{found:+.2f}".replace("-", "−"))
     rows = [r for r in log.online if _is_all(r) and at_cutoff(r["metric"], r["k"]) == online]
     n = words.n(sum(row["n_queries"] for row in rows))
     about = {"offline": offline, "online": online, "n": n, "correlation": told}

@@ -2,26 +2,85 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.comparison.page.charts import can_draw
+from sqlmetrics.clicks.result import ClickResult
+from sqlmetrics.comparison.page.charts import SCHEMA, can_draw
+from sqlmetrics.comparison.page.words import Words
+from sqlmetrics.evaluation.report.result import Result
 
 if TYPE_CHECKING:
-    from sqlmetrics.comparison.report.comparison import Comparison
+    from sqlmetrics.comparison.page.picture import Picture
+    from sqlmetrics.evaluation.report.display import Display
 
-DRAWN = ("verdicts", "slices", "contributions")
-"""What stands above the tables of a comparison."""
+MIME = "application/vnd.vegalite.v5+json"
+"""What JupyterLab and VS Code draw by themselves."""
+
+DRAWN = ("verdicts", "days", "slices", "contributions", "funnel")
+"""What stands above the tables of a comparison, a diagnosis or a funnel."""
+
+OF_RESULTS = ("means", "trend", "segments")
+OF_LOGS = ("rates", "trend", "cleaning", "offline_online")
 
 
-def drawings(comparison: Comparison | None) -> str:
-    """The pictures of a comparison as HTML; empty without one, or without the extra.
+def pictures_of(what: Display) -> Sequence[Picture]:
+    """What is drawn of a result; nothing where it has no more than a number or two.
 
     Args:
-        comparison: The differences.
+        what: The result.
     """
-    if comparison is None or not comparison.rows or not can_draw():
-        return ""
     from sqlmetrics.comparison.page.sources import report
 
-    pictures = report(comparison).pictures
-    return "".join(one._repr_html_() for one in pictures if one.name in DRAWN)
+    compared = getattr(what, "comparison", what)  # a diagnosis may have one
+    if compared is None or not getattr(compared, "rows", True):
+        return []
+    names: Sequence[str] = DRAWN
+    if isinstance(compared, Result | ClickResult):
+        names = OF_RESULTS if isinstance(compared, Result) else OF_LOGS
+    found = [one for one in report(compared).pictures if one.name in names and one.chart]
+    return [one for one in found if one.name != "means" or len(one.cells) > 2]
+
+
+def drawings(what: Display) -> str:
+    """The pictures of a result as HTML; empty without one, or without the extra.
+
+    Args:
+        what: The result.
+    """
+    return "".join(one.html() for one in pictures_of(what)) if can_draw() else ""
+
+
+def bundle(what: Display) -> dict[str, Any]:
+    """A result in each form that notebooks know, of which they take the one that they like best.
+
+    Args:
+        what: The result.
+    """
+    shown: dict[str, Any] = {"text/plain": repr(what)}
+    pictures = pictures_of(what) if can_draw() else ()
+    shown["text/html"] = "".join(one.html() for one in pictures) + what.tables()
+    if pictures:
+        shown[MIME] = chart(pictures)
+    return shown
+
+
+def chart(pictures: Sequence[Picture]) -> dict[str, Any]:
+    """Pictures one below the other as one Vega-Lite specification.
+
+    Args:
+        pictures: One at least, each with a chart.
+    """
+    words = Words()
+    specs = []
+    for one in pictures:
+        if one.chart:
+            specs.append({"title": one.title(words), **one.chart.spec(words)})
+    config = specs[0]["config"] | {"background": "#ffffff"}
+    parts = [{k: v for k, v in one.items() if k not in ("$schema", "config")} for one in specs]
+    return {
+        "$schema": SCHEMA,
+        "config": config,
+        "vconcat": parts,
+        "resolve": {"scale": dict.fromkeys(("color", "x", "y"), "independent")},
+    }

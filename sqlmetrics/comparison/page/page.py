@@ -72,7 +72,7 @@ def fragment(content: Content, pictures: Sequence[Picture], words: Words, versio
 def _parts(content: Content, pictures: Sequence[Picture], words: Words) -> dict[str, Any]:
     return {
         "content": content,
-        "headline": headline(content, words),
+        "headline": [_together(one) for one in headline(content, words)],
         "mood": mood(content),
         "pictures": [_drawn(one, words) for one in pictures],
         "left_out": left_out(content, words),
@@ -85,10 +85,15 @@ def _drawn(picture: Picture, words: Words) -> Mapping[str, Any]:
     return {
         "picture": picture,
         "title": picture.title(words),
-        "about": picture.sentence(words),
+        "about": _together(picture.sentence(words)),
         "look": picture.look(words),
         "drawings": drawings(picture.chart, picture.key, words) if picture.chart else {},
     }
+
+
+def _together(text: str) -> str:
+    """A sentence whose lines do not break before a percent sign."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def drawings(chart: Chart, key: str, words: Words) -> dict[str, Markup]:

@@ -55,7 +55,10 @@ class Picture:
         return f"{self.name}-{self.more}" if self.more else self.name
 
     def _repr_html_(self) -> str:
-        """Its drawing in a notebook; its numbers without the extra `report`."""
+        return self.html()
+
+    def html(self) -> str:
+        """Its drawing for a notebook; its numbers without the extra `report`."""
         if self.chart is None or not can_draw():
             return table(self.columns, self.cells, self.left)
         return f"<div>{standing(self.chart.svg(Words()))}</div>"

@@ -8,6 +8,7 @@ from sqlmetrics.comparison.page.averages import means, segments, trend
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.differences import contributions, slices, verdicts
 from sqlmetrics.comparison.page.lists import (
+    bounds,
     curves,
     first,
     judged,
@@ -16,10 +17,17 @@ from sqlmetrics.comparison.page.lists import (
     ties,
     tools,
 )
-from sqlmetrics.comparison.page.log_pictures import cleaning, offline_online, positions, rates
+from sqlmetrics.comparison.page.log_pictures import (
+    cleaning,
+    examination,
+    offline_online,
+    positions,
+    rates,
+)
 from sqlmetrics.comparison.page.moves import movers
 from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.queries import days, deltas, scatter
+from sqlmetrics.comparison.page.stages import funnel
 from sqlmetrics.comparison.page.words import Words
 
 MAKERS: tuple[Callable[[Content, Words], Picture | None], ...] = (
@@ -42,9 +50,11 @@ LATER: tuple[Callable[[Content, Words], Picture | None], ...] = (
     first,
     precision_recall,
     judged,
+    bounds,
     ties,
     cleaning,
     positions,
+    examination,
     offline_online,
     tools,
 )
@@ -62,5 +72,6 @@ def pictures(content: Content, words: Words) -> list[Picture]:
     return [
         *(one for one in before if one is not None),
         *contributions(content, words),
+        *funnel(content, words),
         *(one for one in after if one is not None),
     ]

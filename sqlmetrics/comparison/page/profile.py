@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.design import design
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Profile, Row
-from sqlmetrics.comparison.page.sample import Sample, kept
+from sqlmetrics.comparison.page.sample import Sample, all_labelled, kept
 from sqlmetrics.comparison.stages import columns_stage, sums_stage
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.engines.database import Database
@@ -28,6 +29,12 @@ from sqlmetrics.sql.stage import Column
 CUTOFFS = (1, 2, 3, 5, 10, 20, 50, 100)
 FAMILIES = ("ndcg", "recall", "precision", "judged")
 """What is drawn over the cutoffs."""
+
+RISING = ("precision", "hit", "mrr", "cg", "dcg")
+"""Metrics that only rise with a grade: of ndcg and recall the ideal rises, too."""
+
+COMPLETE = 0.99
+"""Where so much has a label at each cutoff, there is nothing to see."""
 
 TOOLS = ("trec_eval", "sklearn", "ranx", "torchmetrics", "spark_mllib", "recbole", "elasticsearch")
 """Presets that readers know, of which the first five are shown that fit."""
@@ -56,6 +63,7 @@ def profile(spec: Spec, content: Content, sample: Sample, engine: Database) -> P
     with kept(plain, sample, engine) as part:
         made = Profile(n_queries=sample.n_queries, is_sample=bool(sample.ids))
         made = _curves(part, content, engine, made)
+        made = replace(made, bounds=list(_bounds(part, content, engine, made)))
         tools = list(_tools(part, content, engine))
         return replace(made, **_ties(part, content, engine), tools=tools)
 
@@ -151,6 +159,29 @@ def _first(content: Content, made: Statements, plan: Any) -> list[Row]:
 def _rank_of(column: str) -> str:
     whens = "\n".join(f"    when {column} >= {least!r} then '{name}'" for name, least in _SHIFTS)
     return f"case\n{whens}\n    else '{NONE}'\nend"
+
+
+def _bounds(part: Spec, content: Content, engine: Database, made: Profile) -> Iterator[Row]:
+    """A metric at each cutoff, if what has no label were bad, and if it were good."""
+    if all(row["value"] >= COMPLETE for row in made.curves if row["family"] == "judged"):
+        return
+    name = parse(content.first).name
+    family = name if name in RISING else "precision"
+    texts = tuple(f"{family}@{k}" for k in CUTOFFS if _fits(part, f"{family}@{k}"))
+    unjudged = dict(part.conventions) | {"unjudged": "nonrelevant"}
+    spec = part.having(metrics=texts, by=(), online=(), conventions=unjudged)
+    with all_labelled(spec, engine) as good:
+        if good is None:
+            return
+        both = [
+            _totals(run(one, opened(one, engine), engine, check=False, per_query=False))
+            for one in (spec, good)
+        ]
+    for key, (top, bottom, _) in both[0].items():
+        best = both[1].get(key)
+        if bottom and best and best[1]:
+            worst = {"family": family, "system": key[0], "k": key[2], "worst": top / bottom}
+            yield worst | {"best": best[0] / best[1]}
 
 
 def _ties(part: Spec, content: Content, engine: Database) -> dict[str, Any]:

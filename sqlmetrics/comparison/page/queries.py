@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.deploys import marks, told
 from sqlmetrics.comparison.page.pair import pair, sign
 from sqlmetrics.comparison.page.picture import Picture, ends
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
@@ -105,19 +106,32 @@ def days(content: Content, words: Words) -> Picture | None:
         ]
         for row in rows
     ]
-    given = {"changes": changes(content), "words": {"baseline": content.baseline}}
+    shown = [row["day"] for row in drawn]
+    given = {
+        "changes": changes(content),
+        "deploys": marks(content, shown),
+        "domain": _domain(drawn),
+        "words": {"baseline": content.baseline},
+    }
     return Picture(
         "days",
         Chart("days", drawn, given),
         [words(f"column.{one}") for one in names],
         cells,
         1,
-        pair(content, words),
+        pair(content, words) | {"deploys": told(content, shown, words)},
     )
 
 
 _OWN = ("difference", "ci_low", "ci_high")
 _RUNNING = ("running", "running_low", "running_high")
+
+
+def _domain(drawn: Sequence[Row]) -> list[float]:
+    """From the lowest end of a day's interval to the highest one: the band begins far wider."""
+    low, high = min(0.0, *(r["ci_low"] for r in drawn)), max(0.0, *(r["ci_high"] for r in drawn))
+    room = 0.08 * (high - low) or 0.01
+    return [low - room, high + room]
 
 
 def _verdict_of(row: Row, way: int) -> str:

@@ -98,3 +98,45 @@ def _moved(source: Any, name: str) -> Any:
     place = {"relation": name, "file": None, "sql": None, "data": None, "where": None}
     own = {key: value for key, value in place.items() if key in type(source).model_fields}
     return source.model_copy(update=own)
+
+
+@contextmanager
+def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
+    """The spec with the highest grade for all that has no label, while its table is there.
+
+    Args:
+        spec: What is asked.
+        engine: Where the tables are.
+
+    Yields:
+        The spec; None where labels are texts, hold of some days alone, or no table can be made.
+    """
+    dialect, source = engine.translation.dialect, spec.labels
+    if source is None or not dialect.keep or source.grades or source.columns.date or source.lists:
+        yield None
+        return
+    own, tables = source.columns, opened(spec, engine)
+    given = {
+        table: source_text(
+            tables.shown(getattr(tables, table)),
+            engine.translation.condition(getattr(spec, table).where or ""),
+        )
+        for table in ("rankings", "labels")
+    }
+    query, item = (identifier(getattr(spec.rankings.columns, one)) for one in ("query", "item"))
+    names = [identifier(getattr(own, one)) for one in ("query", "item", "grade")]
+    keep = (
+        f"with\n\nlabelled as (\n    select {', '.join(names)}\n    from {given['labels']}\n),\n\n"
+        f"ranked as (\n    select distinct {query}, {item}\n    from {given['rankings']}\n)\n\n"
+        "select *\nfrom labelled\nunion all\n"
+        f"select ranked.{query}, ranked.{item}, best.highest\nfrom ranked\n"
+        f"inner join (select distinct {names[0]} from labelled) as queries\n"
+        f"    on queries.{names[0]} = ranked.{query}\n"
+        f"cross join (select max({names[2]}) as highest from labelled) as best\n"
+        f"left join labelled\n    on labelled.{names[0]} = ranked.{query}\n"
+        f"        and labelled.{names[1]} = ranked.{item}\n"
+        f"where labelled.{names[0]} is null"
+    )
+    name = engine.free_name("sqlmetrics_all_labelled")
+    with engine.made(f"{dialect.keep} {name} as\n{keep}", f"{dialect.drop} {name}"):
+        yield spec.having(labels=_moved(source, name))

@@ -10,16 +10,20 @@ from typing import Any
 
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.wide_log import GRADES, USUAL, wide_log
+from sqlmetrics.comparison.funnel.funnel import funnel
+from sqlmetrics.comparison.funnel.funnel_table import Funnel
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.click_log import logged, of_click_result
 from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.deploys import deploys_of
 from sqlmetrics.comparison.page.evaluation import evaluated, leading, of_result
 from sqlmetrics.comparison.page.fact_table import is_there, stored
 from sqlmetrics.comparison.page.report import Report
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
+from sqlmetrics.evaluation.inputs.runs import STAGE
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.question import segmented
 from sqlmetrics.evaluation.report.result import Result
@@ -27,6 +31,7 @@ from sqlmetrics.jobs.days import days_between
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.template import literal
 
 METRICS = ("ndcg@10", "recall@100", "mrr", "precision@10")
 """Of two tables, if none is named."""
@@ -49,6 +54,7 @@ def report(
     start: str | date | None = None,
     end: str | date | None = None,
     language: str = "en",
+    deploys: Any = None,
     fresh: bool = False,
     connection: Any = None,
     check: bool = True,
@@ -60,8 +66,10 @@ def report(
 
     Args:
         what: A `Spec`; rankings as `compare` takes them, beside `labels`; the two files of a User
-            Behavior Insights log, or a wide click log by itself; or a `Result`, `Comparison` or
-            `ClickResult`, of which there are the pictures that their numbers allow.
+            Behavior Insights log, or a wide click log by itself; or a `Result`, `Comparison`,
+            `Funnel` or `ClickResult`, of which there are the pictures that their numbers allow.
+            Of one table of rankings with a column `stage` the report is of the last stage, and of
+            what the others lose.
         labels: As `evaluate` takes them; None with what says it all.
         metrics: As `evaluate` takes them; default: the spec's own, or of two tables
             ndcg@10, recall@100, mrr, precision@10. The first one is that of most pictures.
@@ -73,6 +81,7 @@ def report(
         start: The first day.
         end: The day after the last one.
         language: `en` or `zh`.
+        deploys: A table of days (`day`, `date` or `deployed_at`) and names, marked on the days.
         fresh: Whether a spec is evaluated again, although its fact table has rows of it.
         connection: Where the tables are; see `evaluate`.
         check: Whether to look for bad input first.
@@ -93,8 +102,12 @@ def report(
     'mrr of rankings is 0.7500 (95 % interval -2.4266 to 3.9266; 2 queries).'
     """
     check_level(level, margin)
-    if isinstance(what, Result | Comparison | ClickResult):
-        return Report(of_numbers(what, level), language)
+    if isinstance(what, Result | Comparison | ClickResult | Funnel):
+        content = of_numbers(what, level)
+        if deploys is not None:
+            with connect(connection) as engine:
+                content = replace(content, deploys=deploys_of(deploys, engine))
+        return Report(content, language)
     asks = Options(
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
         days=days_between(start, end),
@@ -105,7 +118,9 @@ def report(
         by=segmented(by, asked.get("segments", ())),
     )
     with connect(connection) as engine:
+        marked = [] if deploys is None else deploys_of(deploys, engine)
         content = _content(what, labels, asks, asked, engine, fresh=fresh, check=check)
+        content = replace(content, deploys=marked)
     return Report(content, language)
 
 
@@ -126,6 +141,8 @@ def _content(
         return replace(content, notes=(*((note,) if note else ()), *content.notes))
     if not isinstance(what, Spec):
         asks = asks if asks.metrics else replace(asks, metrics=METRICS)
+        if STAGE not in asks.by and STAGE in _columns(what, "rankings", engine):
+            return _staged(what, labels, asks, asked, engine, check=check)
         return evaluated(what, labels, asks, asked, engine, check=check)
     if what.clicks is not None:
         changed = {"metrics": asks.metrics, "online": ()} if asks.metrics else {}
@@ -134,6 +151,33 @@ def _content(
         return stored(what, asks, engine)
     asks = asks if asks.by else replace(asks, by=what.by)
     return evaluated(what, labels, asks, asked, engine, check=check)
+
+
+def _staged(
+    what: Any,
+    labels: Any,
+    asks: Options,
+    asked: Mapping[str, Any],
+    engine: Database,
+    *,
+    check: bool,
+) -> Content:
+    """The last stage of a ranking of several, and what they lose."""
+    start, end = (asks.days.start, asks.days.end) if asks.days else (None, None)
+    found = funnel(
+        what, labels, start=start, end=end, connection=engine, check=check, **_of_funnels(asked)
+    )
+    last = found.rows[-1]["stage"]
+    conditions = [f"({asked['where']})"] if asked.get("where") else []
+    where = " and ".join([*conditions, f"{STAGE} = {literal(last)}"])
+    content = evaluated(what, labels, asks, {**asked, "where": where}, engine, check=check)
+    note = f"lists and metrics are those of the stage {last}"
+    return replace(content, funnel=found.rows, notes=(note, *found.notes, *content.notes))
+
+
+def _of_funnels(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a funnel may be asked, too."""
+    return {name: value for name, value in asked.items() if name != "segments"}
 
 
 def _log(
@@ -165,15 +209,16 @@ def _is_ubi(what: Any, labels: Any, engine: Database) -> bool:
 
 
 def _columns(given: Any, name: str, engine: Database) -> set[str]:
+    """The columns of a table; none where it is no table by itself."""
     try:
         place = source_of(given, name, engine.find)
-    except SpecError:
+        relation = source_relation(Source(**place), name, engine)
+    except (SpecError, InputError):
         return set()
-    relation = source_relation(Source(**place), name, engine)
     return {one.casefold() for one in engine.columns(source_text(relation))}
 
 
-def of_numbers(what: Result | Comparison | ClickResult, level: float = 0.95) -> Content:
+def of_numbers(what: Result | Comparison | ClickResult | Funnel, level: float = 0.95) -> Content:
     """The content of numbers that are there already.
 
     Args:
@@ -184,6 +229,12 @@ def of_numbers(what: Result | Comparison | ClickResult, level: float = 0.95) -> 
         return of_result(what, level)
     if isinstance(what, ClickResult):
         return of_click_result(what, level)
+    if isinstance(what, Funnel):
+        stages = list(dict.fromkeys(row["stage"] for row in what.rows))
+        main = what.rows[0]["system"]
+        return Content(
+            " → ".join(stages), (), main=main, funnel=what.rows, sql=what.sql, notes=what.notes
+        )
     systems = tuple(dict.fromkeys(row["system"] for row in what.rows))
     metrics = tuple(dict.fromkeys(row["metric"] for row in what.rows))
     return Content(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlmetrics.comparison.report.rows import Row, Rows
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.report.display import Display
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Rows):
+class Comparison(Rows, Display):
     """Systems against a baseline; it prints as tables and sentences, also in a notebook.
 
     Iterate over it for its rows; `comparison["ndcg@10"]` is the row of a metric where one
@@ -97,11 +98,11 @@ class Comparison(Rows):
 
         return text.text(self)
 
-    def _repr_html_(self) -> str:
-        from sqlmetrics.comparison.page.notebook import drawings
+    def tables(self) -> str:
+        """The tables that a notebook shows, as HTML."""
         from sqlmetrics.comparison.report import text
 
-        return drawings(self) + text.html(self)
+        return text.html(self)
 
 
 def check_level(level: float, margin: float) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
 
@@ -41,7 +42,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, repr=False)
-class Result:
+class Result(Display):
     """The numbers of an evaluation.
 
     It prints as a table, also in a notebook. `result["ndcg@10"]` is a float if there is
@@ -202,7 +203,8 @@ class Result:
 
         return report.text(self)
 
-    def _repr_html_(self) -> str:
+    def tables(self) -> str:
+        """The table that a notebook shows, as HTML."""
         from sqlmetrics.evaluation.report import text as report
 
         return report.html(self)

@@ -126,6 +126,7 @@ class _Grid:
             force_terminal=bool(self.styles),
             no_color=False,
             legacy_windows=False,
+            force_jupyter=False,  # else a notebook shows it at once, and the text is empty
         ).print(table)
         return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
 

@@ -1,0 +1,73 @@
+"""The days of deploys, from a table, for marks on the pictures of days."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmetrics.comparison.page.content import Content, Row
+from sqlmetrics.comparison.page.words import Words
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.open import source_relation
+from sqlmetrics.evaluation.inputs.sources import source_of
+from sqlmetrics.spec.source import Source
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.template import identifier
+
+DAYS = ("day", "date", "ds", "metric_date", "deployed_at", "released_at", "time", "timestamp")
+NAMES = ("name", "title", "version", "release", "deploy", "model", "description")
+"""The usual names of columns, the first that is there is taken."""
+
+SHOWN = 12
+"""As many marks are drawn, the last ones."""
+
+
+def deploys_of(given: Any, engine: Database) -> list[Row]:
+    """Day and name of each deploy, in order.
+
+    Args:
+        given: A file, a table's name, a query or a DataFrame, with a column of days or times, and
+            maybe one of names.
+        engine: Where the tables are.
+
+    Raises:
+        SpecError: If it is no table, or no column is called like a day.
+    """
+    place = source_of(given, "deploys", engine.find)
+    text = source_text(source_relation(Source(**place), "deploys", engine))
+    there = {name.casefold(): name for name in engine.columns(text)}
+    day, name = (next((there[one] for one in names if one in there), None) for names in _ROLES)
+    if day is None:
+        raise SpecError(
+            f"deploys: no column of days; there are {', '.join(there.values())}; "
+            f"call it one of {', '.join(DAYS)}"
+        )
+    named = f"cast({identifier(name)} as varchar)" if name else "cast(null as varchar)"
+    select = (
+        f"select cast({identifier(day)} as date) as deploy_day, {named} as deploy_name\n"
+        f"from {text}\nwhere {identifier(day)} is not null"
+    )
+    rows = [{"day": str(d)[:10], "name": n or ""} for d, n in engine.rows(select)]
+    return sorted(rows, key=lambda row: (row["day"], row["name"]))
+
+
+_ROLES = (DAYS, NAMES)
+
+
+def marks(content: Content, days: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The deploys from the first day of a picture to its last one, each with its number.
+
+    Args:
+        content: The numbers.
+        days: The days of the picture.
+    """
+    within = [one for one in content.deploys if min(days) <= one["day"] <= max(days)]
+    return [{**one, "mark": str(place)} for place, one in enumerate(within[-SHOWN:], 1)]
+
+
+def told(content: Content, days: Sequence[str], words: Words) -> str:
+    """A sentence with the deploys of a picture; empty where there are none."""
+    rows = marks(content, days)
+    names = [f"({one['mark']}) {one['day']} {one['name']}".rstrip() for one in rows]
+    return words("days.deploys", names=", ".join(names)) if names else ""

@@ -1,0 +1,85 @@
+"""The picture of a funnel: what each stage of a ranking loses of the relevant items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlmetrics.comparison.page.charts import Chart, Sized
+from sqlmetrics.comparison.page.content import ALL, Content
+from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.words import Words, number, percent
+
+Row = Mapping[str, Any]
+
+
+def funnel(content: Content, words: Words) -> Iterator[Picture]:
+    """A waterfall a system, from all relevant items to those of the last stage."""
+    own = [row for row in content.funnel if row["segment_name"] == ALL]
+    systems = list(dict.fromkeys(row["system"] for row in own))
+    for system in systems:
+        rows = [row for row in own if row["system"] == system]
+        if rows[0]["n_relevant"]:
+            yield _funnel(words, rows, system if len(systems) > 1 else "")
+
+
+def _funnel(words: Words, rows: Sequence[Row], more: str) -> Picture:
+    total, left = rows[0]["n_relevant"], rows[0]["n_relevant"]
+    drawn = [_bar(words("axis.relevant"), (0, 1), words.n(total), "total")]
+    for row in rows:
+        start, end = (left - row["n_lost"]) / total, left / total
+        if row["n_lost"]:
+            text = f"−{percent(row['lost_share'])} ({words.n(row['n_lost'])})"
+            drawn.append(_bar(row["stage"], (start, end), text, "worse"))
+        else:
+            drawn.append(_bar(row["stage"], (0, end), words.n(left), "total"))
+        left -= row["n_lost"]
+    last = rows[-1]["stage"]
+    drawn.append(_bar(words("funnel.left", stage=last), (0, left / total), words.n(left), "total"))
+    given = {
+        "domain": Sized(([0, 1.6], [0, 1.2])),
+        "x_title": words("axis.of_relevant"),
+        "format": ".0%",
+        "values": [0, 0.25, 0.5, 0.75, 1],
+    }
+    names = ("stage", "list_size", "recall", "retention", "lost", "lost_share")
+    cells = [
+        [
+            str(row["stage"]),
+            "–" if row["list_size"] is None else f"{row['list_size']:,.1f}",
+            *(number(row[one]) for one in ("recall", "retention")),
+            words.n(row["n_lost"]),
+            percent(row["lost_share"]) if row["lost_share"] is not None else "–",
+        ]
+        for row in rows
+    ]
+    columns = [words(f"column.{one}") for one in names]
+    about = {
+        "n": words.n(rows[0]["n_queries"]),
+        "items": words.n(total),
+        "told": lost(rows, words),
+    }
+    return Picture("funnel", Chart("waterfall", drawn, given), columns, cells, 1, about, more=more)
+
+
+def lost(rows: Sequence[Row], words: Words) -> str:
+    """Where most are lost, and what is left, as a sentence or two.
+
+    Args:
+        rows: The stages of one system, in order.
+        words: The language.
+    """
+    worst, last = max(rows, key=lambda row: row["n_lost"]), rows[-1]
+    total = last["n_relevant"]
+    if not total:
+        return words("funnel.no_relevant")
+    told = {"stage": worst["stage"], "share": percent(worst["lost_share"])}
+    kind = "nothing" if not worst["n_lost"] else "not_found" if worst is rows[0] else "most_lost"
+    found = {"found": words.n(last["n_found"]), "items": words.n(total)}
+    left = words("funnel.kept", stage=last["stage"], **found)
+    return f"{words(f'funnel.{kind}', **told)} {left}"
+
+
+def _bar(label: str, ends: tuple[float, float], text: str, kind: str) -> dict[str, object]:
+    start, end = ends
+    return {"label": label, "start": start, "end": end, "far": end, "kind": kind, "text": text}
