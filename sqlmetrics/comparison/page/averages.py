@@ -135,7 +135,8 @@ def trend(content: Content, words: Words) -> Picture | None:
         "n": words.n(sum(row["n_queries"] for row in rows)),
     }
     shown = [row["day"] for row in drawn]
-    about["deploys"] = told(content, shown, words)
-    given = {"changes": changes(content), "deploys": marks(content, shown)}
+    changed = changes(content)
+    about["lines"] = told(content, shown, words, changed=bool(changed))
+    given = {"changes": changed, "deploys": marks(content, shown)}
     chart = Chart("trend", drawn, given, systems)
     return Picture("trend", chart, columns, cells, 2, about)

@@ -66,8 +66,16 @@ def marks(content: Content, days: Sequence[str]) -> list[Mapping[str, Any]]:
     return [{**one, "mark": str(place)} for place, one in enumerate(within[-SHOWN:], 1)]
 
 
-def told(content: Content, days: Sequence[str], words: Words) -> str:
-    """A sentence with the deploys of a picture; empty where there are none."""
+def told(content: Content, days: Sequence[str], words: Words, *, changed: bool) -> str:
+    """What the lines across a picture of days are; empty where there is none.
+
+    Args:
+        content: The numbers.
+        days: The days of the picture.
+        words: The language.
+        changed: Whether the definition of its metric changed on a day.
+    """
     rows = marks(content, days)
     names = [f"({one['mark']}) {one['day']} {one['name']}".rstrip() for one in rows]
-    return words("days.deploys", names=", ".join(names)) if names else ""
+    deploys = words("days.deploys", names=", ".join(names)) if names else ""
+    return (words("days.changed") if changed else "") + deploys

@@ -107,8 +107,9 @@ def days(content: Content, words: Words) -> Picture | None:
         for row in rows
     ]
     shown = [row["day"] for row in drawn]
+    changed = changes(content)
     given = {
-        "changes": changes(content),
+        "changes": changed,
         "deploys": marks(content, shown),
         "domain": _domain(drawn),
         "words": {"baseline": content.baseline},
@@ -119,7 +120,7 @@ def days(content: Content, words: Words) -> Picture | None:
         [words(f"column.{one}") for one in names],
         cells,
         1,
-        pair(content, words) | {"deploys": told(content, shown, words)},
+        pair(content, words) | {"lines": told(content, shown, words, changed=bool(changed))},
     )
 
 
