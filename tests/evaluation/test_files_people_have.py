@@ -318,7 +318,6 @@ def test_shells_complete_verbs_options_and_names(
 
 def test_names_that_are_looked_for_in_the_wrong_place_are_told_where(tmp_path: Path) -> None:
     for line, said in (
-        ("explain trec_eval", "sqlmetrics explain ndcg@10 --preset trec_eval"),
         ("explain ctrr", "ctr"),
         ("evaluate a.csv b.csv -m ctr@5", "sqlmetrics clicks SPEC -m ctr"),
         ("doctor --case preset.trec_eval", "did you mean 'preset trec_eval'"),
