@@ -81,11 +81,13 @@ def evaluate(
     Of several tables the last one is the labels; each of the others is a system, called by its
     file. With a spec alone it shows the spec's numbers, as show does.
 
-    Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too).
+    Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too). One file alone holds both:
+    traces of Ragas, LlamaIndex, LangSmith, Phoenix or MLflow, or rankings with grades.
 
     \b
     sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10,recall@100,mrr
     sqlmetrics evaluate run*.trec qrels.txt -m map,ndcg_cut_10 --preset trec_eval
+    sqlmetrics evaluate traces.jsonl -m recall@5,mrr
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.evaluation.evaluate import evaluate as run
 
@@ -101,9 +103,8 @@ def evaluate(
             out=out,
         )
         return
-    if labels is None and len(tables) == 1:
-        raise click.UsageError("give LABELS behind RANKINGS, or a spec (.yml) alone")
-    *rankings, labels = tables if labels is None else (*tables, labels)
+    is_alone = labels is None and len(tables) == 1  # it has the labels too
+    *rankings, labels = tables if labels is None and not is_alone else (*tables, labels)
     if not metrics:
         raise click.UsageError("say what to compute: -m ndcg@10,recall@100,mrr")
     form = format_of(output, out, FORMATS)

@@ -16,8 +16,8 @@ from sqlmetrics.evaluation.run import run
 
 def evaluate(
     rankings: Any,
-    labels: Any,
-    metrics: str | Sequence[str],
+    labels: Any = None,
+    metrics: str | Sequence[str] = (),
     *,
     preset: str | None = None,
     by: str | Sequence[str] = (),
@@ -60,8 +60,11 @@ def evaluate(
             these, or a list of paths, is several runs: each is a system, called by its key or
             its file, unless `system` names a column.
         labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too). None if
-            the rankings have the column `grade` themselves, NULL where there is no label.
-        metrics: Texts like `ndcg@10`, `recall(rel=2)@50`, `mrr`; see `list metrics`.
+            the rankings have the column `grade` themselves, NULL where there is no label; or if
+            they are traces of Ragas, LlamaIndex, LangSmith, Phoenix or MLflow, a row per query
+            with a list of retrieved documents and one of references.
+        metrics: Texts like `ndcg@10`, `recall(rel=2)@50`, `mrr`, at least one; see
+            `list metrics`.
         preset: A named set of conventions; default `house`.
         by: Columns of the rankings, or of `queries`, to segment by; each is also rolled up
             to `all`.

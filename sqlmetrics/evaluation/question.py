@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.open import opened, zones_of
 from sqlmetrics.evaluation.inputs.runs import (
@@ -23,12 +23,13 @@ from sqlmetrics.evaluation.inputs.runs import (
 )
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
+from sqlmetrics.evaluation.inputs.traces import may_be_traces, traces_in
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH
 from sqlmetrics.spec.source import Rankings, is_separated
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones
-from sqlmetrics.sql.relation import Relation, shown, source_text
+from sqlmetrics.sql.relation import Relation, shown, source_text, typed
 
 TEXTS = ("text", "query_text", "query")
 """What the column of the texts is called in a table of queries."""
@@ -85,7 +86,7 @@ def question(
     arguments = _Arguments(engine, metrics, asked)
     _check_names(arguments.conventions)
     rankings, labels, note = in_order(rankings, labels)
-    spec, tables = arguments.spec(rankings, labels)
+    spec, tables = arguments.read(rankings, labels)
     if are_swapped(spec, tables, engine):
         spec, tables = arguments.spec(labels, rankings)
         note = "the first table has grades and the second one scores: they are taken as that"
@@ -110,6 +111,38 @@ class _Arguments:
     def conventions(self) -> dict[str, Any]:
         """The options among them."""
         return {name: value for name, value in self.given.items() if name not in NAMED}
+
+    def read(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
+        """The spec as far as the arguments alone say it, and its tables, which may be traces."""
+        traces = None
+        if labels is not None:
+            spec, tables = self.spec(rankings, labels)
+            if self._runs(rankings) or not self._may_be_traces(spec, tables):
+                return spec, tables
+            traces = traces_in(rankings, self.engine, self.given, has_labels=True)
+        elif not self._runs(rankings):
+            traces = traces_in(rankings, self.engine, self.given, has_labels=False)
+        if traces is None:
+            return self.spec(rankings, labels)
+        known = {} if traces.queries is None else {"queries": traces.queries}
+        own = replace(self, given={**self.given, **known, "where": None})
+        spec, tables = own.spec(traces.rankings, labels if traces.labels is None else traces.labels)
+        return spec, replace(tables, notes=(*traces.notes, *tables.notes))
+
+    def _may_be_traces(self, spec: Spec, tables: Tables) -> bool:
+        """Whether rankings beside labels lack the column of items, and have one of traces."""
+        relation = tables.rankings
+        if relation.columns or self.engine.translation.changes:
+            return False
+        try:
+            there = self.engine.columns(source_text(typed(relation)))
+        except InputError:  # which the checks tell
+            return False
+        return spec.rankings.columns.item not in there and may_be_traces(there)
+
+    def _runs(self, rankings: Any) -> dict[str, Any]:
+        """Name -> run, if several are given."""
+        return runs_in(rankings, {str(self._column("query")), str(self._column("item"))})
 
     def spec(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
         """The spec as far as the arguments alone say it, and its tables."""
@@ -173,7 +206,7 @@ class _Arguments:
         self, rankings: Any, columns: Mapping[str, str | None]
     ) -> tuple[dict[str, Any], Together | None]:
         """Where the rankings are, and their columns; several runs are put together."""
-        runs = runs_in(rankings, {str(columns["query"]), str(columns["item"])})
+        runs = self._runs(rankings)
         if not runs:
             return self._placed(rankings, "rankings") | {"columns": columns}, None
         sources = {

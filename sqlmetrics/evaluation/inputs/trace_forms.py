@@ -1,0 +1,116 @@
+"""The forms in which retrieval tools export what they traced: one row a query, with lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+_REFERENCES = (
+    *("document_ids", "doc_ids", "reference_ids", "expected_ids", "relevant_ids", "chunk_ids"),
+    *("reference_context_ids", "documents", "sources", "context"),
+)
+_RETRIEVED = (
+    *("documents", "retrieved_documents", "retrieved_docs", "docs", "retrieved_ids"),
+    *("document_ids", "doc_ids", "retrieved_context_ids", "context", "contexts", "output"),
+)
+
+
+@dataclass(frozen=True)
+class TraceForm:
+    """How a tool exports what was retrieved for a query, and what should have been.
+
+    A name with a point in it is a column of that name, or a key of the JSON objects in the column
+    before the point. Of several names the first that is there holds.
+
+    Attributes:
+        tool: The tool.
+        query: Columns that tell the queries apart.
+        retrieved: Columns of the lists of retrieved documents, best first.
+        reference: Columns of the lists of relevant documents.
+        ids: Keys of a document's id, where documents are objects; the first that all have.
+        scores: Keys of a document's score, likewise.
+    """
+
+    tool: str
+    query: tuple[str, ...]
+    retrieved: tuple[str, ...]
+    reference: tuple[str, ...]
+    ids: tuple[str, ...] = ("id", "doc_id", "document_id")
+    scores: tuple[str, ...] = ("score",)
+
+    @property
+    def example(self) -> str:
+        """The tool with the first of each of its names."""
+        return f"{self.tool} ({self.query[0]}, {self.retrieved[0]}, {self.reference[0]})"
+
+    @property
+    def is_named(self) -> bool:
+        """Whether its columns are those that a person named."""
+        return self.tool == OWN_FORM.tool
+
+    def of(self, query: str, retrieved: str, reference: str) -> Self:
+        """The same with these columns."""
+        return replace(self, query=(query,), retrieved=(retrieved,), reference=(reference,))
+
+
+LANGCHAIN_IDS = (
+    *("id", "metadata.id", "metadata.doc_id", "metadata.document_id", "metadata.chunk_id"),
+    *("metadata.source", "doc_id", "document_id"),
+)
+"""Keys of a LangChain document's id: its own is optional, and not there in older versions."""
+
+TRACE_FORMS = (
+    # ragas 0.4.3: SingleTurnSample, to_jsonl, to_pandas
+    TraceForm("Ragas", ("user_input",), ("retrieved_context_ids",), ("reference_context_ids",)),
+    # llama-index-core 0.14.25: RetrievalEvalResult
+    TraceForm("LlamaIndex", ("query",), ("retrieved_ids",), ("expected_ids",)),
+    # langsmith 0.15.0: ExperimentResults.to_pandas has inputs.*, outputs.*, reference.*; the keys
+    # behind the points are those of the user's own functions
+    TraceForm(
+        "LangSmith",
+        ("example_id", "reference_example_id", "inputs.question", "inputs.query", "inputs.input"),
+        tuple(f"outputs.{key}" for key in _RETRIEVED),
+        tuple(
+            f"{place}.{key}"
+            for place in ("reference", "reference_outputs", "expected")
+            for key in _REFERENCES
+        ),
+        ids=LANGCHAIN_IDS,
+        scores=("score", "metadata.score", "metadata.relevance_score"),
+    ),
+    # Spans as Phoenix's get_spans_dataframe has them, documents as OpenInference; the reference
+    # is the user's own column
+    TraceForm(
+        "Phoenix",
+        ("attributes.input.value", "context.span_id"),
+        ("attributes.retrieval.documents",),
+        tuple(
+            f"{place}{key}" for place in ("", "attributes.metadata.") for key in _REFERENCES[:-3]
+        ),
+        ids=("document.id", "document.metadata.id", "document.metadata.doc_id"),
+        scores=("document.score",),
+    ),
+    # The evaluation sets of MLflow's agent evaluation: request, retrieved_context, doc_uri; and
+    # its retriever tutorial: questions, retrieved_context, ground_truth_context
+    TraceForm(
+        "MLflow",
+        ("request_id", "request", "questions", "question", "inputs.question", "inputs.query"),
+        ("retrieved_context", "retrieved_doc_ids", "outputs.retrieved_context"),
+        (
+            *("expected_retrieved_context", "expectations.expected_retrieved_context"),
+            *("ground_truth_context", "ground_truth_doc_ids", "source"),
+        ),
+        ids=("doc_uri", "id", "metadata.doc_uri", "metadata.doc_id"),
+    ),
+)
+"""Each tool's form; the first that fits holds."""
+
+OWN_FORM = TraceForm(
+    "traces",
+    (),
+    (),
+    (),
+    ids=tuple(dict.fromkeys(key for form in TRACE_FORMS for key in form.ids)),
+    scores=tuple(dict.fromkeys(key for form in TRACE_FORMS for key in form.scores)),
+)
+"""The form of traces whose columns a person names."""

@@ -1,0 +1,210 @@
+"""Traces of retrieval tools: one table with a list of documents and of references a query."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
+from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
+from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm
+from sqlmetrics.evaluation.inputs.trace_lists import TraceLists, path_of
+from sqlmetrics.spec.source import Rankings
+from sqlmetrics.sql.relation import Relation, source_text
+from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import identifier
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TEXTS = ("VARCHAR", "JSON")
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The tables that are in traces: a row per query, with a list of items.
+
+    Attributes:
+        rankings: The retrieved documents.
+        labels: The references, each of grade 1; None if the labels are another table.
+        queries: The other columns; None if they stand in the rankings.
+        notes: As what they were read, and of scores that are not the order.
+    """
+
+    rankings: pa.Table
+    labels: pa.Table | None
+    queries: pa.Table | None
+    notes: tuple[str, ...]
+
+
+def may_be_traces(columns: Collection[str]) -> bool:
+    """Whether columns might be those of traces that have no labels in them."""
+    return any(
+        name in columns or name.partition(".")[0] in columns
+        for form in TRACE_FORMS
+        for name in form.retrieved
+    )
+
+
+def traces_in(
+    given: object, engine: Database, asked: Mapping[str, Any], *, has_labels: bool
+) -> Traces | None:
+    """The rankings and the labels in a table of traces; None of any other table.
+
+    The order of a list is the rank, unless `score` names a key of its documents. A list that is
+    empty or missing is an empty ranking; without references a query has no label.
+
+    Args:
+        given: What was given for the rankings.
+        engine: The database, which may have the table.
+        asked: The arguments of `evaluate`: `query` names another column of queries; `item` a key
+            of the documents' ids, or with `label_columns={"item": ...}` the column of the lists.
+        has_labels: Whether the labels are another table.
+
+    Raises:
+        InputError: If there are neither labels nor references, documents have no id, or a query
+            has several rows.
+    """
+    place = source_of(given, "rankings", engine.find)
+    is_there = "relation" in place or "sql" in place
+    if is_there and engine.translation.changes:
+        return None
+    with nullcontext(engine) if is_there else connect() as reader:
+        source = source_text(_relation(Rankings.model_validate(place), reader))
+        table = _Table(source, reader, asked, has_labels)
+        form = table.form()
+        return table.read(form) if form else None
+
+
+def _relation(source: Rankings, reader: Database) -> Relation:
+    if source.data is None:
+        return relation_of(source, "rankings")
+    from sqlmetrics.evaluation.inputs.arrow import arrow_of
+
+    data = arrow_of(source.data, "rankings", source.columns)
+    return Relation("table", reader.register("sqlmetrics_given", data), ordered=True)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where something is: a column, or a key of the JSON objects in it.
+
+    Attributes:
+        name: What a person calls it.
+        column: The column.
+        is_text: Whether the column holds texts, in which JSON may be written.
+        path: The key as a path of JSON; empty for what the column itself holds.
+    """
+
+    name: str
+    column: str
+    is_text: bool
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table that may be one of traces.
+
+    Attributes:
+        source: What stands behind FROM.
+        reader: What reads it.
+        asked: The arguments of `evaluate`.
+        has_labels: Whether the labels are another table.
+    """
+
+    source: str
+    reader: Database
+    asked: Mapping[str, Any]
+    has_labels: bool
+
+    @property
+    def there(self) -> Mapping[str, str]:
+        """Its columns and their types."""
+        return self.reader.columns(self.source)
+
+    def form(self) -> TraceForm | None:
+        """The form that it has; None if it is no table of traces, but of rows with grades.
+
+        Raises:
+            InputError: If there are neither labels nor references.
+        """
+        query, item = self._named("query"), self._named("item")
+        reference = (self.asked.get("label_columns") or {}).get("item", "")
+        if query and item and reference and not self.has_labels:
+            return OWN_FORM.of(query, item, reference)
+        found = next(filter(self._fits, TRACE_FORMS), None)
+        grade = str(self.asked.get("grade") or USUAL["grade"])
+        graded = {plain(grade), *NAMES["grade"].split()}
+        if found or self.has_labels or graded & set(map(plain, self.there)):
+            return found
+        known = "; ".join(form.example for form in TRACE_FORMS)
+        raise InputError(
+            f"rankings: no labels are given; columns are {', '.join(self.there)}, with neither "
+            f"{grade} nor the lists of a known form of traces; known forms are {known}. Give "
+            "labels as a second table, or name the columns of your lists: query=, item=, "
+            "label_columns={'item': ...} (--query, --item, --label-column item=...)"
+        )
+
+    def _fits(self, form: TraceForm) -> bool:
+        wanted = [(self._named("query"), *form.query), form.retrieved]
+        wanted += [] if self.has_labels else [form.reference]
+        return all(self._place(names) for names in wanted)
+
+    def read(self, form: TraceForm) -> Traces:
+        """Its tables."""
+        query = self._place((self._named("query"), *form.query))
+        retrieved = self._place(form.retrieved)
+        reference = None if self.has_labels else self._place(form.reference)
+        places = {"query": query, "retrieved": retrieved, "reference": reference}
+        text = print_template("inputs/traces", {"source": self.source, **places})
+        name = self.reader.register("sqlmetrics_traces", self.reader.table(text))
+        named = {role: place.name if place else "" for role, place in places.items()}
+        lists = TraceLists(
+            name, self.reader, self.asked, form, named["retrieved"], named["reference"]
+        )
+        lists.check(named["query"])
+        is_known = any(self.asked.get(one) for one in ("by", "segments", "weight"))
+        beside = is_known and self.asked.get("queries") is None and not self.asked.get("system")
+        said = f"read as {form.tool}: {', '.join(filter(None, named.values()))}"
+        return Traces(
+            lists.rankings(whole=is_known and not beside),
+            lists.labels() if reference else None,
+            lists.queries() if beside else None,
+            tuple(filter(None, [said, lists.rising()])),
+        )
+
+    def _named(self, role: str) -> str:
+        """The column by the name that was asked for; empty for a usual one that is not there."""
+        name = str(self.asked.get(role) or USUAL[role])
+        return name if name != USUAL[role] or name in self.there else ""
+
+    def _place(self, names: Sequence[str]) -> _Place | None:
+        """Where the first of some names is; None if none is there."""
+        for name in filter(None, names):
+            column, _, key = name.partition(".")
+            if name in self.there:
+                return _Place(name, name, self.there[name] in _TEXTS)
+            if key in self._keys(column):
+                return _Place(name, column, self.there[column] in _TEXTS, path_of(key))
+        return None
+
+    def _keys(self, column: str) -> set[str]:
+        """The keys of the JSON objects in a column; none if it has no such."""
+        kind, name = self.there.get(column, ""), identifier(column)
+        if kind in _TEXTS:
+            held = f"cast(case when json_valid({name}) then {name} end as json)"
+        elif kind.startswith(("STRUCT", "MAP")):
+            held = f"to_json({name})"
+        else:
+            return set()
+        rows = self.reader.rows(
+            "select distinct unnest(json_keys(held))\n"
+            f"from (select {held} as held from {self.source}) as objects\n"
+            "where json_type(held) = 'OBJECT'"
+        )
+        return {key for (key,) in rows}

@@ -1,0 +1,316 @@
+"""Exports of retrieval tools, read as they are: the numbers are those of plain Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from marked import by_turns, sliced
+from memory import database, evaluate
+
+import sqlmetrics as sm
+from sqlmetrics.evaluation.inputs.trace_forms import TRACE_FORMS
+from sqlmetrics.evaluation.inputs.trace_lists import path_of
+
+RETRIEVED = {"q1": ["a", "b", "c"], "q2": [], "q3": ["c", "7"], "q4": ["b"]}
+REFERENCE = {"q1": ["c", "z"], "q2": ["a"], "q3": ["7"], "q4": None}
+METRICS = ["recall@2", "mrr"]
+
+
+def plain(k: int = 2) -> dict[str, tuple[float, float]]:
+    """Query -> recall@k and the reciprocal rank, of those that have a reference."""
+    found = {}
+    for query, relevant in REFERENCE.items():
+        if relevant:
+            shown = RETRIEVED[query]
+            ranks = [rank for rank, one in enumerate(shown, start=1) if one in relevant]
+            recall = sum(rank <= k for rank in ranks) / len(relevant)
+            found[query] = (recall, 1 / ranks[0] if ranks else 0.0)
+    return found
+
+
+def numbers(result: sm.Result) -> dict[str, tuple[float, float]]:
+    rows = result.per_query().to_pylist()
+    return {row["query_id"]: (row["recall_at_2"], row["mrr"]) for row in rows}
+
+
+def traces(tool: str) -> list[dict[str, Any]]:
+    """A small export of a tool, with what else stands in one."""
+    return [TOOLS[tool](query, RETRIEVED[query], REFERENCE[query]) for query in RETRIEVED]
+
+
+def ragas(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    return {
+        "user_input": query,
+        "retrieved_contexts": [f"text of {one}" for one in shown],
+        "retrieved_context_ids": shown,
+        "reference_context_ids": relevant,
+        "response": "It is so.",
+        "faithfulness": 0.5,
+    }
+
+
+def llamaindex(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    return {
+        "query": query,
+        "expected_ids": relevant,
+        "expected_texts": None,
+        "retrieved_ids": shown,
+        "retrieved_texts": [f"text of {one}" for one in shown],
+        "mode": "text",
+        "metric_dict": {"mrr": {"score": 0.5, "metadata": {"k": 2}}},
+    }
+
+
+def langchain(one: str) -> dict[str, Any]:
+    return {
+        "id": None,
+        "page_content": f"text of {one}",
+        "metadata": {"source": one, "page": 3},
+        "type": "Document",
+    }
+
+
+def langsmith(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    return {
+        "inputs": {"question": f"what is {query}?"},
+        "outputs": {"answer": "It is so.", "documents": list(map(langchain, shown))},
+        "reference_outputs": None if relevant is None else {"document_ids": relevant},
+        "execution_time": 0.3,
+        "example_id": query,
+        "id": f"run of {query}",
+    }
+
+
+def langsmith_frame(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    return {
+        "inputs.question": f"what is {query}?",
+        "outputs.documents": list(map(langchain, shown)) or None,
+        "error": None,
+        "reference.document_ids": relevant,
+        "feedback.correct": 1,
+        "example_id": query,
+        "id": f"run of {query}",
+    }
+
+
+def phoenix(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    documents = [
+        {"document.id": one, "document.content": f"text of {one}", "document.score": 1 / rank}
+        for rank, one in enumerate(shown, start=1)
+    ]
+    return {
+        "context.span_id": f"span of {query}",
+        "span_kind": "RETRIEVER",
+        "attributes.input.value": query,
+        "attributes.retrieval.documents": documents,
+        "reference_ids": relevant,
+    }
+
+
+def mlflow(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    def context(ids: list[str]) -> list[dict[str, str]]:
+        return [{"doc_uri": one, "content": f"text of {one}"} for one in ids]
+
+    return {
+        "request_id": query,
+        "request": {"messages": [{"role": "user", "content": f"what is {query}?"}]},
+        "response": "It is so.",
+        "retrieved_context": context(shown),
+        "expected_retrieved_context": None if relevant is None else context(relevant),
+    }
+
+
+def mlflow_tutorial(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    return {"questions": query, "retrieved_context": shown, "ground_truth_context": relevant}
+
+
+TOOLS = {
+    "Ragas": ragas,
+    "LlamaIndex": llamaindex,
+    "LangSmith": langsmith,
+    "LangSmith, flat": langsmith_frame,
+    "Phoenix": phoenix,
+    "MLflow": mlflow,
+    "MLflow, tutorial": mlflow_tutorial,
+}
+READ = {
+    "Ragas": "user_input, retrieved_context_ids, reference_context_ids",
+    "LlamaIndex": "query, retrieved_ids, expected_ids",
+    "LangSmith": "example_id, outputs.documents, reference_outputs.document_ids",
+    "LangSmith, flat": "example_id, outputs.documents, reference.document_ids",
+    "Phoenix": "attributes.input.value, attributes.retrieval.documents, reference_ids",
+    "MLflow": "request_id, retrieved_context, expected_retrieved_context",
+    "MLflow, tutorial": "questions, retrieved_context, ground_truth_context",
+}
+
+
+def written(rows: list[dict[str, Any]], end: str, folder: Path) -> Any:
+    """The rows as a file with an ending, or as a frame."""
+    path = folder / f"traces{end}"
+    if end == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    elif end == ".json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    elif end == ".csv":  # as pandas writes lists
+        pd.DataFrame(rows).to_csv(path, index=False)
+    else:
+        table = pa.Table.from_pylist(rows)
+        if end == "pandas":
+            return table.to_pandas()
+        pq.write_table(table, path)
+    return path
+
+
+ENDS = (".jsonl", ".json", ".csv", ".parquet", "pandas")
+OF_IDS = ("Ragas", "LlamaIndex", "MLflow, tutorial")
+CELLS = [f"{tool}|{end}" for tool in TOOLS for end in ENDS if end != ".csv" or tool in OF_IDS]
+
+
+@pytest.mark.parametrize("cell", sliced("traces", 0.2, CELLS))
+def test_an_export_gives_the_numbers_of_plain_python(cell: str, tmp_path: Path) -> None:
+    tool, _, end = cell.partition("|")
+    given = written(traces(tool), end, tmp_path)
+    result = evaluate(given, metrics=METRICS, cell=cell)
+    assert numbers(result) == plain()
+    assert result.notes[0] == f"read as {tool.partition(',')[0]}: {READ[tool]}"
+
+
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [("MLflow", "retrieved_context holds objects that are no JSON"), ("LangSmith", "known forms")],
+)
+def test_objects_as_python_prints_them_are_refused(tool: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(sm.InputError, match=told):
+        evaluate(written(traces(tool), ".csv", tmp_path), metrics=METRICS)
+
+
+def test_every_form_has_an_export_here() -> None:
+    assert {form.tool for form in TRACE_FORMS} == {tool.partition(",")[0] for tool in TOOLS}
+
+
+@by_turns(0.6)
+def test_columns_of_json_in_texts_of_a_table(tmp_path: Path) -> None:
+    """As warehouses keep them, and as a bulk export of LangSmith writes them."""
+    rows = [
+        {
+            name: json.dumps(value) if isinstance(value, dict) else value
+            for name, value in row.items()
+        }
+        for row in traces("LangSmith")
+    ]
+    path = str(tmp_path / "traces.duckdb")
+    with duckdb.connect(path) as connection:
+        held = pa.Table.from_pylist(rows)  # noqa: F841  # DuckDB finds it by its name
+        connection.execute("create table runs as select * from held")
+    assert numbers(sm.evaluate("runs", metrics=METRICS, connection=path)) == plain()
+    assert numbers(sm.evaluate("from runs", metrics=METRICS, connection=path)) == plain()
+
+
+@by_turns(0.6)
+def test_another_database_gets_the_lists_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "sqlite.db"
+    path.touch()
+    given = written(traces("MLflow"), ".jsonl", tmp_path)
+    assert numbers(sm.evaluate(given, metrics=METRICS, connection=f"sqlite:///{path}")) == plain()
+
+
+def test_labels_may_be_another_table() -> None:
+    labels = {query: dict.fromkeys(ids, 1) for query, ids in REFERENCE.items() if ids}
+    rows = [{**row, "reference_ids": None} for row in traces("Phoenix")]
+    table = pa.Table.from_pylist(rows).drop_columns("reference_ids")
+    result = evaluate(table, labels, METRICS)
+    assert numbers(result) == plain()
+    read = "attributes.input.value, attributes.retrieval.documents"
+    assert result.notes[0] == f"read as Phoenix: {read}"
+
+
+@by_turns(0.5)
+def test_columns_and_keys_by_their_names() -> None:
+    rows = [
+        {"question": query, "hits": [{"chunk": {"key": one}} for one in shown], "truth": truth}
+        for (query, shown), truth in zip(RETRIEVED.items(), REFERENCE.values(), strict=True)
+    ]
+    named: dict[str, Any] = {"query": "question", "item": "hits"}
+    with pytest.raises(sm.InputError, match=r"have an id .* their keys are chunk: name the id's"):
+        evaluate(
+            pa.Table.from_pylist(rows), metrics=METRICS, **named, label_columns={"item": "truth"}
+        )
+    for row in rows:
+        row["hits"] = [{"id": hit["chunk"]["key"]} for hit in row["hits"]]
+    result = evaluate(
+        pa.Table.from_pylist(rows), metrics=METRICS, **named, label_columns={"item": "truth"}
+    )
+    assert [row["mrr"] for row in result.per_query().to_pylist()] == [
+        value for _, value in plain().values()
+    ]
+    rows = traces("LangSmith")
+    for row in rows:
+        for document in row["outputs"]["documents"]:
+            document["metadata"] = {"source": "one.pdf", "key": document["metadata"]["source"]}
+    with pytest.raises(sm.InputError, match="more than once"):  # chunks of one source
+        evaluate(rows, metrics=METRICS)
+    result = evaluate(rows, metrics=METRICS, item="metadata.key")
+    assert numbers(result) == plain()
+
+
+def test_the_order_of_a_list_is_the_rank_unless_scores_are_named() -> None:
+    rows = traces("Phoenix")
+    scored = rows[0]["attributes.retrieval.documents"]
+    scored[0]["document.score"] = 0.1  # a distance, say: a is nearest
+    result = evaluate(rows, metrics=METRICS)
+    assert numbers(result) == plain()
+    assert result.notes[1].startswith("document.score rises in 1 of the lists")
+    by_score = evaluate(rows, metrics=METRICS, score="document.score")
+    assert numbers(by_score)["q1"] == (0.5, 0.5)  # b, c, a
+    assert not any("rises" in note for note in by_score.notes)
+
+
+def test_repeats_follow_the_option() -> None:
+    rows = [ragas("q", ["a", "a", "b"], ["b"])]
+    with pytest.raises(sm.InputError, match="duplicate_rankings=best_score"):
+        evaluate(rows, metrics="mrr")
+    assert evaluate(rows, metrics="mrr", duplicate_rankings="best_score")["mrr"] == 0.5
+
+
+@by_turns(0.4)
+def test_a_query_twice_is_refused_unless_something_tells_its_lists_apart() -> None:
+    rows = [ragas("q", ["a"], ["a"]) | {"system": "x", "id": 1}]
+    rows += [ragas("q", ["b"], ["a"]) | {"system": "y", "id": 2}]
+    with pytest.raises(sm.InputError, match=r"query 'q' \(user_input\) has 2 rows"):
+        evaluate(rows, metrics="mrr")
+    summary = evaluate(rows, metrics="mrr", system="system").summary().to_pylist()
+    assert {row["system"]: row["value"] for row in summary} == {"x": 1.0, "y": 0.0}
+    assert evaluate(rows, metrics="mrr", query="id")["mrr"] == 0.5
+    assert sm.compare(rows, metrics="mrr", system="system", connection=database()).rows
+
+
+def test_segments_weights_and_conditions_hold_for_empty_lists_too() -> None:
+    rows = [row | {"topic": "x", "n": 1} for row in traces("Ragas")]
+    rows[2] |= {"topic": "y", "n": 6}
+    result = evaluate(rows, metrics="mrr", by="topic", weight="n")
+    means = {row["segment_value"]: row["value"] for row in result.summary().to_pylist()}
+    assert means == pytest.approx({"all": (1 / 3 + 0 + 6 / 2) / 8, "x": 1 / 6, "y": 0.5})
+    assert evaluate(rows, metrics="mrr", where="topic = 'y'")["mrr"] == 0.5
+
+
+def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:
+    rows = [{"prompt": "q", "answer": "a"}]
+    with pytest.raises(sm.InputError, match="columns are prompt, answer, with neither") as told:
+        evaluate(rows, metrics="mrr")
+    for form in TRACE_FORMS:
+        assert form.example in str(told.value)
+    with pytest.raises(sm.SpecError, match="metrics is empty"):
+        evaluate(traces("Ragas"))
+
+
+def test_a_path_of_json_quotes_its_keys() -> None:
+    paths: Mapping[str, str] = {"id": '$."id"', "metadata.source": '$."metadata"."source"'}
+    assert {key: path_of(key) for key in paths} == paths
