@@ -139,7 +139,7 @@ class _Table:
             return OWN_FORM.of(query, item, reference)
         found = next(filter(self._fits, TRACE_FORMS), None)
         grade = str(self.asked.get("grade") or USUAL["grade"])
-        graded = {plain(grade), *NAMES["grade"].split()}
+        graded = {*NAMES["grade"].split()} - {"score"} | {plain(grade)}
         if found or self.has_labels or graded & set(map(plain, self.there)):
             return found
         known = "; ".join(form.example for form in TRACE_FORMS)
