@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -369,6 +370,33 @@ def test_select_rights_are_enough(reader: Any) -> None:
     result = sm.evaluate("shop.rankings", "shop.labels", ["mrr", "auc"], connection=reader)
     assert result["mrr"] == 1
     assert "create" not in result.sql
+
+
+@by_turns(0.5)
+@pytest.mark.xdist_group("postgres")
+def test_the_recipe_for_a_traces_table_gives_the_numbers_of_its_page(postgres: str) -> None:
+    import psycopg
+
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "traces.md"
+    (recipe,) = re.findall(r"^```postgresql\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    *views, number = recipe.strip().split(";\n\n")
+    listed = """[{"id": "reset"}, {"id": "login"}, {"id": "sso"}]', '["sso", "reset"]"""
+    found = """[{"id": "login"}, {"id": "delete"}]', '["delete"]"""
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("create schema recipe; set search_path to recipe")
+        connection.execute("create table traces (trace_id text, documents jsonb, expected jsonb)")
+        connection.execute(
+            f"insert into traces values ('t1', '{listed}'), ('t2', '[]', '[\"invoices\"]'),"
+            f" ('t3', '{found}'), ('t4', '[{{\"id\": \"login\"}}]', 'null'), ('t5', '[]', null)"
+        )
+        for view in views:
+            connection.execute(view)
+        assert connection.execute(number).fetchone() == (0.5, 3)
+        result = sm.evaluate(
+            "rankings", "labels", ["recall@2", "mrr"], rank="rank", connection=connection
+        )
+        connection.execute("drop schema recipe cascade")
+    assert (result["recall@2"], result["mrr"]) == (0.5, 0.5)
 
 
 @pytest.mark.xdist_group("postgres")

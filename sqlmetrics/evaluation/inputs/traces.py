@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines.database import Database, connect
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TEXTS = ("VARCHAR", "JSON")
+_KNOWN = ("by", "segments", "weight")
+"""The arguments that read what is known of queries."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,14 @@ class _Table:
         reader: What reads it.
         asked: The arguments of `evaluate`.
         has_labels: Whether the labels are another table.
+        keys: Column -> the keys of its JSON objects, once they were looked for.
     """
 
     source: str
     reader: Database
     asked: Mapping[str, Any]
     has_labels: bool
+    keys: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def there(self) -> Mapping[str, str]:
@@ -161,14 +165,15 @@ class _Table:
         retrieved = self._place(form.retrieved)
         reference = None if self.has_labels else self._place(form.reference)
         places = {"query": query, "retrieved": retrieved, "reference": reference}
-        text = print_template("inputs/traces", {"source": self.source, **places})
+        view = {"source": self.source, "others": self._others(), **places}
+        text = print_template("inputs/traces", view)
         name = self.reader.register("sqlmetrics_traces", self.reader.table(text))
         named = {role: place.name if place else "" for role, place in places.items()}
         lists = TraceLists(
             name, self.reader, self.asked, form, named["retrieved"], named["reference"]
         )
         lists.check(named["query"])
-        is_known = any(self.asked.get(one) for one in ("by", "segments", "weight"))
+        is_known = any(self.asked.get(one) for one in _KNOWN)
         beside = is_known and self.asked.get("queries") is None and not self.asked.get("system")
         said = f"read as {form.tool}: {', '.join(filter(None, named.values()))}"
         return Traces(
@@ -177,6 +182,13 @@ class _Table:
             lists.queries() if beside else None,
             tuple(filter(None, [said, lists.rising()])),
         )
+
+    def _others(self) -> list[str]:
+        """The columns that are read beside the lists: all only where one may be asked for."""
+        if any(self.asked.get(one) for one in (*_KNOWN, "where")):
+            return list(self.there)
+        wanted = {str(self.asked.get("system") or "system"), str(self.asked.get("date") or "")}
+        return [name for name in self.there if name in wanted]
 
     def _named(self, role: str) -> str:
         """The column by the name that was asked for; empty for a usual one that is not there."""
@@ -189,7 +201,9 @@ class _Table:
             column, _, key = name.partition(".")
             if name in self.there:
                 return _Place(name, name, self.there[name] in _TEXTS)
-            if key in self._keys(column):
+            if key and column not in self.keys:
+                self.keys[column] = self._keys(column)
+            if key in self.keys.get(column, ()):
                 return _Place(name, column, self.there[column] in _TEXTS, path_of(key))
         return None
 
