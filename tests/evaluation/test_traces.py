@@ -292,6 +292,7 @@ def test_a_query_twice_is_refused_unless_something_tells_its_lists_apart() -> No
     assert sm.compare(rows, metrics="mrr", system="system", connection=database()).rows
 
 
+@by_turns(0.4)
 def test_segments_weights_and_conditions_hold_for_empty_lists_too() -> None:
     rows = [row | {"topic": "x", "n": 1} for row in traces("Ragas")]
     rows[2] |= {"topic": "y", "n": 6}
@@ -299,6 +300,8 @@ def test_segments_weights_and_conditions_hold_for_empty_lists_too() -> None:
     means = {row["segment_value"]: row["value"] for row in result.summary().to_pylist()}
     assert means == pytest.approx({"all": (1 / 3 + 0 + 6 / 2) / 8, "x": 1 / 6, "y": 0.5})
     assert evaluate(rows, metrics="mrr", where="topic = 'y'")["mrr"] == 0.5
+    with pytest.raises(sm.InputError, match=r"unknown column 'topics'; did you mean 'topic'\?"):
+        evaluate(rows, metrics="mrr", by="topics")
 
 
 def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:

@@ -174,7 +174,7 @@ class _Table:
         )
         lists.check(named["query"])
         is_known = any(self.asked.get(one) for one in _KNOWN)
-        beside = is_known and self.asked.get("queries") is None and not self.asked.get("system")
+        beside = is_known and self._are_of_queries()
         said = f"read as {form.tool}: {', '.join(filter(None, named.values()))}"
         return Traces(
             lists.rankings(whole=is_known and not beside),
@@ -182,6 +182,14 @@ class _Table:
             lists.queries() if beside else None,
             tuple(filter(None, [said, lists.rising()])),
         )
+
+    def _are_of_queries(self) -> bool:
+        """Whether the other columns are the same for all lists of a query, and its own."""
+        if self.asked.get("queries") is not None or self.asked.get("system"):
+            return False
+        by = self.asked.get("by") or ()
+        names = (by,) if isinstance(by, str) else by
+        return {*names} <= self.there.keys()
 
     def _others(self) -> list[str]:
         """The columns that are read beside the lists: all only where one may be asked for."""
