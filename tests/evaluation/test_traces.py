@@ -314,6 +314,21 @@ def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:
         evaluate(traces("Ragas"))
 
 
+@pytest.mark.parametrize(
+    ("asked", "error", "told"),
+    [
+        ({"where": "1 = 1; drop table x"}, sm.SpecError, "must be one condition"),
+        ({"where": "nope = 1"}, sm.InputError, "where 'nope = 1'.*nope"),
+        ({"date": "day"}, sm.InputError, r"unknown column 'day'.*\(wanted as date\)"),
+    ],
+)
+def test_what_is_asked_of_columns_is_looked_at(
+    asked: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        evaluate(traces("Ragas"), metrics="mrr", **asked)
+
+
 def test_a_path_of_json_quotes_its_keys() -> None:
     paths: Mapping[str, str] = {"id": '$."id"', "metadata.source": '$."metadata"."source"'}
     assert {key: path_of(key) for key in paths} == paths

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.errors import InputError
+from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
 from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm
@@ -17,6 +17,7 @@ from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier
+from sqlmetrics.sql.user_sql import condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,6 +132,30 @@ class _Table:
         """Its columns and their types."""
         return self.reader.columns(self.source)
 
+    def check(self) -> None:
+        """See that what is asked of the table's own columns can be answered.
+
+        Raises:
+            SpecError: If the condition is none.
+            InputError: If a column is not there.
+        """
+        for role in ("system", "date"):
+            name = self.asked.get(role)
+            if name and name not in self.there:
+                what = unknown("column", name, self.there)
+                raise InputError(f"rankings: {what} (wanted as {role})")
+        where = self.asked.get("where")
+        if not where:
+            return
+        try:
+            condition(where)
+        except ValueError as error:
+            raise SpecError(f"rankings.where {error}, given {where!r}") from None
+        try:
+            self.reader.columns(f"(select * from {self.source} where {where}) as chosen")
+        except InputError as error:
+            raise InputError(f"rankings: where {where!r}: {error}") from None
+
     def form(self) -> TraceForm | None:
         """The form that it has; None if it is no table of traces, but of rows with grades.
 
@@ -161,6 +186,7 @@ class _Table:
 
     def read(self, form: TraceForm) -> Traces:
         """Its tables."""
+        self.check()
         query = self._place((self._named("query"), *form.query))
         retrieved = self._place(form.retrieved)
         reference = None if self.has_labels else self._place(form.reference)
