@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.metric import at_cutoff
@@ -25,6 +25,7 @@ class CounterfactualMetric:
         cutoff: Whether a cutoff is `needed`, `optional` or `none`.
         per: What a mean is taken over: `request` or `click`; of a policy `impression`.
         estimators: Those that it has.
+        unit: Of its values.
     """
 
     name: str
@@ -34,6 +35,20 @@ class CounterfactualMetric:
     cutoff: str
     per: str
     estimators: tuple[str, ...] = ESTIMATORS
+    unit: str = ""
+    better = "higher"
+    count = False
+
+    @property
+    def label(self) -> str:
+        """Its title for people, in a few words."""
+        words = self.name.replace("_", " ")
+        return f"Counterfactual {words.upper() if len(words) < 4 else words}"
+
+    @property
+    def range(self) -> str:
+        """Where its values lie, whatever the estimator."""
+        return "0 to 1" if self.per == "click" else "0 or more"
 
 
 METRICS: Mapping[str, CounterfactualMetric] = {
@@ -54,6 +69,7 @@ METRICS: Mapping[str, CounterfactualMetric] = {
             "1e0 / {k}",
             "needed",
             "request",
+            unit="share",
         ),
         CounterfactualMetric(
             "recall",
@@ -63,6 +79,7 @@ METRICS: Mapping[str, CounterfactualMetric] = {
             "needed",
             "click",
             ("ips", "clipped_ips"),
+            "share",
         ),
         CounterfactualMetric(
             "sum_reciprocal_rank",
@@ -79,9 +96,16 @@ METRICS: Mapping[str, CounterfactualMetric] = {
             "new_propensity",
             "needed",
             "request",
+            unit="count",
         ),
         CounterfactualMetric(
-            "ctr", "clicked impressions over impressions", "policy", "", "none", "impression"
+            "ctr",
+            "clicked impressions over impressions",
+            "policy",
+            "",
+            "none",
+            "impression",
+            unit="share",
         ),
     )
 }
@@ -146,3 +170,103 @@ def counterfactual_metric(text: str) -> CounterfactualMeasure:
     if k is None and metric.cutoff == "needed":
         raise SpecError(f"counterfactual metric {text!r}: {name} needs a cutoff, like {name}@10")
     return CounterfactualMeasure(metric, k)
+
+
+@dataclass(frozen=True)
+class EstimatedMetric:
+    """A metric by one of its estimators, as the fact table has it.
+
+    >>> one = estimated_metric("DCG(estimator=snips)@10")
+    >>> str(one), one.name, one.k, one.column
+    ('dcg(estimator=snips)@10', 'dcg(estimator=snips)', 10, 'dcg_estimator_snips_at_10')
+
+    Attributes:
+        measure: The metric and its cutoff.
+        estimator: How it is estimated.
+    """
+
+    measure: CounterfactualMeasure
+    estimator: str
+
+    def __str__(self) -> str:
+        return at_cutoff(self.name, self.k)
+
+    @property
+    def metric(self) -> CounterfactualMetric:
+        """What is known of the metric."""
+        return self.measure.metric
+
+    @property
+    def k(self) -> int | None:
+        """Its cutoff, None for whole lists."""
+        return self.measure.k
+
+    @property
+    def name(self) -> str:
+        """Its text without the cutoff: no metric of lists, and no online one, has that option."""
+        return f"{self.metric.name}(estimator={self.estimator})"
+
+    @property
+    def column(self) -> str:
+        """The name of its column in wide tables and views."""
+        at = f"_at_{self.k}" if self.k else ""
+        return f"{self.metric.name}_estimator_{self.estimator}{at}"
+
+    @property
+    def meaning(self) -> str:
+        """What it says, in one line."""
+        of = "a policy that did not choose" if self.metric.of == "policy" else "lists not shown"
+        per = " per click" if self.estimator == "snips" and self.metric.of == "lists" else ""
+        return f"{self.metric.title}{per}; of {of}, estimated by {self.estimator}"
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """The least and the largest value that it can have; None where there is none.
+
+        What `dr` corrects may take it below 0; weighed clicks can be more than there are places.
+        """
+        if self.estimator == "dr":
+            return None, None
+        is_share = self.metric.per == "click" or self.estimator == "snips"
+        return 0.0, 1.0 if is_share and self.metric.name != "clicks" else None
+
+
+def estimated_metrics(
+    metrics: Iterable[str], estimators: Iterable[str]
+) -> Iterator[EstimatedMetric]:
+    """Each metric by each estimator that it has.
+
+    Raises:
+        SpecError: As `counterfactual_metric` does.
+    """
+    names = tuple(estimators)
+    for measure in map(counterfactual_metric, metrics):
+        yield from (
+            EstimatedMetric(measure, name) for name in names if name in measure.metric.estimators
+        )
+
+
+_TEXT = re.compile(r"\s*(\w+)\s*\(\s*estimator\s*=\s*(\w+)\s*\)\s*(@.*)?", re.IGNORECASE)
+
+
+def is_estimated(text: str) -> bool:
+    """Whether a metric's text names an estimator, like `dcg(estimator=ips)@10`."""
+    return isinstance(text, str) and _TEXT.fullmatch(text) is not None
+
+
+def estimated_metric(text: str) -> EstimatedMetric:
+    """A metric by an estimator of its text, like `dcg(estimator=ips)@10`.
+
+    Raises:
+        SpecError: If there is no such metric or estimator, or the metric has it not.
+    """
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise SpecError(
+            f"counterfactual metric {text!r} cannot be read; write it like dcg(estimator=ips)@10"
+        )
+    measure, name = counterfactual_metric(f"{match[1]}{match[3] or ''}"), match[2].casefold()
+    if name not in measure.metric.estimators:
+        known = measure.metric.estimators
+        raise SpecError(f"counterfactual metric {text!r}: {unknown('estimator', name, known)}")
+    return EstimatedMetric(measure, name)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
 from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import Online, is_online, online
@@ -50,7 +51,7 @@ class MetricRow:
     roll_up: str
 
 
-def metric_row(one: Measure | Online) -> MetricRow:
+def metric_row(one: Measure | Online | EstimatedMetric) -> MetricRow:
     """The row of a metric.
 
     >>> row = metric_row(parse("ndcg(gain=linear)@10"))
@@ -59,7 +60,7 @@ def metric_row(one: Measure | Online) -> MetricRow:
     >>> row.label
     'Normalized discounted cumulative gain (gain=linear) at 10'
     """
-    low, high = limits(one.metric.range)
+    low, high = one.limits if isinstance(one, EstimatedMetric) else limits(one.metric.range)
     roll_up = _roll_up(one)
     return MetricRow(
         metric=one.name,
@@ -67,7 +68,7 @@ def metric_row(one: Measure | Online) -> MetricRow:
         name=str(one),
         column=one.column,
         label=_label(one),
-        meaning=one.metric.title if isinstance(one, Online) else one.metric.formula,
+        meaning=_meaning(one),
         low=low,
         high=high,
         direction=one.metric.better,
@@ -101,6 +102,8 @@ def row_of(metric: str, k: int) -> MetricRow:
         SpecError: If this version knows no such metric.
     """
     text = at_cutoff(metric, k)
+    if is_estimated(text):
+        return metric_row(estimated_metric(text))
     return metric_row(online(text) if is_online(text) else parse(text))
 
 
@@ -116,15 +119,21 @@ def limits(text: str) -> tuple[float | None, float | None]:
     return float(low), None if high in ("more", "R") else float(high)
 
 
-def _roll_up(one: Measure | Online) -> str:
-    if isinstance(one, Online):
+def _meaning(one: Measure | Online | EstimatedMetric) -> str:
+    if isinstance(one, EstimatedMetric):
+        return one.meaning
+    return one.metric.title if isinstance(one, Online) else one.metric.formula
+
+
+def _roll_up(one: Measure | Online | EstimatedMetric) -> str:
+    if not isinstance(one, Measure):
         return RATIO
     if one.metric.pooled:
         return NEVER
     return TOTAL if one.metric.count else RATIO
 
 
-def _label(one: Measure | Online) -> str:
+def _label(one: Measure | Online | EstimatedMetric) -> str:
     settings = one.name.removeprefix(one.metric.name)
-    title = one.metric.label if isinstance(one, Online) else one.metric.title
+    title = one.metric.title if isinstance(one, Measure) else one.metric.label
     return f"{title}{settings and f' {settings}'}{f' at {one.k}' if one.k else ''}"

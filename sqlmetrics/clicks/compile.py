@@ -31,8 +31,12 @@ def statements(spec: Spec, at: Translation) -> Iterator[str]:
         yield at.text(script.query(plan(spec, tables_of(spec, at))))
 
 
-def header(spec: Spec) -> str:
+def header(spec: Spec, *, unshown: bool = False) -> str:
     """Comment lines that say what is computed of a log, and by which conventions.
+
+    Args:
+        spec: What is asked.
+        unshown: Whether rankings that were not shown are estimated too, as in a job.
 
     Raises:
         SpecError: If the spec has no clicks.
@@ -40,17 +44,25 @@ def header(spec: Spec) -> str:
     if spec.clicks is None:
         raise SpecError("the spec has no clicks")
     clicks = spec.clicks
+    asked = clicks.counterfactual if unshown else None
+    estimated = spec.estimated if asked else ()
+    corrects = clicks.labels.corrects or (asked is not None and asked.rankings is not None)
     return "".join(
         script.wrapped(f"{title}: ", words)
         for title, words in (
-            ("metrics", [*spec.online, *map(str, spec.measures)]),
+            ("metrics", [*spec.online, *map(str, (*spec.measures, *estimated))]),
             ("labels", list(_conventions(clicks.labels, OF_POOL[clicks.labels.pool]))),
-            *([("propensity", _propensity(clicks))] if clicks.labels.corrects else []),
+            *([("propensity", _propensity(clicks))] if corrects else []),
+            *([("counterfactual", list(_conventions(asked, _WEIGHING)))] if asked else []),
             ("cleaning", list(_conventions(clicks.cleaning))),
             ("evaluation", [f"requests {clicks.evaluation}"] * bool(clicks.evaluation)),
         )
         if words
     )
+
+
+_WEIGHING = ("match", "actions", "clip", "prior")
+"""What of a question about rankings that were not shown decides its numbers."""
 
 
 def _propensity(clicks: Clicks) -> list[str]:

@@ -15,6 +15,7 @@ from sqlmetrics.clicks import absence, actions, column_checks, hive_files, ubi, 
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps, totals
+from sqlmetrics.clicks.counterfactual.daily import estimate_rows
 from sqlmetrics.clicks.labels import labels, pooled
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -51,6 +52,7 @@ def evaluate_clicks(
     per_query: bool = True,
     confidence: float | None = None,
     progress: Progress | None = None,
+    unshown: bool = False,
 ) -> ClickResult:
     """Clean a click log, and compute its online metrics and those of its labels.
 
@@ -66,6 +68,8 @@ def evaluate_clicks(
             the delta method's interval of a ratio over requests, which takes requests for
             independent; of the others as `evaluate` has it. Default: no intervals.
         progress: Is told after each step how many of how many are done, and 0.
+        unshown: Whether what the spec asks of rankings that were not shown (`counterfactual`) is
+            estimated too, day by day where the log is evaluated so.
 
     Raises:
         SpecError: If the spec has no clicks, or the log has not what a metric needs.
@@ -99,6 +103,10 @@ def evaluate_clicks(
         result = counted(clean, spec, confidence)
         if check and spec.online and not spec.metrics and not result.online().num_rows:
             raise clean.absence()
+        if unshown:
+            estimated, told = estimate_rows(clean, spec, confidence, some=check)
+            notes = (*result.notes, *told)
+            result = replace(result, estimates=tuple(estimated), notes=notes)
         if spec.metrics:
             with clean.views() as shown:
                 tables = replace(opened(spec, engine), shown_lists=shown)

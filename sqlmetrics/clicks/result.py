@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ class ClickResult(Display):
             such metric was asked for.
         notes: What was taken for what, where nobody said it.
         propensities: How often positions are looked at, where labels are corrected for that.
+        estimates: Rows of the fact table of rankings and policies that were not shown.
     """
 
     spec: Spec
@@ -49,6 +50,7 @@ class ClickResult(Display):
     _online: tuple[dict[str, Any], ...]
     notes: tuple[str, ...] = ()
     propensities: PropensityEstimate | None = None
+    estimates: tuple[dict[str, Any], ...] = ()
 
     def online(self) -> pa.Table:
         """One row per online metric, day, system and segment: the fact table's columns.
@@ -59,13 +61,16 @@ class ClickResult(Display):
         return pa.Table.from_pylist(list(self._online), self._schema())
 
     def facts(self) -> pa.Table:
-        """The rows of the fact table: online metrics, and those of the lists."""
-        rows = [*self._online, *(self.offline.to_dicts() if self.offline else [])]
-        return pa.Table.from_pylist(rows, self._schema())
+        """The rows of the fact table: online metrics, those of the lists, and estimates."""
+        return pa.Table.from_pylist(self._rows(), self._schema())
+
+    def _rows(self) -> list[dict[str, Any]]:
+        lists = self.offline.to_dicts() if self.offline else []
+        return [*self._online, *lists, *self.estimates]
 
     def _schema(self) -> pa.Schema:
         """The columns of the fact table, and the ends of intervals where some were asked for."""
-        rows = [*self._online, *(self.offline.to_dicts() if self.offline else [])]
+        rows = self._rows()
         ends = [name for name in INTERVAL if any(name in row for row in rows)]
         return pa.schema([*SCHEMA, *(pa.field(name, pa.float64()) for name in ends)])
 
@@ -81,21 +86,20 @@ class ClickResult(Display):
             "findings": dict(self.findings),
             "online": list(self._online),
             "offline": self.offline.to_dicts() if self.offline else [],
+            **({"counterfactual": list(self.estimates)} if self.estimates else {}),
             **({"propensities": self.propensities.to_dicts()} if self.propensities else {}),
         }
 
     def markdown(self) -> str:
         """The numbers as tables of Markdown, without the report of the cleaning."""
-        own = []
-        if self._online:
-            made = layout.arranged(self._facts())
-            own = [report.piped(made.names, made.rows, made.left)]
+        made = map(layout.arranged, self._facts())
+        own = [report.piped(one.names, one.rows, one.left) for one in made]
         return "\n\n".join([*own, *([report.markdown(self.offline)] if self.offline else [])])
 
     def html(self) -> str:
         """The report of the cleaning and the numbers as tables for a page."""
         parts = [report.page(cells(self.steps, self.rows), self._odd())]
-        parts += [report.page(layout.arranged(self._facts()))] if self._online else []
+        parts += [report.page(layout.arranged(one)) for one in self._facts()]
         parts += [report.html(self.offline)] if self.offline else []
         return "\n".join(filter(None, [*parts, report.page_notes(self._notes)]))
 
@@ -107,8 +111,8 @@ class ClickResult(Display):
             styled: Whether the best system's numbers are bold, by marks of terminals.
         """
         parts = [self.cleaning(), "\n".join(self._odd())]
-        if self._online:
-            made = layout.arranged(self._facts(), None if whole else terminal_width())
+        for facts in self._facts():
+            made = layout.arranged(facts, None if whole else terminal_width())
             styles = dict.fromkeys(made.best, "bold") if styled else {}
             parts.append(
                 aligned(made.names, made.rows, numbers_from=made.left, styles=styles, whole=whole)
@@ -132,12 +136,16 @@ class ClickResult(Display):
     def _odd(self) -> list[str]:
         return [f"{what}: {n:,}" for what, n in self.findings.items()]
 
-    def _facts(self) -> layout.Facts:
-        """What is shown of the online metrics."""
+    def _facts(self) -> Iterator[layout.Facts]:
+        """What is shown of the online metrics, and of estimates."""
         spec = self.spec
         is_daily = spec.clicks is not None and spec.clicks.daily
-        asked = [online(text) for text in spec.online]
-        return layout.Facts(self._online, asked, is_daily, bool(spec.by), REQUESTS)
+        if self._online:
+            asked = [online(text) for text in spec.online]
+            yield layout.Facts(self._online, asked, is_daily, bool(spec.by), REQUESTS)
+        if self.estimates:
+            has_segments = False
+            yield layout.Facts(self.estimates, spec.estimated, is_daily, has_segments, REQUESTS)
 
 
 def long(

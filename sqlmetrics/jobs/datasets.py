@@ -54,7 +54,9 @@ def inputs(spec: Spec, place: ConnectionURL) -> list[Dataset]:
     if spec.clicks is None:
         sources: list[Source | None] = [spec.rankings, spec.labels, spec.queries, spec.items]
     else:
-        sources = [*spec.clicks.sources.values(), spec.clicks.ranked, spec.queries, spec.items]
+        unshown = spec.clicks.counterfactual.source if spec.clicks.counterfactual else None
+        of_log = [*spec.clicks.sources.values(), spec.clicks.ranked, unshown]
+        sources = [*of_log, spec.queries, spec.items]
     found = (one for source in sources if source is not None for one in _read(source, place))
     return list({(one.namespace, one.name): one for one in found}.values())
 

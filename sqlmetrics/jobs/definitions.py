@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
+from sqlmetrics.catalog.dimension import MetricRow, metric_row
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import Online, is_online, online
@@ -27,16 +29,22 @@ def named(text: str, spec: Spec) -> tuple[str, int]:
     Raises:
         SpecError: If the text is no metric.
     """
-    if is_online(text):
-        asked = online(text)
-        return asked.metric.name, asked.k or 0
-    measure = spec.measure(text)
+    measure: Measure | Online | EstimatedMetric
+    if is_estimated(text):
+        measure = estimated_metric(text)
+    else:
+        measure = online(text) if is_online(text) else spec.measure(text)
     return measure.name, measure.k or 0
 
 
-def asked(spec: Spec) -> list[Measure | Online]:
-    """All that a spec asks for: metrics of lists, then those of the log itself."""
-    return [*spec.measures, *map(online, spec.online)]
+def asked(spec: Spec) -> list[Measure | Online | EstimatedMetric]:
+    """All that a spec asks for: metrics of lists, those of the log itself, and estimates."""
+    return [*spec.measures, *map(online, spec.online), *spec.estimated]
+
+
+def described(spec: Spec) -> list[MetricRow]:
+    """What is to be known of each, in that order."""
+    return [*map(metric_row, asked(spec))]
 
 
 def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from sqlmetrics.catalog.dimension import MetricRow, metric_rows
-from sqlmetrics.jobs.definitions import asked
+from sqlmetrics.catalog.dimension import MetricRow
+from sqlmetrics.jobs.definitions import asked, described
 from sqlmetrics.jobs.exchange import TableRows
 from sqlmetrics.jobs.tables import DEFINITIONS, METRICS, UNIQUE, targets
 from sqlmetrics.spec.spec import Spec
@@ -24,7 +24,7 @@ def dictionary(spec: Spec, now: str) -> dict[str, TableRows]:
         spec: What is asked, with its `output`.
         now: An SQL time: when it is.
     """
-    rows, named = metric_rows(spec.measures, spec.online), targets(spec)
+    rows, named = described(spec), targets(spec)
     made = {
         "metrics": ([*METRICS], [list(_metric(row)) for row in rows]),
         "definitions": ([*DEFINITIONS], list(_definitions(spec, now))),

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlmetrics.clicks.compile import header, log_tables
+from sqlmetrics.clicks.counterfactual.daily import estimates_step
 from sqlmetrics.clicks.steps import steps
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.jobs.changes import added, create, key
 from sqlmetrics.jobs.days import Question, on_days
+from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.meanings import comments, meanings
-from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
+from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.tables import COUNTED, FIRST, columns, targets
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
@@ -80,7 +82,7 @@ def job_text(spec: Spec, at: Translation, days: Days | None, run_id: str, now: s
         list(_tables(spec, at)),
         [step.create(at) for step in kept],
         [*exchange.printed(new.log(ends, **counts)), *(one.drop(at) for one in reversed(kept))],
-        header(asked.spec) if spec.clicks else "",
+        header(asked.spec, unshown=True) if spec.clicks else "",
     )
 
 
@@ -111,7 +113,9 @@ def kept_steps(asked: Question, at: Translation) -> Iterator[Step]:
     """What is computed before the old rows are touched."""
     spec = asked.spec
     if spec.clicks is not None:
-        yield from steps(spec, log_tables(spec, at, only_days=True), NEW_ONLINE)
+        tables = log_tables(spec, at, only_days=True)
+        yield from steps(spec, tables, NEW_ONLINE)
+        yield from estimates_step(tables, at)
     if spec.metrics:
         script = sql.script([plan_of(asked, at)])
         yield from (Step(script.table, script.kept), Step(NEW_FACTS, script.summary))

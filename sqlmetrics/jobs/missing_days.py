@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, timedelta
 
+from sqlmetrics.catalog.counterfactual import is_estimated
 from sqlmetrics.catalog.online import is_online
 from sqlmetrics.clicks.log_days import days_of_log
 from sqlmetrics.engines.database import Database
@@ -118,7 +119,8 @@ def done_days(spec: Spec, engine: Database) -> set[date]:
 def _lacks(own: Mapping[Metric, Moment], one: Metric, first: Moment) -> bool:
     """Whether a day has still to be computed for a metric.
 
-    Metrics of lists come together, and so do those of the log itself. A day that has none of
+    Metrics of lists come together, and so do those of the log itself and estimates of what was
+    not shown. A day that has none of
     a kind may have nothing to evaluate; that is so if it was computed when the metric was
     asked for already.
 
@@ -129,9 +131,13 @@ def _lacks(own: Mapping[Metric, Moment], one: Metric, first: Moment) -> bool:
     """
     if one in own:
         return False
-    if any(is_online(other) == is_online(one[0]) for other, _ in own):
+    if any(_kind(other) == _kind(one[0]) for other, _ in own):
         return True
     return not first or max(own.values()) < first
+
+
+def _kind(metric: str) -> tuple[bool, bool]:
+    return is_online(metric), is_estimated(metric)
 
 
 def ranges(days: Iterable[date]) -> Iterator[Days]:

@@ -11,6 +11,7 @@ from sqlmetrics.evaluation.intervals import OWN, PAIRED, interval_stages, studen
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
+from sqlmetrics.jobs.log_metrics import log_metrics
 from sqlmetrics.jobs.tables import FACTS, PER_QUERY, RUNS, columns, has_baseline, targets
 from sqlmetrics.plan.moments import OWN as MOMENTS
 from sqlmetrics.plan.plan import Plan
@@ -20,8 +21,8 @@ from sqlmetrics.sql.stage import Column, Stage, print_template, with_columns, wi
 from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.sql.translation import Translation
 
-NEW_FACTS, NEW_ONLINE = "sqlmetrics_new_facts", "sqlmetrics_new_online"
-"""What is computed before the tables are locked: the summary, and sums of online metrics."""
+NEW_FACTS = "sqlmetrics_new_facts"
+"""The summary, which is computed before the tables are locked."""
 
 
 SUMMARY = tuple(FACTS)[: tuple(FACTS).index("ci_low")] + tuple(MOMENTS)
@@ -85,16 +86,15 @@ class NewRows:
         return insert(self.at, targets(self.spec)["runs"], TableRows(tuple(given), select))
 
     def _facts(self) -> str:
-        """The summary and online metrics, with what a job adds."""
+        """The summary and metrics of a log, with what a job adds."""
         stages, source = list[Stage](), NEW_FACTS
         if self.plan is not None:
             stages += [*self.plan.inputs, *self.plan.per_query, *self.plan.summary]
             source = "summary"
-        if self.spec.online:
+        if metrics := log_metrics(self.spec):
             view = {
                 "spec": self.spec.title,
-                "metrics": [online(text) for text in self.spec.online],
-                "from": NEW_ONLINE,
+                "metrics": metrics,
                 "lists": source if self.spec.metrics else "",
                 "columns": SUMMARY,
             }
@@ -124,17 +124,30 @@ class NewRows:
             "metric_date": Column(self.day or "metric_date", "metric_date"),
             "method": f"Student's t, {100 * self.spec.confidence:g} %",
             "by": f", by {self.spec.cluster}" if self.spec.cluster else "",
-            "by_requests": self._by_requests,
+            "own_methods": self._own_methods,
             "baseline": self.spec.baseline if has_baseline(self.spec) else None,
             "run_id": self.run_id,
             "now": self.now,
         }
 
     @property
-    def _by_requests(self) -> list[str]:
-        """Metrics whose intervals take requests for independent, where others take clusters."""
-        asked = self.spec.online if self.spec.cluster else ()
-        return list(dict.fromkeys(online(text).name for text in asked))
+    def _own_methods(self) -> dict[str, list[str]]:
+        """What a metric's interval takes for independent -> the metrics that differ in it.
+
+        Online metrics take requests where others take clusters; estimates take users, and
+        requests without one.
+        """
+        by_request = list[str]()
+        if self.spec.cluster:
+            by_request = list(dict.fromkeys(online(text).name for text in self.spec.online))
+        by_user = list(dict.fromkeys(one.name for one in self.spec.estimated))
+        found = {"": by_request, self._users: by_user}
+        return {by: names for by, names in found.items() if names}
+
+    @property
+    def _users(self) -> str:
+        columns = self.spec.clicks.columns if self.spec.clicks else None
+        return ", by user" if columns is None or columns.user else ""
 
     @property
     def _per_query_columns(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
+from sqlmetrics.clicks.counterfactual.daily import NEW_ESTIMATES, kept_estimates
 from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.steps import online_step
@@ -24,7 +25,8 @@ from sqlmetrics.evaluation.run import executing, run
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, days_of, on_days
 from sqlmetrics.jobs.exchange import ALL_DAYS
-from sqlmetrics.jobs.new_rows import NEW_FACTS, NEW_ONLINE, NewRows
+from sqlmetrics.jobs.log_metrics import NEW_ONLINE
+from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.tables import ShownLists
@@ -174,7 +176,12 @@ class _Run:
             return None
         if self.days:
             return self.days
-        tables = [NEW_FACTS] * bool(self.spec.metrics) + [NEW_ONLINE] * bool(self.spec.online)
+        asked = {
+            NEW_FACTS: self.spec.metrics,
+            NEW_ONLINE: self.spec.online,
+            NEW_ESTIMATES: self.spec.estimated,
+        }
+        tables = [name for name, metrics in asked.items() if metrics]
         ends = [
             self.engine.rows(f"select min(metric_date), max(metric_date) from {name}")[0]
             for name in tables
@@ -211,17 +218,18 @@ def _evaluated(
     with (
         cleaned_log(spec.clicks, engine, only_days=True) as log,
         keeping(engine, online_step(log.tables, spec, NEW_ONLINE, moments=True)),
+        kept_estimates(log, spec.confidence) as estimated,
     ):
         if not spec.metrics:
             if check and not engine.rows(f"select 1 as is_there from {NEW_ONLINE} limit 1"):
                 raise log.absence()
-            yield "", []
+            yield "", [*estimated]
             return
         with (
             log.views() as told,
-            _lists(asked, engine, check=check, how=how, told=told) as lists,
+            _lists(asked, engine, check=check, how=how, told=told) as (per_query, notes_of_lists),
         ):
-            yield lists
+            yield per_query, [*notes_of_lists, *estimated]
 
 
 @contextmanager
@@ -268,6 +276,7 @@ def evaluated(
             per_query=per_query,
             confidence=confidence,
             progress=progress,
+            unshown=True,
         )
     days_of(spec, days)
     with engine:

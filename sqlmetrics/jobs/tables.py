@@ -137,11 +137,6 @@ def targets(spec: Spec) -> dict[str, str]:
         SpecError: If the spec has no output, its name cannot be a key, two tables have one name,
             or the fact table has no place for what is asked.
     """
-    if spec.clicks and spec.clicks.counterfactual:
-        raise SpecError(
-            "clicks.counterfactual: no table of a job takes its metrics; keep it in a spec without "
-            "an output, for sqlmetrics clicks SPEC --show counterfactual"
-        )
     if not spec.title.isprintable():
         raise SpecError(f"a job's name is one line of printable characters, given {spec.title!r}")
     output = spec.output

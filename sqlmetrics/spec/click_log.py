@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.online import is_online
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_cleaning import NEEDS, Cleaning
@@ -290,6 +291,23 @@ class Clicks(Model):
         if self.labels.corrects:
             decides["propensity"] = self.propensity.decides
         return self.model_dump_json(include=decides, exclude=later)
+
+    @property
+    def estimated(self) -> tuple[EstimatedMetric, ...]:
+        """The metrics of what was not shown, by their estimators; none if none is asked for."""
+        return self.counterfactual.estimated if self.counterfactual else ()
+
+    def decides(self, one: EstimatedMetric) -> dict[str, Any]:
+        """What decides the numbers of one of them: the propensities too, the data apart."""
+        asked = self.counterfactual
+        if asked is None:
+            return {}
+        # the weights have a clip of their own
+        of_lists = self.propensity.model_dump(
+            mode="json", include=self.propensity.decides - {"max_weight"}
+        )
+        propensity = of_lists if asked.rankings else {"method": "logged"}
+        return {**asked.decides(one), "propensity": propensity}
 
     @property
     def name(self) -> str:

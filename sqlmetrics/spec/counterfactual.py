@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sqlmetrics.catalog.counterfactual import ESTIMATORS, counterfactual_metric
+from sqlmetrics.catalog.counterfactual import (
+    ESTIMATORS,
+    EstimatedMetric,
+    counterfactual_metric,
+    estimated_metrics,
+)
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec.click_columns import ClickRankings, ImpressionColumns
 from sqlmetrics.spec.source import Model, Source
@@ -102,6 +107,24 @@ class Counterfactual(Model):
     def measured(self) -> tuple[str, ...]:
         """The metrics, also where none was named."""
         return self.metrics or (("dcg@10",) if self.rankings else ("ctr",))
+
+    @property
+    def source(self) -> ClickRankings | Policy | None:
+        """The table that is read beside the log; None for the uniform policy."""
+        return self.rankings or (self.policy if isinstance(self.policy, Policy) else None)
+
+    @property
+    def estimated(self) -> tuple[EstimatedMetric, ...]:
+        """The metrics by their estimators, as a fact table has them."""
+        return tuple(estimated_metrics(self.measured, self.estimators))
+
+    def decides(self, one: EstimatedMetric) -> dict[str, Any]:
+        """What of it decides the numbers of one of them, by name; the data apart."""
+        own: dict[str, Any] = {"metric": str(one.measure), "estimator": one.estimator}
+        own |= {"clip": self.clip} if one.estimator in ("clipped_ips", "dr") else {}
+        own |= {"prior": self.prior} if one.estimator == "dr" else {}
+        own |= {"actions": self.actions} if self.actions else {}
+        return own | ({"match": self.match} if self.rankings else {})
 
 
 _ONLY: Mapping[str, str] = {"actions": "policy: uniform", "match": "rankings"}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
+from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
 from sqlmetrics.catalog.online import ONLINE, Online, online
 from sqlmetrics.catalog.option import Table, Value
@@ -259,24 +260,34 @@ class Spec(Model):
         """Whether some metric needs the items table."""
         return any(need.partition(".")[0] == "items" for need in self.needed)
 
-    def definition_hash(self, metric: Measure | Online) -> str:
+    @property
+    def estimated(self) -> tuple[EstimatedMetric, ...]:
+        """The metrics of rankings and policies that were not shown, by their estimators."""
+        return self.clicks.estimated if self.clicks else ()
+
+    def definition_hash(self, metric: Measure | Online | EstimatedMetric) -> str:
         """A short hash of all that decides a metric's numbers, the data apart."""
         log = self.clicks.definition if self.clicks else ""
         if isinstance(metric, Online):
             decided = f"{metric} {log}"
+        elif isinstance(metric, EstimatedMetric):
+            decided = json.dumps(self.definition(metric), sort_keys=True)
         else:
             own = self._decided(metric) | ({"clicks": log} if log else {})
             decided = f"{metric.metric.name}@{metric.k} {sorted(own.items())}"
         return hashlib.sha256(decided.encode()).hexdigest()[:16]
 
-    def definition(self, metric: Measure | Online) -> dict[str, Any]:
+    def definition(self, metric: Measure | Online | EstimatedMetric) -> dict[str, Any]:
         """What that hash stands for: conventions and parameters by name, as JSON has them.
 
         >>> spec = Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=["mrr"])
         >>> spec.definition(spec.measures[0])["rel"], spec.definition(spec.measures[0])["ties"]
         (1.0, 'id_asc')
         """
-        own = {} if isinstance(metric, Online) else self._decided(metric)
+        if isinstance(metric, EstimatedMetric):
+            own = self.clicks.decides(metric) if self.clicks else {}
+        else:
+            own = {} if isinstance(metric, Online) else self._decided(metric)
         told = {name: str(one) if isinstance(one, Table) else one for name, one in own.items()}
         log = {"clicks": json.loads(self.clicks.definition)} if self.clicks else {}
         return {**dict(sorted(told.items())), **log}

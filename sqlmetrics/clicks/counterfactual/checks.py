@@ -14,6 +14,7 @@ from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import Counterfactual, Policy
 from sqlmetrics.spec.source import Source
 from sqlmetrics.sql.relation import Relation, source_text
@@ -22,6 +23,15 @@ from sqlmetrics.sql.stage import Stage, with_stages
 LISTS, POLICY = "clicks.counterfactual.rankings", "clicks.counterfactual.policy"
 NEAR = 1e-6
 """Probabilities add up to 1 but for this."""
+
+
+def whole(clicks: Clicks) -> None:
+    """Raise SpecError if the cleaning leaves out what was not looked at."""
+    if clicks.cleaning.unseen is not None:
+        raise SpecError(
+            "what was not shown is estimated from whole lists: leave out cleaning.unseen, which "
+            "takes away what stands below the last click"
+        )
 
 
 def columns(source: Source, relation: Relation, place: str, engine: Database) -> None:

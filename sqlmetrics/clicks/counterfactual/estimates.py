@@ -149,7 +149,8 @@ class CounterfactualResult:
     def __repr__(self) -> str:
         table = aligned(_NAMES, [_cells(one) for one in self.estimates], numbers_from=3)
         width = terminal_width() or 100
-        below = [line for text in (*self.notes, *self._warnings()) for line in wrap(text, width)]
+        told = (f"warning: {one}" for one in self.warnings())
+        below = [line for text in (*self.notes, *told) for line in wrap(text, width)]
         return "\n\n".join(filter(None, [self._head(), table, "\n".join(below)]))
 
     def _head(self) -> str:
@@ -162,8 +163,8 @@ class CounterfactualResult:
         known = f"propensities: {self.method}; ± {100 * self.confidence:g} %"
         return f"{many(n, self.per)}{of}{left}; {known}"
 
-    def _warnings(self) -> Iterator[str]:
-        """Each warning once, with the estimates that it is of."""
+    def warnings(self) -> Iterator[str]:
+        """Each warning of `estimates` once, with those that it is of."""
         told: dict[str, dict[str, list[str]]] = {}
         for one in self.estimates:
             metric = f"{one.system} {at_cutoff(one.metric, one.k)}"
@@ -172,7 +173,7 @@ class CounterfactualResult:
         for warning, of in told.items():
             names = [f"{metric} {', '.join(estimators)}" for metric, estimators in of.items()]
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            yield f"warning: {'; '.join(names[:3])}{more}: {warning}"
+            yield f"{'; '.join(names[:3])}{more}: {warning}"
 
 
 _NAMES = ("system", "metric", "estimator", "value", "±", "naive", "ess", "clipped", "unknown")
@@ -206,7 +207,7 @@ def _estimate(
         return float(row[f"sum_{name}"] or 0)
 
     of_policy = term.measure.metric.of == "policy"
-    n = int(total("n_impressions" if of_policy else "n_requests"))
+    n = int(total(term.counted))
     n_clusters, n_clicks = int(row["n_clusters"]), int(total(f"{term.measure.column}_n_clicks"))
     x, w = total(term.x), total(term.w)
     value = x / w if w else None

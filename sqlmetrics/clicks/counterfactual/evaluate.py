@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.counterfactual import counterfactual_metric
 from sqlmetrics.clicks.counterfactual import checks, lists, policy
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.terms import Question
-from sqlmetrics.clicks.evaluate import CleanLog
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
+from sqlmetrics.sql.stage import Column
+
+if TYPE_CHECKING:
+    from sqlmetrics.clicks.evaluate import CleanLog
 
 LOGGED = "logged"
 """The method where the log has the probabilities of its own policy."""
@@ -49,28 +52,47 @@ def counterfactual_metrics(
     """
     check_confidence(confidence)
     wanted = _asked(log, asked)
-    if wanted.rankings is not None:
-        known = _curve(log, curve)
-        question, n_left_out, notes = _of_lists(log, wanted, wanted.rankings, known)
-        about = CounterfactualResult(
-            "request", known.method, wanted.clip, confidence, n_left_out, notes
-        )
-    else:
-        question = _of_policy(log, wanted, wanted.policy or UNIFORM)
-        about = CounterfactualResult("impression", LOGGED, wanted.clip, confidence)
+    question, about = asked_of(log, wanted, confidence, curve=curve)
     rows = log.engine.records(question.select)
     found = estimates(rows, question.terms, wanted.clip, confidence)
     return replace(about, estimates=tuple(found))
 
 
+def asked_of(
+    log: CleanLog,
+    wanted: Counterfactual,
+    confidence: float,
+    *,
+    curve: PropensityCurve | Mapping[int, float] | None = None,
+    day: Column | None = None,
+) -> tuple[Question, CounterfactualResult]:
+    """What is summed, and what is known before that: a result without estimates.
+
+    Args:
+        log: The log, cleaned.
+        wanted: The question.
+        confidence: The coverage of the intervals.
+        curve: For lists: the propensities; default: those of the log's spec.
+        day: The day of a row of the log, if each is estimated by itself.
+
+    Raises:
+        SpecError: As `counterfactual_metrics` does.
+        InputError: Likewise.
+    """
+    if wanted.rankings is not None:
+        known = _curve(log, curve)
+        question, n_left_out, notes = _of_lists(log, wanted, wanted.rankings, known, day)
+        return question, CounterfactualResult(
+            "request", known.method, wanted.clip, confidence, n_left_out, notes
+        )
+    question = _of_policy(log, wanted, wanted.policy or UNIFORM, day)
+    return question, CounterfactualResult("impression", LOGGED, wanted.clip, confidence)
+
+
 def _asked(log: CleanLog, asked: Counterfactual | Mapping[str, Any] | None) -> Counterfactual:
     """The question, with what it needs of the log."""
     clicks = log.tables.clicks
-    if clicks.cleaning.unseen is not None:
-        raise SpecError(
-            "what was not shown is estimated from whole lists: leave out cleaning.unseen, which "
-            "takes away what stands below the last click"
-        )
+    checks.whole(clicks)
     if asked is None:
         if clicks.counterfactual is None:
             raise SpecError(
@@ -85,7 +107,11 @@ def _asked(log: CleanLog, asked: Counterfactual | Mapping[str, Any] | None) -> C
 
 
 def _of_lists(
-    log: CleanLog, asked: Counterfactual, source: ClickRankings, curve: PropensityCurve
+    log: CleanLog,
+    asked: Counterfactual,
+    source: ClickRankings,
+    curve: PropensityCurve,
+    day: Column | None,
 ) -> tuple[Question, int, tuple[str, ...]]:
     engine, tables = log.engine, log.tables
     relation = source_relation(source, "clicks_counterfactual", engine)
@@ -98,20 +124,22 @@ def _of_lists(
     notes = checks.positions(tables, curve, engine, last)
     if curve.method != "given":
         notes = (f"the propensities are estimated ({curve.method}); ± takes them for known", *notes)
-    return lists.question(tables, asked, items, curve), n_left_out, notes
+    return lists.question(tables, asked, items, curve, day), n_left_out, notes
 
 
-def _of_policy(log: CleanLog, asked: Counterfactual, source: Policy | str) -> Question:
+def _of_policy(
+    log: CleanLog, asked: Counterfactual, source: Policy | str, day: Column | None
+) -> Question:
     engine, tables = log.engine, log.tables
     n_items = checks.logged(tables, engine)
     if not isinstance(source, Policy):
         n_items = checks.uniform(asked.actions, n_items)
-        return policy.question(tables, asked, None, n_items)
+        return policy.question(tables, asked, None, n_items, day)
     relation = source_relation(source, "clicks_policy", engine)
     checks.columns(source, relation, checks.POLICY, engine)
     rows = policy.policy_rows(source, relation)
     checks.policy(source, rows, tables, engine)
-    return policy.question(tables, asked, rows, n_items)
+    return policy.question(tables, asked, rows, n_items, day)
 
 
 def _curve(log: CleanLog, given: PropensityCurve | Mapping[int, float] | None) -> PropensityCurve:

@@ -59,7 +59,11 @@ def new_items(source: ClickRankings, relation: Relation) -> Stage:
 
 
 def question(
-    tables: ClickTables, asked: Counterfactual, items: Stage, curve: PropensityCurve
+    tables: ClickTables,
+    asked: Counterfactual,
+    items: Stage,
+    curve: PropensityCurve,
+    day: Column | None = None,
 ) -> Question:
     """The sums of the estimates of new lists.
 
@@ -68,18 +72,24 @@ def question(
         asked: What is asked, of `rankings`.
         items: The stage of the lists.
         curve: The propensities of all positions of the log.
+        day: The day of a row of the log, if each is estimated by itself.
     """
     measures = [counterfactual_metric(one) for one in asked.measured]
     rates, layout = "dr" in asked.estimators, layout_of(tables, curve)
     stages = [
-        *matching(tables, asked, items, layout),
+        *matching(tables, asked, items, layout, day),
         propensities(curve),
-        *_model(tables, asked, layout, rates=rates),
-        *_sums(asked, measures, layout, rates=rates),
+        *_model(tables, asked, layout, rates=rates, day=day),
+        *_sums(asked, measures, layout, rates=rates, day=day),
     ]
-    terms = [term for one in measures for term in _terms(one, asked.estimators)]
     counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
-    return Question(stages, terms, counts)
+    return Question(stages, terms(asked), counts, day)
+
+
+def terms(asked: Counterfactual) -> list[Term]:
+    """The estimates of new lists."""
+    measures = map(counterfactual_metric, asked.measured)
+    return [term for one in measures for term in _terms(one, asked.estimators)]
 
 
 def layout_of(tables: ClickTables, curve: PropensityCurve) -> str:
@@ -89,32 +99,41 @@ def layout_of(tables: ClickTables, curve: PropensityCurve) -> str:
 
 
 def matching(
-    tables: ClickTables, asked: Counterfactual, items: Stage, layout: str = ""
+    tables: ClickTables,
+    asked: Counterfactual,
+    items: Stage,
+    layout: str = "",
+    day: Column | None = None,
 ) -> Iterator[Stage]:
     """The stages to the requests that have a new list."""
     yield items
     by_rank = asked.rankings is not None and asked.rankings.columns.rank is not None
     yield _stage("new_lists", direction="asc" if by_rank else "desc")
     yield from tables.stages(tables.evaluates, "answers")
-    log = {"of": tables.of, "shown": tables.evaluates}
+    log = {"of": tables.of, "shown": tables.evaluates, "day": day}
     yield _stage("matched_requests", key=KEYS[asked.match], layout=layout, **log)
 
 
 def _model(
-    tables: ClickTables, asked: Counterfactual, layout: str, *, rates: bool
+    tables: ClickTables, asked: Counterfactual, layout: str, *, rates: bool, day: Column | None
 ) -> Iterator[Stage]:
     """What each shown item weighs, and the reward model."""
-    log = {"of": tables.of, "shown": tables.evaluates, "layout": layout}
+    log = {"of": tables.of, "shown": tables.evaluates, "layout": layout, "day": day}
     weight = clipped("1e0 / propensity", asked.clip)
     yield _stage("position_weights", clipped=weight, layout=layout)
     yield _stage("weighed_items", **log)
     if rates:
-        yield _stage("item_mean")
-        yield _stage("pair_rates", prior=double(asked.prior))
+        yield _stage("item_mean", day=day)
+        yield _stage("pair_rates", prior=double(asked.prior), day=day)
 
 
 def _sums(
-    asked: Counterfactual, measures: Sequence[CounterfactualMeasure], layout: str, *, rates: bool
+    asked: Counterfactual,
+    measures: Sequence[CounterfactualMeasure],
+    layout: str,
+    *,
+    rates: bool,
+    day: Column | None,
 ) -> Iterator[Stage]:
     """One row per request, with what it adds to each sum."""
     cutoffs = [one.k for one in measures]
@@ -125,6 +144,7 @@ def _sums(
         new_propensities=any(one.metric.name == "clicks" for one in measures),
         layout=layout,
         rates=rates,
+        day=day,
     )
     gains = [
         Column("coalesce(is_clicked * weight, 0e0)", "ips"),
@@ -133,11 +153,12 @@ def _sums(
     if rates:
         change = "coalesce(clipped_weight * (is_clicked - propensity * rate), 0e0)"
         gains.append(Column(f"rate + {change}", "dr"))
-    yield _stage("gains", gains=gains, discounts=list(map(_discount, measures)), rates=rates)
+    discounts = list(map(_discount, measures))
+    yield _stage("gains", gains=gains, discounts=discounts, rates=rates, day=day)
     yield _stage("list_clicks")
     columns = [column for one in measures for column in _added(one, rates=rates)]
     shown = [Column(f"coalesce(min(list_clicks.{name}), 0)", name) for name in _ALL]
-    yield _stage("list_sums", columns=[*shown, *columns])
+    yield _stage("list_sums", columns=[*shown, *columns], day=day)
 
 
 _ALL = ("all_naive", "all_ips", "all_clipped_ips")

@@ -28,9 +28,9 @@ POLICY_ROWS = "policy_rows"
 """The stage of a policy that is a table; the table itself may be called `policy`."""
 
 
-def actions(tables: ClickTables) -> list[Stage]:
+def actions(tables: ClickTables, day: Column | None = None) -> list[Stage]:
     """The stages to one row per impression."""
-    log = {"of": tables.of, "shown": tables.evaluates}
+    log = {"of": tables.of, "shown": tables.evaluates, "day": day}
     return [*tables.stages(tables.evaluates, "answers"), _stage("actions", **log)]
 
 
@@ -52,7 +52,11 @@ def policy_rows(source: Policy, relation: Relation) -> Stage:
 
 
 def question(
-    tables: ClickTables, asked: Counterfactual, rows: Stage | None, n_items: int
+    tables: ClickTables,
+    asked: Counterfactual,
+    rows: Stage | None,
+    n_items: int,
+    day: Column | None = None,
 ) -> Question:
     """The sums of the estimates of a policy.
 
@@ -61,8 +65,8 @@ def question(
         asked: What is asked, of `policy`.
         rows: The stage of the policy's rows; None for the uniform one.
         n_items: How many items the uniform one chooses from.
+        day: The day of a row of the log, if each is estimated by itself.
     """
-    (measure,) = map(counterfactual_metric, asked.measured)
     source = asked.policy
     is_table = isinstance(source, Policy)
     by_position = isinstance(source, Policy) and source.columns.position is not None
@@ -75,14 +79,22 @@ def question(
         "clipped": clipped("weight", asked.clip),
         "system": literal(source.name if isinstance(source, Policy) else UNIFORM),
         "columns": list(_added()),
+        "day": day,
     }
     names = ("action_mean", "action_rates", "expected_rates", "weighed_actions")
     stages = [
         *([rows] if rows else []),
-        *actions(tables),
+        *actions(tables, day),
         *(_stage(name, **view) for name in (*names, "clipped_actions", "action_sums")),
     ]
-    terms = [
+    counts = ("n_impressions", "ctr_n_clicks", "weight", "squares")
+    return Question(stages, terms(asked), counts, day)
+
+
+def terms(asked: Counterfactual) -> list[Term]:
+    """The estimates of a policy."""
+    (measure,) = map(counterfactual_metric, asked.measured)
+    return [
         Term(
             measure,
             name,
@@ -95,7 +107,6 @@ def question(
         )
         for name in asked.estimators
     ]
-    return Question(stages, terms, ("n_impressions", "ctr_n_clicks", "weight", "squares"))
 
 
 _WEIGHTS = (("weight", "squares"), ("clipped_weight", "clipped_squares"))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlmetrics.catalog.counterfactual import CounterfactualMeasure
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import case, double
 
@@ -40,6 +42,11 @@ class Term:
         return (self.x, self.x), (self.x, self.w), (self.w, self.w)
 
     @property
+    def counted(self) -> str:
+        """The column of requests; of a policy of impressions."""
+        return "n_impressions" if self.measure.metric.of == "policy" else "n_requests"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads."""
         return (self.x, self.w, *self.naive, *self.weights, *self.clipping, *self.missing)
@@ -53,26 +60,46 @@ class Question:
         stages: Up to the last one.
         terms: The estimates.
         counts: Columns that are summed besides.
+        day: The day of a row of the log, where each day is estimated by itself; else None.
     """
 
     stages: Sequence[Stage]
     terms: Sequence[Term]
     counts: Sequence[str] = field(default=())
+    day: Column | None = None
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The columns of `select` behind its keys: all can be added up."""
+        plain = [*dict.fromkeys([*self.counts, *_columns(self.terms)])]
+        return ("n_clusters", *(f"sum_{name}" for name in plain), *self._products)
+
+    @property
+    def _products(self) -> dict[str, tuple[str, str]]:
+        pairs = dict.fromkeys(pair for term in self.terms for pair in term.products)
+        return {product(*pair): pair for pair in pairs}
 
     @property
     def select(self) -> str:
-        """One row per system: all sums, and what intervals are made of."""
+        """One row per system, and day if there is one: all sums, and what intervals are made of."""
         plain = [*dict.fromkeys([*self.counts, *_columns(self.terms)])]
         of_cluster = [Column(f"sum({name})", name) for name in plain]
-        view = {"units": self.stages[-1].name, "columns": of_cluster}
+        view = {"units": self.stages[-1].name, "columns": of_cluster, "day": self.day}
         clusters = Stage("cluster_sums", "clicks/counterfactual/cluster_sums", view)
         sums = [Column(f"sum({name})", f"sum_{name}") for name in plain]
-        pairs = dict.fromkeys(pair for term in self.terms for pair in term.products)
-        products = [Column(f"sum(1e0 * {a} * {b})", product(a, b)) for a, b in pairs]
-        view = {"columns": [*sums, *products]}
+        products = [
+            Column(f"sum(1e0 * {a} * {b})", name) for name, (a, b) in self._products.items()
+        ]
+        view = {"columns": [*sums, *products], "day": self.day}
         return with_stages(
             [*self.stages, clusters], print_template("clicks/counterfactual/sums", view)
         )
+
+
+def day_of(tables: ClickTables) -> Column:
+    """The day of a row of the log, as each stage has it that a job reads."""
+    day = f"{tables.evaluates}.metric_date" if tables.clicks.daily else f"cast('{NO_DATE}' as date)"
+    return Column(day, "metric_date")
 
 
 def product(a: str, b: str) -> str:

@@ -39,11 +39,16 @@ def _propensities(tables: ClickTables) -> Iterator[Stage]:
     elif asked.method == "randomised":
         yield from random_propensities(tables)
     else:
-        raise SpecError(
-            f"propensities by {asked.method} are estimated while the log is read, so a text of "
-            "SQL cannot have them: let `sqlmetrics clicks SPEC --show propensities` print them, "
-            "and give them as propensity: {method: given, given: {1: 1, 2: ...}}"
-        )
+        raise not_in_text(asked.method)
+
+
+def not_in_text(method: str) -> SpecError:
+    """The error of propensities that only a log tells, where its text alone is printed."""
+    return SpecError(
+        f"propensities by {method} are estimated while the log is read, so a text of "
+        "SQL cannot have them: let `sqlmetrics clicks SPEC --show propensities` print them, "
+        "and give them as propensity: {method: given, given: {1: 1, 2: ...}}"
+    )
 
 
 def random_propensities(tables: ClickTables) -> Iterator[Stage]:

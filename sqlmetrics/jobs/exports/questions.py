@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlmetrics.catalog.dimension import metric_rows
 from sqlmetrics.catalog.direction import direction
 from sqlmetrics.clicks.cleaning import view_name
 from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
-from sqlmetrics.jobs.definitions import named
+from sqlmetrics.jobs.definitions import described, named
 from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
 from sqlmetrics.jobs.tables import UNIQUE
 from sqlmetrics.plan.summary import ALL
@@ -180,7 +179,7 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
         about = ("rows that stand more than once",)
         yield _question(job, f"{table}_stand_once", about, "repeated_rows", view)
     outside = []
-    for row in metric_rows(job.spec.measures, job.spec.online):
+    for row in described(job.spec):
         ends = {"<": (row.low, "-"), ">": (row.high, "+")}
         beyond = [
             f"value {sign} {number(end)} {slack} 1e-9"
@@ -252,7 +251,7 @@ def _asked(one: Threshold, job: JobQuery) -> Iterator[tuple[str, str, str, Mappi
 
 
 def _column(text: str, job: JobQuery) -> str:
-    rows = metric_rows(job.spec.measures, job.spec.online)
+    rows = described(job.spec)
     return next(row.column for row in rows if (row.metric, row.k) == named(text, job.spec))
 
 

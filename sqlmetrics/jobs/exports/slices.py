@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlmetrics.catalog.dimension import MetricRow, metric_rows
+from sqlmetrics.catalog.dimension import MetricRow
+from sqlmetrics.jobs.definitions import described
 from sqlmetrics.jobs.exports.sums import columns_of, is_row
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.spec_views import own_name
@@ -40,7 +41,7 @@ class Slice:
 
 def rows(target: Target) -> list[MetricRow]:
     """The metrics of the spec, in its order."""
-    return metric_rows(target.spec.measures, target.spec.online)
+    return described(target.spec)
 
 
 def slices(target: Target) -> list[Slice]:

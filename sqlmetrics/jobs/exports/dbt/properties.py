@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlmetrics.catalog.dimension import metric_rows
-from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.definitions import described, hashes
 from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, escaped, word
 from sqlmetrics.jobs.exports.dbt.semantics import dimensions, entity, new_metrics, rolled_up
 from sqlmetrics.jobs.exports.example_rows import example_rows
@@ -144,7 +143,7 @@ def _columns(project: Project, table: str, version: str) -> list[dict[str, Any]]
 
 def _exposure(project: Project) -> dict[str, Any]:
     spec = project.job.spec
-    named = ", ".join(row.name for row in metric_rows(spec.measures, spec.online))
+    named = ", ".join(row.name for row in described(spec))
     return {
         "name": f"{project.model}_dashboard",
         "label": escaped(f"Ranking quality: {spec.title}"),

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.catalog.dimension import NEVER, TOTAL, MetricRow, metric_rows
+from sqlmetrics.catalog.dimension import NEVER, TOTAL, MetricRow
+from sqlmetrics.jobs.definitions import described
 from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, commented, escaped, word
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
 from sqlmetrics.plan.summary import ALL
@@ -60,7 +61,7 @@ class RolledUp:
 def rolled_up(project: Project) -> Iterator[RolledUp]:
     """Every metric that can be rolled up, of all queries and by each segment."""
     spec = project.job.spec
-    for row in metric_rows(spec.measures, spec.online):
+    for row in described(spec):
         if row.roll_up == NEVER:
             continue
         for segment in (ALL, *spec.by):

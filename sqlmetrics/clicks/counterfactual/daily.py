@@ -1,0 +1,216 @@
+"""What was not shown, day by day, as a job and `show` read it: sums that are kept, and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlmetrics.catalog.counterfactual import EstimatedMetric
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.counterfactual import checks, lists, policy
+from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
+from sqlmetrics.clicks.counterfactual.evaluate import asked_of
+from sqlmetrics.clicks.counterfactual.terms import Question, Term, day_of, product
+from sqlmetrics.clicks.propensity.curve import PropensityCurve
+from sqlmetrics.clicks.propensity.weights import not_in_text
+from sqlmetrics.engines.temporary import Step, keeping
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.open import source_relation
+from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.evaluation.intervals import interval
+from sqlmetrics.evaluation.report.result import INTERVAL, with_dates
+from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
+from sqlmetrics.sql.relation import Relation, shown
+from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.sql.translation import Translation
+
+if TYPE_CHECKING:
+    from sqlmetrics.clicks.evaluate import CleanLog
+    from sqlmetrics.spec.spec import Spec
+
+NEW_ESTIMATES = "sqlmetrics_new_estimates"
+"""The table that keeps the sums by day and system."""
+
+
+def check(clicks: Clicks) -> None:
+    """Whether a day's estimates depend on nothing but that day and what is said in the spec.
+
+    Raises:
+        SpecError: If they would be other numbers in another run.
+    """
+    asked = clicks.counterfactual
+    if asked is None:
+        return
+    checks.whole(clicks)
+    if asked.policy == UNIFORM and asked.actions is None:
+        raise SpecError(
+            "clicks.counterfactual: in a job the uniform policy needs actions, the number of items "
+            "that it chooses from: the log has other items on other days"
+        )
+    if asked.rankings is None:
+        return
+    if not clicks.propensity.is_known:
+        raise SpecError(
+            "rankings that were not shown need the propensities of positions: add to the spec "
+            "clicks: {propensity: {method: harvest}}, another method, or given: {1: 1, 2: 0.6}"
+        )
+    if clicks.propensity.is_estimated and clicks.labels.window is None:
+        raise SpecError(
+            f"clicks.counterfactual: in a job propensities by {clicks.propensity.method} need the "
+            "days that they are learned from, so that a day has the same numbers in each run: "
+            "clicks: {labels: {window: {start: 2026-01-01, end: 2026-02-01}}}"
+        )
+
+
+@contextmanager
+def kept_estimates(log: CleanLog, confidence: float) -> Iterator[tuple[str, ...]]:
+    """With the sums of a log's estimates by day and system in `NEW_ESTIMATES`.
+
+    A log that has no list of these days has no row there.
+
+    Args:
+        log: The log, cleaned, of a spec that may ask for estimates.
+        confidence: The coverage of the intervals.
+
+    Yields:
+        What a reader of the numbers must know; nothing if no estimate is asked for.
+
+    Raises:
+        SpecError: As `counterfactual_metrics` does, and if a day's numbers would depend on which
+            days are asked for.
+        InputError: As `counterfactual_metrics` does.
+    """
+    asked, engine = log.tables.clicks.counterfactual, log.engine
+    if asked is None:
+        yield ()
+        return
+    check(log.tables.clicks)
+    of_nothing = _without_lists(log, asked)
+    question, about = of_nothing or asked_of(log, asked, confidence, day=day_of(log.tables))
+    with keeping(engine, [Step(NEW_ESTIMATES, question.select)]):
+        yield tuple(_notes(log, asked, question, about)) if about else ()
+
+
+def estimate_rows(
+    log: CleanLog, spec: Spec, confidence: float | None
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The estimates by day as rows of the fact table, with intervals if a level is given.
+
+    Returns:
+        The rows, and what a reader must know.
+
+    Raises:
+        SpecError: As `kept_estimates` does.
+        InputError: Likewise.
+    """
+    asked = log.tables.clicks.counterfactual
+    if asked is None:
+        return [], ()
+    with kept_estimates(log, confidence or spec.confidence) as notes:
+        select = f"select * from {NEW_ESTIMATES} order by metric_date, system"
+        found = with_dates(log.engine.table(select)).to_pylist()
+    rows = [_row(one, term, spec, confidence) for one in found for term in terms(asked)]
+    return rows, notes
+
+
+def estimates_step(tables: ClickTables, at: Translation) -> Iterator[Step]:
+    """The same sums as a step of a job's text; none if the spec asks for no estimate.
+
+    Raises:
+        SpecError: If the propensities are estimated while the log is read: SQL alone cannot have
+            them.
+    """
+    clicks = tables.clicks
+    asked = clicks.counterfactual
+    if asked is None:
+        return
+    check(clicks)
+    curve = PropensityCurve.of(clicks.propensity)
+    if asked.rankings is not None and curve is None:
+        raise not_in_text(clicks.propensity.method)
+    source = asked.source
+    relation = shown(relation_of(source, "clicks_counterfactual"), at) if source else None
+    yield Step(NEW_ESTIMATES, _question(tables, asked, relation, curve).select)
+
+
+def terms(asked: Counterfactual) -> list[Term]:
+    """The estimates that are asked for, in their order."""
+    return lists.terms(asked) if asked.rankings else policy.terms(asked)
+
+
+def _question(
+    tables: ClickTables,
+    asked: Counterfactual,
+    relation: Relation | None,
+    curve: PropensityCurve | None,
+) -> Question:
+    """What is summed by day, of a log that nobody looked at."""
+    day = day_of(tables)
+    if asked.rankings is not None and relation is not None and curve is not None:
+        items = lists.new_items(asked.rankings, relation)
+        return lists.question(tables, asked, items, curve, day)
+    rows = None
+    if isinstance(asked.policy, Policy) and relation is not None:
+        rows = policy.policy_rows(asked.policy, relation)
+    return policy.question(tables, asked, rows, asked.actions or 1, day)
+
+
+def _without_lists(log: CleanLog, asked: Counterfactual) -> tuple[Question, None] | None:
+    """What is summed if the log has no list of these days; None if it has one."""
+    tables = log.tables
+    found = f"select 1 as is_there from {tables.of[tables.evaluates]} limit 1"
+    if log.engine.rows(with_stages(tables.stages(tables.evaluates), found)):
+        return None
+    source = asked.source
+    relation = source_relation(source, "clicks_counterfactual", log.engine) if source else None
+    return _question(tables, asked, relation, PropensityCurve.flat(tables.clicks.propensity)), None
+
+
+def _notes(
+    log: CleanLog, asked: Counterfactual, question: Question, about: CounterfactualResult
+) -> Iterator[str]:
+    """What holds for all days together."""
+    if about.n_left_out:
+        yield f"{many(about.n_left_out, 'request')} without a new list: they are left out"
+    yield from about.notes
+    sums = ", ".join(f"sum({name}) as {name}" for name in question.sums)
+    rows = log.engine.records(
+        f"select system, {sums} from {NEW_ESTIMATES} group by system order by system"
+    )
+    found = estimates(rows, question.terms, asked.clip, about.confidence)
+    yield from replace(about, estimates=tuple(found)).warnings()
+
+
+def _row(
+    sums: Mapping[str, Any], term: Term, spec: Spec, confidence: float | None
+) -> dict[str, Any]:
+    """An estimate of a day as the fact table has it."""
+    one = EstimatedMetric(term.measure, term.estimator)
+    numerator, denominator = (float(sums[f"sum_{name}"] or 0) for name in (term.x, term.w))
+    value = numerator / denominator if denominator else None
+    x2, xw, w2 = (float(sums[product(*pair)] or 0) for pair in term.products)
+    made = {"value": value, "denominator": denominator, "n_clusters": int(sums["n_clusters"])}
+    made |= {"sum_x2": x2, "sum_xw": xw, "sum_w2": w2}
+    ends = {} if confidence is None else zip(INTERVAL, interval(made, confidence), strict=True)
+    return {
+        "spec": spec.title,
+        "metric_date": sums["metric_date"],
+        "system": sums["system"],
+        "segment_name": sums["segment_name"],
+        "segment_value": sums["segment_value"],
+        "metric": one.name,
+        "k": one.k or 0,
+        "value": value,
+        "numerator": numerator,
+        "denominator": denominator,
+        "n_queries": int(sums[f"sum_{term.counted}"]),
+        "n_skipped": 0,
+        "n_missing": 0,
+        "sum_sq": None,
+        "definition_hash": spec.definition_hash(one),
+        **dict(ends),
+    }
