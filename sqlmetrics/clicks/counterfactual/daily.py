@@ -62,7 +62,9 @@ def check(clicks: Clicks) -> None:
         raise SpecError(
             f"clicks.counterfactual: in a job propensities by {clicks.propensity.method} need the "
             "days that they are learned from, so that a day has the same numbers in each run: "
-            "clicks: {labels: {window: {start: 2026-01-01, end: 2026-02-01}}}"
+            "clicks: {labels: {pool: query_item, window: {start: 2026-01-01, end: 2026-02-01}}}; "
+            "or give what `sqlmetrics clicks SPEC --show propensities` prints: "
+            "propensity: {method: given, given: {1: 1, 2: ...}}"
         )
 
 

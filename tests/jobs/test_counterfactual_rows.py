@@ -1,0 +1,289 @@
+"""What was not shown as rows of a job: day by day what `--show counterfactual` says of the day."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from marked import by_turns, engines
+from test_job_days import FIRST, WRITERS, clear, days
+
+import sqlmetrics as sm
+from sqlmetrics.catalog.counterfactual import estimated_metric, is_estimated
+from sqlmetrics.clicks.counterfactual.estimates import Estimate
+from sqlmetrics.engines.database import connect
+from sqlmetrics.errors import NoDataError, SpecError
+from sqlmetrics.jobs.checks.verdict import verdicts
+from sqlmetrics.jobs.job import job_text
+from sqlmetrics.jobs.missing_days import open_days
+from sqlmetrics.jobs.run import evaluated, write
+from sqlmetrics.jobs.views import NAMES
+from sqlmetrics.spec.days import Days
+
+Row = dict[str, Any]
+
+COLUMNS = {"request": "request", "query": "query", "item": "item", "position": "position"}
+COLUMNS |= {"clicked": "clicked", "user": "user", "time": "at", "propensity_score": "chance"}
+CURVE = {1: 1.0, 2: 0.62, 3: 0.41, 4: 0.3, 5: 0.2}
+LISTS = {
+    "rankings": {
+        "relation": "lists",
+        "columns": {"query": "list", "item": "item", "score": "score", "system": "system"},
+    },
+    "match": "query",
+    "metrics": ["dcg@3", "sum_reciprocal_rank", "precision@2", "recall@2", "clicks@4"],
+    "clip": 3,
+    "prior": 2.5,
+}
+POLICY = {"relation": "policy", "columns": {"item": "item", "probability": "p"}}
+KEY = ("metric_date", "system", "metric", "k")
+NUMBERS = ("value", "numerator", "denominator", "n_queries", "n_clusters", "ci_low", "ci_high")
+NUMBERS += ("sum_x", "sum_x2", "sum_w2", "sum_xw")
+TABLES = ("metrics", "metrics_runs", "metrics_metrics", "metrics_definitions")
+
+
+def log(seed: int = 1) -> pa.Table:
+    """Six days without the third; on the last one queries are asked that have no new list."""
+    chance = random.Random(seed)
+    rows = [
+        {
+            "request": f"r{day}-{number}",
+            "query": f"{'other' if day == 5 else 'q'}{chance.randrange(5)}",
+            "item": item,
+            "position": position,
+            "clicked": int(chance.random() < 0.5 / position + 0.1),
+            "user": user,
+            "at": datetime.combine(FIRST + timedelta(day), datetime.min.time())
+            + timedelta(hours=23 * chance.random()),
+            "chance": 0.2 + 0.1 * position,
+        }
+        for day in (0, 1, 3, 4, 5)
+        for number in range(25)
+        for user in [f"u{chance.randrange(9)}" if chance.random() < 0.8 else None]
+        for position, item in enumerate(chance.sample("abcdefgh", chance.randint(3, 5)), 1)
+    ]
+    # a request is of one query, and began at one moment
+    first = {row["request"]: row for row in reversed(rows)}
+    same = [row | {one: first[row["request"]][one] for one in ("query", "at")} for row in rows]
+    return pa.Table.from_pylist(same)
+
+
+def new_lists() -> pa.Table:
+    """Lists of two systems, with ties, for most of the queries; an item was never shown."""
+    chance = random.Random(7)
+    return pa.Table.from_pylist(
+        [
+            {"list": f"q{query}", "item": item, "score": score, "system": system}
+            for system in ("one", "two's")
+            for query in range(4)
+            for item in chance.sample("abcdefghz", 6)
+            for score in [float(chance.randrange(4))]
+        ]
+    )
+
+
+def spec(asked: Row | None = None, **more: Any) -> sm.Spec:
+    clicks = {
+        "log": {"relation": "log", "columns": COLUMNS},
+        "propensity": {"method": "given", "given": CURVE},
+        "counterfactual": asked or LISTS,
+        "daily": True,
+    }
+    given: Row = {"name": "log", "metrics": ["ctr", "mrr"], "output": {"relation": "metrics"}}
+    return sm.Spec(**{**given, "clicks": clicks | more.pop("clicks", {}), **more})
+
+
+@contextmanager
+def opened(servers: Any, writer: str = "duckdb") -> Iterator[Any]:
+    """A database that has the log, the lists and a policy."""
+    policy = {"item": [*"abcdefgh"], "p": [0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0]}
+    with connect(servers.open(writer)) as engine:
+        for name, table in {"log": log(), "lists": new_lists(), "policy": policy}.items():
+            engine.load(name, table if isinstance(table, pa.Table) else pa.table(table))
+        try:
+            yield engine
+        finally:
+            clear(engine, "log", "lists", "policy")
+
+
+def rows(engine: Any) -> dict[tuple[Any, ...], Row]:
+    """The rows of what was not shown."""
+    found = engine.table("select * from metrics").to_pylist()
+    found = [row for row in found if is_estimated(row["metric"])]
+    made = {tuple(str(row[name]) for name in KEY): row for row in found}
+    assert len(made) == len(found)
+    return made
+
+
+def shown(engine: Any, asked: sm.Spec, day: int) -> dict[tuple[Any, ...], Estimate]:
+    """What `--show counterfactual` says of a log of that day alone."""
+    clicks = asked.clicks
+    assert clicks is not None
+    of_day = clicks.model_copy(update={"evaluation": days(day, day + 1)})
+    with sm.clicks.clean(of_day, engine) as there:
+        result = sm.clicks.counterfactual_metrics(there, confidence=asked.confidence)
+    when = str(FIRST + timedelta(day))
+    return {
+        (when, one.system, f"{one.metric}(estimator={one.estimator})", str(one.k)): one
+        for one in result.estimates
+    }
+
+
+def check(engine: Any, asked: sm.Spec, numbers: tuple[int, ...] = (0, 1, 3, 4)) -> None:
+    """The rows of these days, and of no other, are what is shown of each."""
+    wanted = {key: one for day in numbers for key, one in shown(engine, asked, day).items()}
+    there = rows(engine)
+    assert there.keys() == wanted.keys()
+    for key, one in wanted.items():
+        row = there[key]
+        assert (row["segment_name"], row["segment_value"]) == ("all", "all")
+        assert (row["n_queries"], row["n_clusters"]) == (one.n, one.n_clusters), key
+        for name in ("value", "ci_low", "ci_high"):
+            told = getattr(one, name)
+            near = told if told is None else pytest.approx(told, rel=1e-9, abs=1e-12)
+            assert row[name] == near, (key, name)
+        if one.value is not None:
+            assert row["numerator"] / row["denominator"] == pytest.approx(one.value, rel=1e-12)
+            assert row["ci_method"] == "Student's t, 95 %, by user"
+
+
+WHERE = engines(WRITERS, now=["duckdb"], night=["spark"])
+
+
+@by_turns(2)
+@pytest.mark.parametrize("writer", WHERE)
+def test_a_day_has_the_numbers_that_are_shown_of_it(writer: str, servers: Any) -> None:
+    """Ranges that overlap, in any order; two days have no row, and one run replaces its days."""
+    with opened(servers, writer) as engine:
+        for ends in ((3, 6), (1, 5), (0, 2)):
+            report = write(spec(), engine, days(*ends))
+        assert any("clicks to go by" in note for note in report.notes)
+        check(engine, spec())
+        other = {"policy": POLICY, "prior": 3, "clip": 1.5}
+        write(spec(other), engine, full_refresh=True)
+        check(engine, spec(other), (0, 1, 3, 4, 5))
+
+
+def test_a_run_replaces_its_own_days_and_views_have_the_rows(servers: Any) -> None:
+    """And text that is compiled makes the same rows, of the same definitions."""
+    asked = spec(LISTS | {"metrics": ["dcg@3", "clicks@4"], "estimators": ["ips", "snips"]})
+    with opened(servers) as engine:
+        write(asked, engine, days(0, 6))
+        before = rows(engine)
+        assert open_days(asked, engine, backfill=True) == []
+        engine.execute("update log set clicked = 1 - clicked where item in ('a', 'b')")
+        write(asked, engine, days(1, 2))
+        after = rows(engine)
+        changed = {key[0] for key in before if before[key]["value"] != after[key]["value"]}
+        assert changed == {"2026-01-02"}
+        text = job_text(asked, engine.translation, days(1, 2), "'a run'", "current_timestamp")
+        for statement in (*text.tables, *text.evaluation, *text.replacement):
+            engine.execute(statement)
+        assert _numbers(rows(engine)) == _numbers(after)
+        wide = engine.table("select * from metrics_log_all where metric_date = '2026-01-02'")
+        (one,) = (row for row in wide.to_pylist() if row["system"] == "one")
+        assert one["dcg_estimator_ips_at_3"] == after["2026-01-02", "one", *DCG]["value"]
+        for name in {*NAMES} - {"comparison"}:  # there is no baseline
+            engine.rows(f"select count(*) from metrics_{name}")
+        described = engine.table("select * from metrics_metrics order by name")
+        (ips, snips) = (one for one in described.to_pylist() if one["name"].startswith("clicks("))
+        assert (ips["direction"], ips["unit"], ips["roll_up"]) == ("higher", "count", "ratio")
+        assert "per click" in snips["meaning"]
+        assert "per click" not in ips["meaning"]
+        told = evaluated(asked, engine, days(1, 2), confidence=0.95).facts().to_pylist()
+        table = {tuple(str(row[name]) for name in KEY): row for row in told}
+        for key, row in after.items():
+            if key[0] == "2026-01-02":
+                for name in ("value", "numerator", "denominator", "ci_low", "ci_high"):
+                    assert table[key][name] == pytest.approx(row[name], rel=1e-9)
+
+
+DCG = ("dcg(estimator=ips)", "3")
+
+
+def _numbers(there: dict[tuple[Any, ...], Row]) -> dict[Any, list[Any]]:
+    return {key: [row[name] for name in NUMBERS] for key, row in there.items()}
+
+
+def test_checks_take_limits_and_drops_of_them(servers: Any) -> None:
+    limits = [
+        {"metric": "DCG(estimator=ips)@3", "min": 0.001},
+        {"metric": "clicks(estimator=snips)@4", "max": 0.001, "system": "one"},
+        {"metric": "clicks(estimator=snips)@4", "max_drop": 1.0, "against": "one"},
+    ]
+    with opened(servers) as engine:
+        write(spec(), engine, days(0, 5))
+        found = verdicts(spec(checks=limits), engine, days=[days(4, 5)])
+        assert [one.holds for one in found] == [True, True, False, True]
+        wrong = spec(checks=[{"metric": "dcg(estimator=ips)@9", "min": 0}])
+        with pytest.raises(SpecError, match="unknown metric of the spec"):
+            verdicts(wrong, engine)
+
+
+def test_days_of_which_the_log_has_nothing_are_no_data(servers: Any) -> None:
+    with opened(servers) as engine:
+        for own in (["ctr"], ["mrr"]):
+            with pytest.raises(NoDataError):
+                write(spec(metrics=own), engine, days(2, 3))
+        write(spec(metrics=["ctr"]), engine, days(2, 3), check=False)
+        assert not rows(engine)
+
+
+def test_what_another_run_would_tell_differently_is_refused(servers: Any) -> None:
+    learned: Row = {"propensity": {"method": "harvest", "min_clicks": 1, "replicates": 0}}
+    window = Days(start=FIRST, end=FIRST + timedelta(2))
+    uniform = {"policy": "uniform", "metrics": ["ctr"]}
+    with opened(servers) as engine:
+        with pytest.raises(SpecError, match="need the days that they are learned from"):
+            write(spec(clicks=learned), engine, days(3, 5))
+        with pytest.raises(SpecError, match="the uniform policy needs actions"):
+            write(spec(uniform), engine, days(3, 5))
+        labels = {"pool": "query_item", "window": window}
+        asked = spec(clicks=learned | {"labels": labels, "evaluation": days(3, 5)})
+        with pytest.raises(SpecError, match="a text of SQL cannot have them"):
+            job_text(asked, engine.translation, days(3, 5), "'a run'", "current_timestamp")
+        write(asked, engine, days(3, 4))
+        write(asked, engine, days(4, 5))
+        check(engine, asked, (3, 4))
+        ten = spec(uniform | {"actions": 10})
+        write(ten, engine, full_refresh=True)
+        check(engine, ten, (0, 1, 3, 4, 5))
+
+
+def test_what_decides_a_number_is_in_its_definition() -> None:
+    """A clip decides what is clipped, a prior what has a model, and propensities all of lists."""
+
+    def hashes(asked: sm.Spec) -> dict[str, str]:
+        return {str(one): asked.definition_hash(one) for one in asked.estimated}
+
+    def changed(other: sm.Spec) -> set[str]:
+        was = hashes(spec())
+        return {
+            estimated_metric(one).estimator for one, of in hashes(other).items() if was[one] != of
+        }
+
+    assert changed(spec(LISTS | {"clip": 5})) == {"clipped_ips", "dr"}
+    assert changed(spec(LISTS | {"prior": 5})) == {"dr"}
+    curve = {"propensity": {"method": "given", "given": {1: 1, 2: 0.5}}}
+    assert changed(spec(clicks=curve)) == {"ips", "clipped_ips", "snips", "dr"}
+    told = spec().definition(spec().estimated[0])
+    assert (told["metric"], told["estimator"]) == ("dcg@3", "ips")
+    assert told["propensity"]["method"] == "given"
+
+
+def test_its_texts() -> None:
+    one = estimated_metric(" Clicks( estimator = IPS )@ 10 ")
+    assert (str(one), one.column) == ("clicks(estimator=ips)@10", "clicks_estimator_ips_at_10")
+    for wrong, said in {
+        "dcg(estimator=dm)": "unknown estimator 'dm'",
+        "recall(estimator=dr)@5": "unknown estimator 'dr'",
+        "mrr(estimator=ips)": "depends on which clicked item",
+        "dcg": "cannot be read; write it like",
+    }.items():
+        with pytest.raises(SpecError, match=said):
+            estimated_metric(wrong)
