@@ -17,7 +17,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.counterfactual import estimated_metric, is_estimated
 from sqlmetrics.clicks.counterfactual.estimates import Estimate
 from sqlmetrics.engines.database import connect
-from sqlmetrics.errors import NoDataError, SpecError
+from sqlmetrics.errors import InputError, NoDataError, SpecError
 from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.job import job_text
 from sqlmetrics.jobs.missing_days import open_days
@@ -169,6 +169,7 @@ def test_a_day_has_the_numbers_that_are_shown_of_it(writer: str, servers: Any) -
         check(engine, spec(other), (0, 1, 3, 4, 5))
 
 
+@by_turns(0.8)
 def test_a_run_replaces_its_own_days_and_views_have_the_rows(servers: Any) -> None:
     """And text that is compiled makes the same rows, of the same definitions."""
     asked = spec(LISTS | {"metrics": ["dcg@3", "clicks@4"], "estimators": ["ips", "snips"]})
@@ -231,9 +232,14 @@ def test_days_of_which_the_log_has_nothing_are_no_data(servers: Any) -> None:
             with pytest.raises(NoDataError):
                 write(spec(metrics=own), engine, days(2, 3))
         write(spec(metrics=["ctr"]), engine, days(2, 3), check=False)
+        with pytest.raises(InputError, match="no list is of a query of the log"):
+            write(spec(), engine, days(5, 6))
+        report = write(spec(), engine, days(5, 6), check=False)
+        assert "25 requests without a new list: they are left out" in report.notes
         assert not rows(engine)
 
 
+@by_turns(1.2)
 def test_what_another_run_would_tell_differently_is_refused(servers: Any) -> None:
     learned: Row = {"propensity": {"method": "harvest", "min_clicks": 1, "replicates": 0}}
     window = Days(start=FIRST, end=FIRST + timedelta(2))

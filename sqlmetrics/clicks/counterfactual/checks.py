@@ -67,11 +67,18 @@ def lists(items: Stage, engine: Database) -> None:
         raise refusal(found)
 
 
-def matched(tables: ClickTables, asked: Counterfactual, items: Stage, engine: Database) -> int:
+def matched(
+    tables: ClickTables,
+    asked: Counterfactual,
+    items: Stage,
+    engine: Database,
+    *,
+    some: bool = True,
+) -> int:
     """How many requests have no new list.
 
     Raises:
-        InputError: If none has one.
+        InputError: If none has one, and `some` must.
     """
     stages = [*matching(tables, asked, items)]
     n_matched = "select count(distinct request_id) from matched_requests"
@@ -79,7 +86,7 @@ def matched(tables: ClickTables, asked: Counterfactual, items: Stage, engine: Da
     n_all = f"select count(distinct request_id) from {shown}"
     last = f"select ({n_matched}) as n_matched, ({n_all}) as n_all"
     ((n_matched_requests, n_requests),) = engine.rows(with_stages(stages, last))
-    if not n_matched_requests:
+    if some and not n_matched_requests:
         other = "query" if asked.match == "request" else "request"
         raise InputError(
             f"{LISTS}: no list is of a {asked.match} of the log ({many(n_requests, 'request')}); "

@@ -69,7 +69,9 @@ def check(clicks: Clicks) -> None:
 
 
 @contextmanager
-def kept_estimates(log: CleanLog, confidence: float) -> Iterator[tuple[str, ...]]:
+def kept_estimates(
+    log: CleanLog, confidence: float, *, some: bool = True
+) -> Iterator[tuple[str, ...]]:
     """With the sums of a log's estimates by day and system in `NEW_ESTIMATES`.
 
     A log that has no list of these days has no row there.
@@ -77,6 +79,7 @@ def kept_estimates(log: CleanLog, confidence: float) -> Iterator[tuple[str, ...]
     Args:
         log: The log, cleaned, of a spec that may ask for estimates.
         confidence: The coverage of the intervals.
+        some: Whether it is an error if no request of the log has a new list.
 
     Yields:
         What a reader of the numbers must know; nothing if no estimate is asked for.
@@ -92,13 +95,15 @@ def kept_estimates(log: CleanLog, confidence: float) -> Iterator[tuple[str, ...]
         return
     check(log.tables.clicks)
     of_nothing = _without_lists(log, asked)
-    question, about = of_nothing or asked_of(log, asked, confidence, day=day_of(log.tables))
+    question, about = of_nothing or asked_of(
+        log, asked, confidence, day=day_of(log.tables), some=some
+    )
     with keeping(engine, [Step(NEW_ESTIMATES, question.select)]):
         yield tuple(_notes(log, asked, question, about)) if about else ()
 
 
 def estimate_rows(
-    log: CleanLog, spec: Spec, confidence: float | None
+    log: CleanLog, spec: Spec, confidence: float | None, *, some: bool = True
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The estimates by day as rows of the fact table, with intervals if a level is given.
 
@@ -112,7 +117,7 @@ def estimate_rows(
     asked = log.tables.clicks.counterfactual
     if asked is None:
         return [], ()
-    with kept_estimates(log, confidence or spec.confidence) as notes:
+    with kept_estimates(log, confidence or spec.confidence, some=some) as notes:
         select = f"select * from {NEW_ESTIMATES} order by metric_date, system"
         found = with_dates(log.engine.table(select)).to_pylist()
     rows = [_row(one, term, spec, confidence) for one in found for term in terms(asked)]

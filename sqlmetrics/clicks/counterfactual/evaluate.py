@@ -65,6 +65,7 @@ def asked_of(
     *,
     curve: PropensityCurve | Mapping[int, float] | None = None,
     day: Column | None = None,
+    some: bool = True,
 ) -> tuple[Question, CounterfactualResult]:
     """What is summed, and what is known before that: a result without estimates.
 
@@ -74,6 +75,7 @@ def asked_of(
         confidence: The coverage of the intervals.
         curve: For lists: the propensities; default: those of the log's spec.
         day: The day of a row of the log, if each is estimated by itself.
+        some: Whether it is an error if no request has a new list.
 
     Raises:
         SpecError: As `counterfactual_metrics` does.
@@ -81,7 +83,7 @@ def asked_of(
     """
     if wanted.rankings is not None:
         known = _curve(log, curve)
-        question, n_left_out, notes = _of_lists(log, wanted, wanted.rankings, known, day)
+        question, n_left_out, notes = _of_lists(log, wanted, wanted.rankings, known, day, some=some)
         return question, CounterfactualResult(
             "request", known.method, wanted.clip, confidence, n_left_out, notes
         )
@@ -112,13 +114,15 @@ def _of_lists(
     source: ClickRankings,
     curve: PropensityCurve,
     day: Column | None,
+    *,
+    some: bool,
 ) -> tuple[Question, int, tuple[str, ...]]:
     engine, tables = log.engine, log.tables
     relation = source_relation(source, "clicks_counterfactual", engine)
     checks.columns(source, relation, checks.LISTS, engine)
     items = lists.new_items(source, relation)
     checks.lists(items, engine)
-    n_left_out = checks.matched(tables, asked, items, engine)
+    n_left_out = checks.matched(tables, asked, items, engine, some=some)
     measures = map(counterfactual_metric, asked.measured)
     last = max((one.k or 0 for one in measures if one.metric.name == "clicks"), default=0)
     notes = checks.positions(tables, curve, engine, last)
