@@ -24,6 +24,8 @@ from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import evaluated, write
 from sqlmetrics.jobs.views import NAMES
 from sqlmetrics.spec.days import Days
+from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.translation import Translation
 
 Row = dict[str, Any]
 
@@ -280,6 +282,13 @@ def test_what_decides_a_number_is_in_its_definition() -> None:
     told = spec().definition(spec().estimated[0])
     assert (told["metric"], told["estimator"]) == ("dcg@3", "ips")
     assert told["propensity"]["method"] == "given"
+
+
+def test_a_text_for_a_database_that_reads_no_files_has_no_lists_of_a_file() -> None:
+    columns = {"query": "list", "item": "item", "score": "score"}
+    asked = spec(LISTS | {"rankings": {"file": "new.parquet", "columns": columns}})
+    with pytest.raises(SpecError, match="PostgreSQL reads no files"):
+        job_text(asked, Translation(dialect("postgres")), days(3, 5), "'a run'", "now()")
 
 
 def test_its_texts() -> None:

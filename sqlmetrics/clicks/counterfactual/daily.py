@@ -129,7 +129,7 @@ def estimates_step(tables: ClickTables, at: Translation) -> Iterator[Step]:
 
     Raises:
         SpecError: If the propensities are estimated while the log is read: SQL alone cannot have
-            them.
+            them; or the database cannot read the lists.
     """
     clicks = tables.clicks
     asked = clicks.counterfactual
@@ -141,6 +141,11 @@ def estimates_step(tables: ClickTables, at: Translation) -> Iterator[Step]:
         raise not_in_text(clicks.propensity.method)
     source = asked.source
     relation = shown(relation_of(source, "clicks_counterfactual"), at) if source else None
+    if relation is not None and at.changes and not relation.is_sql:
+        raise SpecError(
+            f"clicks.counterfactual: {at.dialect.title} reads no files; load it, and give the "
+            "relation"
+        )
     yield Step(NEW_ESTIMATES, _question(tables, asked, relation, curve).select)
 
 
