@@ -15,6 +15,8 @@ from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.plan.tables import Tables
+from sqlmetrics.proof.reconcile.handwritten import Handwritten
+from sqlmetrics.proof.reconcile.known import Known, by_options, gains, right, wrong
 from sqlmetrics.proof.reconcile.matching import MeanMatch, ValuesMatch
 from sqlmetrics.proof.reconcile.result import Reconciliation
 from sqlmetrics.proof.reconcile.space import ORDER, Point, space
@@ -31,6 +33,9 @@ MOST = 3
 """More departures make more combinations than digits can tell apart."""
 
 MANY_GRADES = 6
+
+HIGHEST = 10
+"""NDCG with a mistake in it can be more than 1, but hardly more than this."""
 
 
 def reconcile(
@@ -77,19 +82,45 @@ def reconcile(
         measure = _one_measure(spec)
         _asks(spec, tables)
         target: Target | GivenValues
+        unfit = None
         if values is None:
-            target = checked(read(value), measure.metric)
+            target, unfit = _read(value, measure)
         else:
             query = given.get("query", "query_id")
             target = read_seen(values, column, query, measure, engine)
         if check:
             checks.check(plan(spec, tables), engine)
         tally, points = _counted(spec, tables, target, departures, engine)
+        notes = (*tables.notes, *_days(spec, tables, engine))
+        known = None if values is not None else _known(spec, tables, tally, engine)
     if isinstance(target, GivenValues):
         found = ValuesMatch(tally, points, departures, target).reconciled()
     else:
         found = MeanMatch(tally, points, departures, target).reconciled()
-    return replace(found, notes=tables.notes)
+        found = known.told(found, target) if known else found
+    if unfit and not found.candidates:
+        raise unfit
+    return replace(found, notes=notes)
+
+
+def _read(value: object, measure: Measure) -> tuple[Target, SpecError | None]:
+    """The number, and why it cannot be the metric's, if a mistake in SQL still can make it."""
+    target = read(value)
+    try:
+        return checked(target, measure.metric), None
+    except SpecError as error:
+        if measure.metric.name != "ndcg" or not 1 < target.number <= HIGHEST:
+            raise
+        return target, error
+
+
+def _known(spec: Spec, tables: Tables, tally: Tally, engine: Database) -> Known | None:
+    """What mistakes give; None where no mean of queries is taken, or one with weights."""
+    if spec.measures[0].metric.count or Shape(spec, tables).weighted:
+        return None
+    mistaken, correct = by_options(tally)
+    own, others = Handwritten(spec, tables, gains(tally.space)).values(engine)
+    return Known(str(spec.measures[0]), [*mistaken, *own], [*correct, *others])
 
 
 def _default(connection: Any) -> Database:
@@ -101,7 +132,6 @@ def _default(connection: Any) -> Database:
 
 _REFUSED: Mapping[tuple[str, object], str] = {
     ("preset", ...): "reconcile tries all presets: name none; give what is known as conventions",
-    ("by", ...): "reconcile looks at one mean: choose a segment with where, not with by",
     ("missing", "error"): "missing must be zero or drop here",
     ("duplicate_rankings", "first"): (
         "duplicate_rankings=first knows one order of ties, and all are tried: "
@@ -122,8 +152,12 @@ def _refuse(value: object, values: object, departures: object, given: Mapping[st
         for (name, refused), said in _REFUSED.items()
         if given.get(name) and refused in (..., given[name])
     ]
-    if values is not None and given.get("date"):
-        problems.append("per-query values have no date; choose a day with where")
+    if values is not None:
+        problems += [
+            f"per-query values have no {what}; choose one with where"
+            for name, what in (("date", "date"), ("by", "segment"))
+            if given.get(name)
+        ]
     if problems:
         raise SpecError(problems)
 
@@ -169,7 +203,8 @@ def _counted(
     spec: Spec, tables: Tables, target: Target | GivenValues, departures: int, engine: Database
 ) -> tuple[Tally, dict[Point, int]]:
     """Run the statement, and keep the points that it could compute."""
-    _one_list_a_query(spec, tables, engine)
+    _one_system(spec, tables, engine)
+    spec = spec.having(by=())  # means of segments are averaged in `Handwritten`
     around = space(
         spec,
         needless=_needless(spec, tables, target),
@@ -180,27 +215,39 @@ def _counted(
     given = None
     if isinstance(target, GivenValues):
         given = GivenTable(engine.register("sqlmetrics_values", target.table), target.unit)
-    statement = Statement(spec, tables, worlds_of(around, points, spec), given)
+    tried = dict.fromkeys([*points, *right(around), *(point for _, point in wrong(around))])
+    statement = Statement(spec, tables, worlds_of(around, tried, spec), given)
     tally = Tally(around, statement, engine.table(statement.text).to_pylist())
     return tally, {point: far for point, far in points.items() if tally.holds(point)}
 
 
-def _one_list_a_query(spec: Spec, tables: Tables, engine: Database) -> None:
-    """Refuse several systems or days: a number is of one."""
+def _one_system(spec: Spec, tables: Tables, engine: Database) -> None:
+    """Refuse several systems: a number is of one."""
+    systems = _distinct("system", spec, tables, engine)
+    if len(systems) > 1:
+        there = ", ".join(map(repr, systems))
+        raise InputError(
+            f"rankings: a number is of one system, but there are {there}; "
+            "choose one with a condition: where"
+        )
+
+
+def _distinct(key: str, spec: Spec, tables: Tables, engine: Database) -> list[str]:
+    """A few of the systems, or of the days, of the rankings."""
     shape = plan(spec, tables).shape
+    if key not in shape.keys:
+        return []
     name = shape.names["rankings"]
     stages = [stage for stage in shape.stages() if stage.name == name]
-    for key, what in (("system", "system"), ("metric_date", "day")):
-        if key not in shape.keys:
-            continue
-        last = f"select distinct {key}\nfrom {name}\norder by {key}\nlimit 4"
-        rows = engine.rows(with_stages(stages, last))
-        if len(rows) > 1:
-            there = ", ".join(repr(str(one)) for (one,) in rows)
-            raise InputError(
-                f"rankings: a number is of one {what}, but there are {there}; "
-                "choose one with a condition: where"
-            )
+    last = f"select distinct {key}\nfrom {name}\norder by {key}\nlimit 4"
+    return [str(one) for (one,) in engine.rows(with_stages(stages, last))]
+
+
+def _days(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
+    """A note where there are several days."""
+    if len(_distinct("metric_date", spec, tables, engine)) < 2:
+        return ()
+    return ("the mean runs over the queries of all days; for one day give a condition: where",)
 
 
 def _grades(spec: Spec, tables: Tables, engine: Database) -> list[float]:

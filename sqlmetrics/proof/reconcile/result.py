@@ -26,6 +26,9 @@ class Candidate:
             accident; None for per-query values.
         explained: How many of the per-query values they give; 0 for a mean.
         beyond: How many queries count by them that have no per-query value.
+        mistakes: The known mistakes of hand-written SQL that give the same; without presets,
+            it is these alone that give it.
+        advice: What to write instead of the first of them.
     """
 
     presets: tuple[str, ...]
@@ -38,11 +41,13 @@ class Candidate:
     by_chance: float | None
     explained: int = 0
     beyond: int = 0
+    mistakes: tuple[str, ...] = ()
+    advice: str = ""
 
     @property
     def distance(self) -> int:
-        """How many departures it takes; a number that is cut off is one too."""
-        return len(self.departures) + self.cut
+        """How many departures it takes; that a number is cut off is one, and so is a mistake."""
+        return len(self.departures) + self.cut + (not self.presets)
 
     @property
     def conventions(self) -> dict[str, Setting]:
@@ -62,6 +67,8 @@ class Candidate:
             "by_chance": self.by_chance,
             "explained": self.explained,
             "beyond": self.beyond,
+            "mistakes": list(self.mistakes),
+            "advice": self.advice,
         }
 
 

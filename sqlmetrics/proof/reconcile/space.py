@@ -97,6 +97,14 @@ class Space:
             found |= dict.fromkeys(edge, distance)
         return {point: distance for point, distance in found.items() if self._is_tried(point)}
 
+    def like(self, preset: str, given: Mapping[str, Setting]) -> Point | None:
+        """A preset's point with other values, None if one of them is not tried."""
+        if preset not in self.presets or not given.keys() <= self._places.keys():
+            return None
+        values = {**dict(zip(self.tried, self.presets[preset], strict=True)), **given}
+        point = tuple(values.values())
+        return point if self._is_tried(point) else None
+
     def departures(self, point: Point, preset: str) -> dict[str, Setting]:
         """The options in which a point departs from a preset, with its own values."""
         pairs = zip(self.tried, point, self.presets[preset], strict=True)

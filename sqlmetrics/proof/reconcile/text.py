@@ -68,7 +68,9 @@ def _table(found: Reconciliation, candidates: Sequence[Candidate]) -> str:
 
 def _rows(one: Candidate, digits: int) -> Iterator[list[str]]:
     """A candidate: its numbers, and its words on as many lines as they need."""
-    first, *rest = wrap(one.words, WORDS, subsequent_indent="  ", break_long_words=False)
+    first, *rest = wrap(
+        one.words, WORDS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
     yield [*_numbers(one, digits), first]
     yield from (["", "", "", line] for line in rest)
 
@@ -76,6 +78,9 @@ def _rows(one: Candidate, digits: int) -> Iterator[list[str]]:
 def _notes(found: Reconciliation) -> Iterator[str]:
     yield from (f"note: {note}" for note in found.notes)
     yield from _verdict(found)
+    mistakes = [one for one in found.candidates[:SHOWN] if one.mistakes]
+    for advice in dict.fromkeys(one.advice for one in mistakes):
+        yield f"what to do: {advice}"
     if found.needless:
         yield f"left out: {found.needless:,} that fit too, but depart in more options than it needs"
     about = f"tried: {found.tried:,} combinations, up to {_departures(found.most)} from a preset"

@@ -1,0 +1,243 @@
+"""The usual mistakes of hand-written SQL: one row each, with how it is computed and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlmetrics.catalog.measure import Measure, Setting
+
+LOG2 = "ln(2e0) / ln({rank} + 1e0)"
+CAPS = (2, 3, 4, 5)
+"""Where ideal lists and grades are capped: tables of constants in queries are that short."""
+
+
+@dataclass(frozen=True)
+class Dcg:
+    """How a query writes the sums of NDCG, where no option does.
+
+    Attributes:
+        discount: What a rank is worth in both lists, as SQL over {rank}.
+        grade: What the grade is, in both lists, as SQL over {grade}.
+        ideal_gain: The gain of the ideal list, empty for that of the list itself.
+        deepest: How many ranks the ideal list has at most, None for all to the cutoff.
+        of_hits: Whether the ideal list is made of the relevant items of the top k.
+    """
+
+    discount: str = LOG2
+    grade: str = "{grade}"
+    ideal_gain: str = ""
+    deepest: int | None = None
+    of_hits: bool = False
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake. It is a set of options, a way to write DCG, or a mean of means.
+
+    Attributes:
+        name: A short name.
+        sentence: What the query does.
+        advice: What to do instead.
+        metrics: The metrics in which it is made, empty for all.
+        options: The options that do the same on purpose.
+        dcg: How it writes DCG, where no option does it.
+    """
+
+    name: str
+    sentence: str
+    advice: str
+    metrics: tuple[str, ...] = ()
+    options: Mapping[str, Setting] = field(default_factory=dict)
+    dcg: Dcg | None = None
+
+    def is_of(self, measure: Measure) -> bool:
+        """Whether the mistake can be made in a metric, at its cutoff."""
+        if self.metrics and measure.metric.name not in self.metrics:
+            return False
+        deepest = self.dcg.deepest if self.dcg else None
+        return deepest is None or measure.k is None or deepest < measure.k
+
+
+_IDEAL = "take the ideal list from the labels: all of them, best first, to rank k"
+_START = (
+    "start from the queries that have labels, left join the rankings, count what is missing as 0"
+)
+_RATIO, _DCG = ("ndcg",), ("ndcg", "dcg")
+
+AVERAGED = Mistake(
+    "averaged_averages",
+    "averaged averages: the mean of the means of each {}, not the mean over queries",
+    "store the sum and the count, and divide last",
+)
+
+MISTAKES: tuple[Mistake, ...] = (
+    Mistake(
+        "ideal_of_shown",
+        "the ideal list is made of what was shown",
+        _IDEAL,
+        _RATIO,
+        {"ideal": "shown_at_k"},
+    ),
+    Mistake(
+        "ideal_of_hits",
+        "the ideal list is made of the hits",
+        _IDEAL,
+        _RATIO,
+        {"gain": "binary", "ideal": "hits", "average_over": "hits"},
+    ),
+    Mistake(
+        "ideal_as_long_as_the_list",
+        "the ideal list is as short as the list",
+        _IDEAL,
+        _RATIO,
+        {"ideal": "returned"},
+    ),
+    Mistake(
+        "ideal_of_k",
+        "the ideal list has k relevant items, also where fewer are known",
+        _IDEAL,
+        _RATIO,
+        {"gain": "binary", "ideal": "all_k"},
+    ),
+    Mistake(
+        "missing_dropped",
+        "labelled queries without a ranking fall out (an inner join)",
+        _START,
+        options={"missing": "drop"},
+    ),
+    Mistake(
+        "hitless_dropped",
+        "queries without a hit fall out (an inner join, or a mean over hits)",
+        _START,
+        options={"average_over": "hits"},
+    ),
+    Mistake(
+        "ranked_after_join",
+        "the rank is counted after the join: items without a label give up their rank",
+        "rank first, then join the labels",
+        options={"unjudged": "condensed"},
+    ),
+    Mistake(
+        "log2_of_rank",
+        "log2(rank), patched so that ranks 1 and 2 weigh the same",
+        "divide by log2(rank + 1)",
+        _DCG,
+        {"discount": "log2_max2"},
+    ),
+    Mistake(
+        "divided_by_returned",
+        "divided by the items returned, where they are fewer than k",
+        "divide by k",
+        ("precision",),
+        {"precision_denominator": "returned"},
+    ),
+    Mistake(
+        "recall_of_shown",
+        "recall divides by the relevant items of the list, not of the labels",
+        "count the relevant labels",
+        ("recall",),
+        {"recall_denominator": "shown"},
+    ),
+    Mistake(
+        "ap_over_hits",
+        "average precision divides by the hits, not by the relevant labels",
+        "count the relevant labels",
+        ("ap",),
+        {"ap_denominator": "hits"},
+    ),
+    Mistake(
+        "rank_from_0",
+        "log2(rank + 2), the formula of ranks from 0, with ranks from 1",
+        "divide by log2(rank + 1); log2(rank + 2) is for ranks from 0",
+        _DCG,
+        dcg=Dcg("ln(2e0) / ln({rank} + 2e0)"),
+    ),
+    Mistake(
+        "first_rank_lost",
+        "log2(rank): rank 1 is divided by 0, so its item is lost",
+        "divide by log2(rank + 1)",
+        _DCG,
+        dcg=Dcg("case when {rank} > 1 then ln(2e0) / ln({rank}) end"),
+    ),
+    Mistake(
+        "linear_over_exp",
+        "gains are the grade in DCG and 2^grade - 1 in IDCG",
+        "take one gain in both sums",
+        _RATIO,
+        {"gain": "linear"},
+        dcg=Dcg(ideal_gain="exp"),
+    ),
+    Mistake(
+        "exp_over_linear",
+        "gains are 2^grade - 1 in DCG and the grade in IDCG",
+        "take one gain in both sums",
+        _RATIO,
+        {"gain": "exp"},
+        dcg=Dcg(ideal_gain="linear"),
+    ),
+    Mistake(
+        "log10",
+        "log(), which has base 10 in DuckDB and PostgreSQL, in place of log2()",
+        "divide by log2(rank + 1)",
+        ("dcg",),
+        dcg=Dcg("ln(10e0) / ln({rank} + 1e0)"),
+    ),
+    *(
+        Mistake(
+            f"ideal_capped_at_{n}",
+            f"the ideal list is capped at {n}",
+            _IDEAL,
+            _RATIO,
+            dcg=Dcg(deepest=n),
+        )
+        for n in CAPS
+    ),
+    *(
+        Mistake(
+            f"ideal_of_hits_capped_at_{n}",
+            f"the ideal list is made of the hits and capped at {n}",
+            _IDEAL,
+            _RATIO,
+            {"gain": "binary"},
+            dcg=Dcg(deepest=n, of_hits=True),
+        )
+        for n in CAPS
+    ),
+    *(
+        Mistake(
+            f"grades_capped_at_{n}",
+            f"grades are capped at {n}",
+            "take the grades as they are, in both sums",
+            _DCG,
+            dcg=Dcg(grade=f"least({{grade}}, {n}e0)"),
+        )
+        for n in CAPS
+    ),
+)
+"""All of them; `averaged_averages` is made in every metric of data with days or segments."""
+
+
+@dataclass(frozen=True)
+class MistakenValue:
+    """What a mistake gives on the data.
+
+    Attributes:
+        mistake: Its row.
+        value: The number.
+        metric: The metric with the gain of the query, as `evaluate` takes it.
+        group: What the means are of that are averaged.
+        beside: What else the query does, empty for nothing.
+    """
+
+    mistake: Mistake
+    value: float
+    metric: str
+    group: str = ""
+    beside: str = ""
+
+    @property
+    def words(self) -> str:
+        """All of it as a sentence."""
+        sentence = self.mistake.sentence.format(self.group)
+        return f"{sentence}; {self.beside}" if self.beside else sentence
