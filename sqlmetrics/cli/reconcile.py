@@ -44,7 +44,12 @@ NOTHING_FITS = 1
     help="In how many options at most a combination departs from a preset.",
 )
 @convention_option("What is known of the conventions, and not varied: list options.")
-@click.option("--queries", metavar="TABLE", help="What is known of queries: weights, days.")
+@click.option(
+    "--by", multiple=True, metavar="COLUMN", help="Try the mean of the means of segments too."
+)
+@click.option(
+    "--queries", metavar="TABLE", help="What is known of queries: segments, weights, days."
+)
 @table_options
 @place_options
 @check_option
@@ -69,9 +74,9 @@ def reconcile(
 ) -> None:
     """Say which conventions give a number that was seen elsewhere.
 
-    It tries all presets on RANKINGS and LABELS, and changes of one or two of their options.
-    It prints those that give the number, and how many would match by chance. The exit code
-    is 1 if none does.
+    It tries all presets on RANKINGS and LABELS, changes of one or two of their options, and
+    the usual mistakes of hand-written SQL. It prints those that give the number, and how
+    many would match by chance. The exit code is 1 if none does.
 
     \b
     sqlmetrics reconcile run.txt qrels.txt -m ndcg@20 --value .0919

@@ -646,5 +646,5 @@ def test_the_page_shows_what_is_printed(folder: Path, monkeypatch: pytest.Monkey
     fresh, count = block.subn(current, page)
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.write_text(fresh, encoding="utf-8")
-    assert count == 4
+    assert count == 5
     assert path.read_text(encoding="utf-8") == fresh

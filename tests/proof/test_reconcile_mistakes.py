@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -13,7 +15,7 @@ from marked import by_turns, long, sliced
 from memory import database, evaluate
 
 import sqlmetrics as sm
-from sqlmetrics.proof.reconcile.mistakes import CAPS, MISTAKES
+from sqlmetrics.proof.reconcile.mistakes import AVERAGED, CAPS, MISTAKES
 
 K = 5
 LINES = 3
@@ -208,7 +210,7 @@ def test_a_mistake_is_named_in_the_first_lines(name: str, seed: int) -> None:
     assert name in {one for line in found.candidates[:LINES] for one in line.mistakes}
     text = " ".join(str(found).split())
     assert "a known mistake of hand-written SQL: " in text
-    assert "what to do: " in text
+    assert ("what to do: " in text) == any(one.distance for one in found.candidates if one.mistakes)
 
 
 @by_turns(2)
@@ -247,8 +249,16 @@ def test_a_number_above_1_may_be_a_mistake_and_else_is_refused() -> None:
     grades = {"q": dict.fromkeys("abcde", 1)}
     found = sm.reconcile(lists, grades, "ndcg@10", "1.1510", departures=0, connection=database())
     assert found.candidates[0].mistakes == ("ideal_capped_at_4", "ideal_of_hits_capped_at_4")
-    with pytest.raises(sm.SpecError, match="ndcg is 0 to 1, so it cannot be 1.3"):
+    with pytest.raises(sm.SpecError, match="ndcg is 0 to 1, so it cannot be"):
         sm.reconcile(lists, grades, "ndcg@10", "1.3", departures=0, connection=database())
+
+
+def test_the_page_has_every_mistake() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reconcile.md").read_text(encoding="utf-8")
+    for one in (*MISTAKES, AVERAGED):
+        sentence = re.sub(r"capped at \d", "capped at 2, 3, 4 or 5", one.sentence)
+        assert f"| {sentence.format('day or segment')} | " in page
+        assert re.sub(r"at_\d", "at_", one.name) in page
 
 
 def test_every_mistake_is_tested() -> None:

@@ -73,6 +73,18 @@ AVERAGED = Mistake(
 
 MISTAKES: tuple[Mistake, ...] = (
     Mistake(
+        "missing_dropped",
+        "labelled queries without a ranking fall out (an inner join)",
+        _START,
+        options={"missing": "drop"},
+    ),
+    Mistake(
+        "hitless_dropped",
+        "queries without a hit fall out (an inner join, or a mean over hits)",
+        _START,
+        options={"average_over": "hits"},
+    ),
+    Mistake(
         "ideal_of_shown",
         "the ideal list is made of what was shown",
         _IDEAL,
@@ -85,32 +97,6 @@ MISTAKES: tuple[Mistake, ...] = (
         _IDEAL,
         _RATIO,
         {"gain": "binary", "ideal": "hits", "average_over": "hits"},
-    ),
-    Mistake(
-        "ideal_as_long_as_the_list",
-        "the ideal list is as short as the list",
-        _IDEAL,
-        _RATIO,
-        {"ideal": "returned"},
-    ),
-    Mistake(
-        "ideal_of_k",
-        "the ideal list has k relevant items, also where fewer are known",
-        _IDEAL,
-        _RATIO,
-        {"gain": "binary", "ideal": "all_k"},
-    ),
-    Mistake(
-        "missing_dropped",
-        "labelled queries without a ranking fall out (an inner join)",
-        _START,
-        options={"missing": "drop"},
-    ),
-    Mistake(
-        "hitless_dropped",
-        "queries without a hit fall out (an inner join, or a mean over hits)",
-        _START,
-        options={"average_over": "hits"},
     ),
     Mistake(
         "ranked_after_join",
@@ -145,6 +131,20 @@ MISTAKES: tuple[Mistake, ...] = (
         "count the relevant labels",
         ("ap",),
         {"ap_denominator": "hits"},
+    ),
+    Mistake(
+        "ideal_as_long_as_the_list",
+        "the ideal list is as short as the list",
+        _IDEAL,
+        _RATIO,
+        {"ideal": "returned"},
+    ),
+    Mistake(
+        "ideal_of_k",
+        "the ideal list has k relevant items, also where fewer are known",
+        _IDEAL,
+        _RATIO,
+        {"gain": "binary", "ideal": "all_k"},
     ),
     Mistake(
         "rank_from_0",
@@ -215,7 +215,9 @@ MISTAKES: tuple[Mistake, ...] = (
         for n in CAPS
     ),
 )
-"""All of them; `averaged_averages` is made in every metric of data with days or segments."""
+"""All of them, the commonest first: of several with one value the first is told.
+
+`averaged_averages` is made in every metric of data with days or segments."""
 
 
 @dataclass(frozen=True)

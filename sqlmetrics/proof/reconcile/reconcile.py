@@ -65,7 +65,8 @@ def reconcile(
         connection: The DuckDB that holds tables, as `evaluate` takes it.
         check: Whether to look for bad input first.
         **given: Columns and tables as `evaluate` names them (`query="qid"`, `weight=`,
-            `where=` ...), and conventions that are known and not varied.
+            `where=` ...), and conventions that are known and not varied. Means of days
+            (`date=`) and segments (`by=`) may have been averaged.
 
     Returns:
         The candidates, the fewest departures first, with the number of accidental

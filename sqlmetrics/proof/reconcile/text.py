@@ -12,6 +12,9 @@ from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 
 WIDTH = 88
 WORDS = 56
+NARROW = 24
+NUMBERS = 34
+"""What the columns before the words take, about."""
 SHOWN = 10
 LIKELY = 0.3
 """From so many accidental matches on a match says little."""
@@ -68,8 +71,9 @@ def _table(found: Reconciliation, candidates: Sequence[Candidate]) -> str:
 
 def _rows(one: Candidate, digits: int) -> Iterator[list[str]]:
     """A candidate: its numbers, and its words on as many lines as they need."""
+    room = min(WORDS, max(NARROW, (terminal_width() or WIDTH) - NUMBERS))
     first, *rest = wrap(
-        one.words, WORDS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        one.words, room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
     yield [*_numbers(one, digits), first]
     yield from (["", "", "", line] for line in rest)
@@ -78,7 +82,7 @@ def _rows(one: Candidate, digits: int) -> Iterator[list[str]]:
 def _notes(found: Reconciliation) -> Iterator[str]:
     yield from (f"note: {note}" for note in found.notes)
     yield from _verdict(found)
-    mistakes = [one for one in found.candidates[:SHOWN] if one.mistakes]
+    mistakes = [one for one in found.candidates[:SHOWN] if one.mistakes and one.distance]
     for advice in dict.fromkeys(one.advice for one in mistakes):
         yield f"what to do: {advice}"
     if found.needless:
