@@ -38,7 +38,7 @@ best as (select query_id, sum({bottom}) as idcg from ideal where rank <= {deepes
 MEAN = "select avg(coalesce(dcg, 0) / nullif(idcg, 0))"
 SUM = "select avg(coalesce(dcg, 0))"
 OF_K = "select avg(coalesce(dcg, 0) / (select sum(1 / log2(i + 1)) from range(1, 6) as t(i)))"
-AVERAGED = """
+OF_COUNTRIES = """
 select avg(mean) from (
     select country, avg(ndcg) as mean
     from (select distinct query_id, country from runs)
@@ -219,7 +219,7 @@ def test_averaged_averages_of_segments_and_days(given: dict[str, str]) -> None:
     runs, truth = world(1)
     days = ["2026-03-01" if one == "at" else "2026-03-02" for one in runs["country"].to_pylist()]
     dated = runs.append_column("ds", pa.array(days))
-    value = asked(ndcg(EXP, join="inner", last=AVERAGED), 1)
+    value = asked(ndcg(EXP, join="inner", last=OF_COUNTRIES), 1)
     found = sm.reconcile(dated, truth, "ndcg@5", f"{value:.6f}", departures=1, **given)
     assert "averaged_averages" in {
         name for one in found.candidates[:LINES] for name in one.mistakes
