@@ -10,12 +10,13 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from marked import by_turns, long, sliced
 from memory import database, evaluate
 
 import sqlmetrics as sm
-from sqlmetrics.proof.reconcile.mistakes import AVERAGED, CAPS, MISTAKES
+from sqlmetrics.proof.reconcile.mistakes import AVERAGED, CAPS, MISTAKES, REPEATED
 
 K = 5
 LINES = 3
@@ -253,9 +254,42 @@ def test_a_number_above_1_may_be_a_mistake_and_else_is_refused() -> None:
         sm.reconcile(lists, grades, "ndcg@10", "1.3", departures=0, connection=database())
 
 
+REPEATS = """
+with ranked as (
+    select query_id, item_id,
+        row_number() over (partition by query_id order by score desc, item_id) as rank
+    from runs
+),
+hits as (
+    select query_id, count(*) as n from ranked join truth using (query_id, item_id)
+    where grade >= 1 and rank <= 5 group by query_id
+)
+select avg(coalesce(hits.n, 0) / r.n) from
+    (select query_id, count(*) as n from truth where grade >= 1 group by query_id) as r
+    left join hits using (query_id)
+"""
+
+
+@by_turns(1)
+def test_repeats_are_counted_once_and_each_time() -> None:
+    runs, truth = world(1)
+    twice = pa.concat_tables([runs, runs.filter(pa.compute.less(runs["score"], 0.9))])
+    with duckdb.connect() as connection:
+        connection.register("runs", twice)
+        connection.register("truth", truth)
+        counted = float(connection.sql(REPEATS).fetchall()[0][0])
+    found = sm.reconcile(twice, truth, "recall@5", f"{counted:.6f}", departures=0)
+    assert found.candidates[0].departures == {"duplicate_rankings": "count"}
+    assert found.candidates[0].mistakes == ("repeats_counted",)
+    once = evaluate(twice, truth, "recall@5", duplicate_rankings="best_score")["recall@5"]
+    found = sm.reconcile(twice, truth, "recall@5", f"{once:.6f}", departures=0)
+    assert found.candidates[0].departures == {"duplicate_rankings": "best_score"}
+    assert not found.candidates[0].mistakes
+
+
 def test_the_page_has_every_mistake() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reconcile.md").read_text(encoding="utf-8")
-    for one in (*MISTAKES, AVERAGED):
+    for one in (*MISTAKES, AVERAGED, REPEATED):
         sentence = re.sub(r"capped at \d", "capped at 2, 3, 4 or 5", one.sentence)
         assert f"| {sentence.format('day or segment')} | " in page
         assert re.sub(r"at_\d", "at_", one.name) in page

@@ -71,6 +71,13 @@ AVERAGED = Mistake(
     "store the sum and the count, and divide last",
 )
 
+REPEATED = Mistake(
+    "repeats_counted",
+    "repeats are counted, as after a join that multiplies rows",
+    "keep one row per query and item before the join",
+    options={"duplicate_rankings": "count"},
+)
+
 MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "missing_dropped",
@@ -217,7 +224,8 @@ MISTAKES: tuple[Mistake, ...] = (
 )
 """All of them, the commonest first: of several with one value the first is told.
 
-`averaged_averages` is made in every metric of data with days or segments."""
+`averaged_averages` is made in every metric of data with days or segments, `repeats_counted` where
+lists hold items twice."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.plan.tables import Tables
+from sqlmetrics.proof.reconcile import repeats
 from sqlmetrics.proof.reconcile.handwritten import Handwritten
 from sqlmetrics.proof.reconcile.known import Known, by_options, gains, right, wrong
 from sqlmetrics.proof.reconcile.matching import MeanMatch, ValuesMatch
@@ -35,7 +36,7 @@ MOST = 3
 MANY_GRADES = 6
 
 HIGHEST = 10
-"""NDCG with a mistake in it can be more than 1, but hardly more than this."""
+"""A metric with a mistake in it can be more than 1, but hardly more than this."""
 
 
 def reconcile(
@@ -89,19 +90,41 @@ def reconcile(
         else:
             query = given.get("query", "query_id")
             target = read_seen(values, column, query, measure, engine)
-        if check:
-            checks.check(plan(spec, tables), engine)
-        tally, points = _counted(spec, tables, target, departures, engine)
+        ways = _checked(spec, tables, engine, is_given=repeats.OPTION in given) if check else ()
+        if ways:
+            found = repeats.together(
+                {
+                    way: _found(repeats.having(spec, way), tables, target, departures, engine)
+                    for way in ways
+                }
+            )
+        else:
+            found = _found(spec, tables, target, departures, engine)
         notes = (*tables.notes, *_days(spec, tables, engine))
-        known = None if values is not None else _known(spec, tables, tally, engine)
-    if isinstance(target, GivenValues):
-        found = ValuesMatch(tally, points, departures, target).reconciled()
-    else:
-        found = MeanMatch(tally, points, departures, target).reconciled()
-        found = known.told(found, target) if known else found
     if unfit and not found.candidates:
         raise unfit
     return replace(found, notes=notes)
+
+
+def _checked(spec: Spec, tables: Tables, engine: Database, *, is_given: bool) -> tuple[str, ...]:
+    """Look for bad input; what may become of items that a list holds twice, if there are any."""
+    if is_given:
+        checks.check(plan(spec, tables), engine)
+        return ()
+    checks.check(plan(repeats.having(spec, "best_score"), tables), engine)
+    return repeats.WAYS if repeats.there_are(spec, tables, engine) else ()
+
+
+def _found(
+    spec: Spec, tables: Tables, target: Target | GivenValues, departures: int, engine: Database
+) -> Reconciliation:
+    """What gives the number, if repeats are what the spec says."""
+    tally, points = _counted(spec, tables, target, departures, engine)
+    if isinstance(target, GivenValues):
+        return ValuesMatch(tally, points, departures, target).reconciled()
+    known = _known(spec, tables, tally, engine)
+    found = MeanMatch(tally, points, departures, target).reconciled()
+    return known.told(found, target) if known else found
 
 
 def _read(value: object, measure: Measure) -> tuple[Target, SpecError | None]:
@@ -110,7 +133,7 @@ def _read(value: object, measure: Measure) -> tuple[Target, SpecError | None]:
     try:
         return checked(target, measure.metric), None
     except SpecError as error:
-        if measure.metric.name != "ndcg" or not 1 < target.number <= HIGHEST:
+        if not 1 < target.number <= HIGHEST:
             raise
         return target, error
 

@@ -20,6 +20,7 @@ _SENTENCES = {
     "ties": "of equal scores: {}",
     "score_precision": "scores are compared in {}",
     "depth": "a list is looked at {}",
+    "duplicate_rankings": "an item that a ranking holds twice {}",
     "unjudged": "a ranked item without a label {}",
     "missing": "a labelled query without a ranking {}",
     "no_relevant": "a query for which the metric is undefined {}",
