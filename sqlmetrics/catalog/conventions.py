@@ -73,6 +73,24 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "1e0 / ln({rank} + 1e0)",
                         weight=lambda rank: 1 / math.log(rank + 1),
                     ),
+                    Choice("reciprocal", "1 / rank", "1e0 / {rank}", weight=lambda rank: 1 / rank),
+                ),
+            ),
+            Option(
+                "stop",
+                "metric",
+                "how likely a reader stops at an item of a grade, in ERR and pFound",
+                (
+                    Choice(
+                        "exp",
+                        "(2^grade - 1) / 2^max_grade",
+                        "((power(2e0, grade) - 1e0) / power(2e0, {max_grade}))",
+                    ),
+                    Choice(
+                        "linear",
+                        "grade / max_grade; with max_grade=1 the grade itself, a probability",
+                        "(grade / {max_grade})",
+                    ),
                 ),
             ),
             Option(

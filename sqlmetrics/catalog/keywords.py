@@ -21,7 +21,8 @@ class Conventions(TypedDict, total=False):
     """What `evaluate` takes beside its own arguments; all are optional."""
 
     gain: Each[Literal["exp", "linear", "binary"] | Gains]
-    discount: Each[Literal["log2", "log2_max2", "ln"]]
+    discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal"]]
+    stop: Each[Literal["exp", "linear"]]
     ideal: Each[
         Literal["labels_at_k", "labels", "shown_at_k", "all_k", "min_k_r", "hits", "returned"]
     ]

@@ -26,6 +26,13 @@ GROUPS = {
 }
 """Names for several metrics that say more side by side."""
 
+WITH_SETTINGS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "ncrr": ("ndcg", {"gain": "binary", "discount": "reciprocal"}),
+    "r_cap": ("recall", {"recall_denominator": "min_k_r"}),
+    "recall_cap": ("recall", {"recall_denominator": "min_k_r"}),
+}
+"""Names for a metric with settings: its name, and what is not said otherwise."""
+
 LONGEST = 1_000
 LARGEST_CUTOFF = 2**31 - 1
 """What fits the fact table's column k."""
@@ -39,6 +46,8 @@ class Measure:
     'ndcg(gain=exp)@10'
     >>> parse("recall(rel=2)@50").column
     'recall_rel2_at_50'
+    >>> str(parse("R_cap@10"))
+    'recall(recall_denominator=min_k_r)@10'
     """
 
     metric: Metric
@@ -107,8 +116,9 @@ def parse(text: str) -> Measure:
     """
     if len(text) > LONGEST:
         raise SpecError(f"a metric's text has at most {LONGEST} characters, given {len(text):,}")
-    name, given, k = _split(text)
-    settings = _translated(given)
+    named, given, k = _split(text)
+    name, own = WITH_SETTINGS.get(named.casefold(), (named, {}))
+    settings = _translated({**own, **given})
     metric = _named(name, settings, k, text)
     problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
     if problems:

@@ -48,7 +48,8 @@ class Metric:
             `(rel)` is meant only with that setting.
         options: Conventions that change its formula.
         parameters: Numbers of its own, with their defaults.
-        limits: Parameter -> its limit, like `below 1` or `at most 1`; all are above 0.
+        limits: Parameter -> its limit, like `below 1` or `at most 1`, above 0; or both its ends,
+            like `0 to 1`.
         parts: The metrics it is made of: name in the template -> metric; `@list` behind it
             leaves out the cutoff.
         needs: What it needs beside rankings and labels: `items`, `items.category`,
@@ -119,6 +120,9 @@ class Metric:
         limit = self.limits.get(parameter, "")
         words, _, most = limit.rpartition(" ")
         last = float(most or math.inf)
+        if words.endswith(" to"):
+            first = float(words.removesuffix(" to"))
+            return "" if first <= value <= last else f"from {limit}"
         if 0 < value < last or (words == "at most" and value == last):
             return ""
         return " and ".join(filter(None, ("above 0", limit)))

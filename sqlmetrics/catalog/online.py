@@ -96,6 +96,32 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "rank",
         ),
         OnlineMetric(
+            "max_rr",
+            "1 / the topmost clicked position, over requests with a click: the largest reciprocal "
+            "rank of a click",
+            "case when n_clicked > 0 then 1e0 / first_click else 0e0 end",
+            "case when n_clicked > 0 then 1e0 else 0e0 end",
+            "higher",
+            "share",
+        ),
+        OnlineMetric(
+            "min_rr",
+            "1 / the lowest clicked position, over requests with a click: the smallest reciprocal "
+            "rank of a click",
+            "case when n_clicked > 0 then 1e0 / last_click else 0e0 end",
+            "case when n_clicked > 0 then 1e0 else 0e0 end",
+            "none",
+            "share",
+        ),
+        OnlineMetric(
+            "p_skip",
+            "positions without a click above the lowest clicked one, over all positions down to it",
+            "case when n_clicked > 0 then last_click - n_clicked else 0 end",
+            "coalesce(last_click, 0)",
+            "lower",
+            "share",
+        ),
+        OnlineMetric(
             "time_to_first_click",
             "seconds from the impression to the click that came first, wherever it was, "
             "over requests with a click",

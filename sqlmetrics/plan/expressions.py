@@ -14,6 +14,9 @@ from sqlmetrics.sql.template import case, double, number
 WHOLE_LIST = "@list"
 """Behind a part's name in a header: the part has no cutoff."""
 
+SURELY_GONE = "-1e3"
+"""Stands for the logarithm of 0, which databases refuse."""
+
 
 class MetricContext:
     """A metric, its settings and the texts of its parts, each made when it is asked for.
@@ -151,6 +154,26 @@ class RowContext(MetricContext):
         """The sum, over the rows above, of what the metric's macro `above` says of a row."""
         name = f"{self.measure.formula.column}_above"
         return self._rows.sum_above(name, self.measure.metric.sql("above", self))
+
+    @property
+    def log_of_rest(self) -> str:
+        """The logarithm of 1 - the chance to stop at the item, `SURELY_GONE` if that is 1."""
+        chance, log = self.by("stop"), f"ln(1e0 - {self.by('stop')})"
+        if self.choice("stop").name == "exp":  # below 1 for every grade there may be
+            return log
+        return f"case when {chance} < 1e0 then {log} else {SURELY_GONE} end"
+
+    def still_reading(self, value: str, by_rank: str = "") -> str:
+        """The value for rows in the top k, times the chance that the rows above leave.
+
+        Where that is below e^-600 it is 0: some databases refuse what is too small for 64 bits.
+
+        Args:
+            value: What to give of a row.
+            by_rank: The logarithm of what else leaves off, whatever the items above are.
+        """
+        log = "\n                + ".join(filter(None, (f"coalesce({self.above}, 0e0)", by_rank)))
+        return case(both(self._top, f"{log} > -6e2"), f"{value}\n            * exp({log})")
 
     def in_top(self, value: str) -> str:
         """The value for rows in the top k, 0 for others."""

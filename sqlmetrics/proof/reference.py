@@ -51,6 +51,8 @@ def discount(rank: int, how: str) -> float:
         return 1.0 / math.log2(rank + 1)
     if how == "log2_max2":
         return 1.0 / math.log2(max(rank, 2))
+    if how == "reciprocal":
+        return 1.0 / rank
     return 1.0 / math.log(rank + 1)
 
 
@@ -308,14 +310,33 @@ def rbp(grades: Grades, labels: Grades, *, k: int | None, p: float, rel: float) 
     return math.fsum((1 - p) * p ** (rank - 1) for rank in hit_ranks(grades, k, rel))
 
 
-def err(grades: Grades, labels: Grades, *, k: int | None, max_grade: float) -> Value:
+def err(grades: Grades, labels: Grades, *, k: int | None, max_grade: float, stop: str) -> Value:
     """Mean of 1 / rank of the item at which a reader stops, 0 for one who never does."""
     total, still_reads = 0.0, 1.0
     for rank, grade in enumerate(grades[:k], start=1):
-        stops = (2 ** (grade or 0) - 1) / 2**max_grade
+        stops = _stops(grade, max_grade, stop)
         total += still_reads * stops / rank
         still_reads *= 1 - stops
     return total
+
+
+def pfound(
+    grades: Grades, labels: Grades, *, k: int | None, max_grade: float, p_break: float, stop: str
+) -> Value:
+    """The chance that a reader finds what is sought, who may give up after each item."""
+    total, look = 0.0, 1.0
+    for grade in grades[:k]:
+        found = _stops(grade, max_grade, stop)
+        total += look * found
+        look *= (1 - found) * (1 - p_break)
+    return total
+
+
+def _stops(grade: float | None, max_grade: float, how: str) -> float:
+    """The chance that a reader stops at an item."""
+    if how == "linear":
+        return (grade or 0) / max_grade
+    return (2 ** (grade or 0) - 1) / 2**max_grade
 
 
 def bpref_bound(grades: Grades, labels: Grades, *, rel: float) -> Value:
@@ -353,10 +374,53 @@ def mean_rank(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> V
     return sum(ranks) / len(ranks) if ranks else None
 
 
+def arp(grades: Grades, labels: Grades, *, k: int | None) -> Value:
+    """Mean rank, each item counting as much as its grade."""
+    return _ratio(sum_grade_rank(grades, labels, k=k), cg(grades, labels, k=k))
+
+
+def sum_grade_rank(grades: Grades, labels: Grades, *, k: int | None) -> Value:
+    """Ranks times grades, summed."""
+    return math.fsum(rank * (grade or 0.0) for rank, grade in enumerate(grades[:k], start=1))
+
+
+def hole(grades: Grades, labels: Grades, *, k: int) -> Value:
+    """Items of the top k without a label / k."""
+    return sum(1 for grade in grades[:k] if grade is None) / k
+
+
+def iprec(grades: Grades, labels: Grades, *, k: int | None, rel: float, recall: float) -> Value:
+    """The best precision at any rank that has at least a share of the relevant items."""
+    if not n_relevant(labels, rel):
+        return None
+    return best_precision(grades, labels, k=k, rel=rel, recall=recall)
+
+
+def best_precision(
+    grades: Grades, labels: Grades, *, k: int | None, rel: float, recall: float
+) -> Value:
+    """The best of the precisions at every rank where enough is found, 0 without such a rank."""
+    enough = math.floor(recall * n_relevant(labels, rel) + 0.9)
+    found = [len(hit_ranks(grades, rank, rel)) for rank in range(1, len(grades[:k]) + 1)]
+    precisions = (hits / rank for rank, hits in enumerate(found, start=1) if hits >= enough)
+    return max(precisions, default=0.0)
+
+
 def overlap(items: Ids, other: Ids, *, k: int) -> Value:
     """Items in the top k of both lists / length of the longer top k."""
     one, two = items[:k], other[:k]
     return len(set(one) & set(two)) / max(len(one), len(two)) if one and two else 0.0
+
+
+def jaccard(items: Ids, other: Ids, *, k: int) -> Value:
+    """Items in the top k of both lists / of either."""
+    one, two = set(items[:k]), set(other[:k])
+    return len(one & two) / len(one | two) if one and two else 0.0
+
+
+def unexpectedness(items: Ids, other: Ids, *, k: int) -> Value:
+    """What is left of 1 without the share of k that both lists have."""
+    return 1 - len(set(items[:k]) & set(other[:k])) / k if items and other else 0.0
 
 
 def rbo(items: Ids, other: Ids, *, k: int | None, p: float) -> Value:
@@ -399,6 +463,11 @@ def ils(items: Ids, catalogue: Catalogue, *, k: int, similarity: str) -> Value:
     else:
         alike = [_cosine(one.vector, two.vector) for one, two in pairs]
     return math.fsum(alike) / len(alike) if alike else None
+
+
+def categorical_diversity(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
+    """Different categories in the top k / k."""
+    return len({catalogue[item].category for item in items[:k]}) / k
 
 
 def _cosine(one: Sequence[float], two: Sequence[float]) -> float:

@@ -278,6 +278,11 @@ def micro_parts(one: Question, world: World, key: Key) -> tuple[float, float]:
         best = idcg(grades, labels, **given) or 0.0
         del given["ideal"]
         return world.value(replace(one, name="dcg", arguments=given), key) or 0.0, best
+    if one.name == "arp":
+        parts = [
+            world.value(replace(one, name=name), key) or 0.0 for name in ("sum_grade_rank", "cg")
+        ]
+        return parts[0], parts[1]
     k, rel = given["k"], given["rel"]
     found = (
         world.value(replace(one, name="num_rel_ret", arguments={"k": k, "rel": rel}), key) or 0.0

@@ -121,6 +121,7 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
     assert resolve("house", {}) == {
         "gain": "exp",
         "discount": "log2",
+        "stop": "exp",
         "ideal": "labels_at_k",
         "recall_denominator": "r",
         "precision_denominator": "k",

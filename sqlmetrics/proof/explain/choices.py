@@ -172,8 +172,8 @@ def _spec(text: str, preset: str, conventions: Mapping[str, Value]) -> Spec:
 
 
 def _preferred(texts: list[str]) -> list[str]:
-    """The best known metric first: it is taken unless another tells more."""
-    return sorted(texts, key=lambda text: not text.startswith("ndcg@"))
+    """The best known metric first: it is taken unless another tells more; those of items last."""
+    return sorted(texts, key=lambda t: (not t.startswith("ndcg@"), bool(parse(t).metric.needs)))
 
 
 def _evaluated(
