@@ -19,7 +19,8 @@ from seams import FIRST, GAIN, ITEMS, Key, Row, source
 
 from sqlmetrics.proof import reference
 
-METRICS = ("ndcg@3", "mrr", "ctr@2", "abandonment", "first_click_rank", "time_to_first_click")
+METRICS = ("ndcg@3", "mrr", "ctr@2", "abandonment", "first_click_rank", "time_to_first_click",
+    "max_rr", "min_rr", "p_skip")
 GRADES = {"click": 1.0, "purchase": 3.0}
 UBI = ("ubi", "hits")
 WINDOW = timedelta(minutes=30)
@@ -113,7 +114,11 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
         parts["ctr@2"].append((len(set(clicked) & set(items[:2])), min(2, len(items))))
         parts["abandonment"].append((float(not clicked), 1.0))
         if clicked:
-            parts["first_click_rank"].append((items.index(clicked[0]) + 1, 1.0))
+            first_rank, last_rank = (items.index(clicked[end]) + 1 for end in (0, -1))
+            parts["first_click_rank"].append((first_rank, 1.0))
+            parts["max_rr"].append((1 / first_rank, 1.0))
+            parts["min_rr"].append((1 / last_rank, 1.0))
+            parts["p_skip"].append((last_rank - len(clicked), last_rank))
             if not within:
                 first = min(seconds for _, action, seconds in done if action == "click")
                 parts["time_to_first_click"].append((first, 1.0))

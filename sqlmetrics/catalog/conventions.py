@@ -151,6 +151,23 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 ),
             ),
             Option(
+                "recall_level",
+                "metric",
+                "how many relevant items a level of recall stands for, in interpolated precision",
+                (
+                    Choice(
+                        "at_least",
+                        "level x R, rounded up: floor(level x R + 0.9)",
+                        "floor({recall} * {num_rel} + 9e-1)",
+                    ),
+                    Choice(
+                        "nearest",
+                        "level x R, rounded half up",
+                        "floor({recall} * {num_rel} + 5e-1)",
+                    ),
+                ),
+            ),
+            Option(
                 "precision_denominator",
                 "metric",
                 "what precision divides the relevant items of the top k by",

@@ -27,6 +27,7 @@ class Conventions(TypedDict, total=False):
         Literal["labels_at_k", "labels", "shown_at_k", "all_k", "min_k_r", "hits", "returned"]
     ]
     recall_denominator: Each[Literal["r", "min_k_r", "shown"]]
+    recall_level: Each[Literal["at_least", "nearest"]]
     precision_denominator: Each[Literal["k", "returned", "min_k_r"]]
     ap_denominator: Each[
         Literal["r", "min_k_r", "min_k_shown", "k", "min_r_returned", "hits", "shown"]

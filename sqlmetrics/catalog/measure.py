@@ -33,6 +33,12 @@ WITH_SETTINGS: Mapping[str, tuple[str, Mapping[str, object]]] = {
 }
 """Names for a metric with settings: its name, and what is not said otherwise."""
 
+AT_RECALL = re.compile(
+    r"\s*iprec(?:_at_recall_|(?:\((?P<inside>.*)\))?\s*@\s*)(?P<level>[01]?\.\d+)\s*",
+    re.IGNORECASE,
+)
+"""Interpolated precision as trec_eval (`iprec_at_recall_0.10`) and ir_measures (`IPrec@0.1`) say."""
+
 LONGEST = 1_000
 LARGEST_CUTOFF = 2**31 - 1
 """What fits the fact table's column k."""
@@ -146,6 +152,8 @@ def spelled_out(text: str) -> list[str]:
 
 def _split(text: str) -> tuple[str, dict[str, object], int | None]:
     """Name, settings as written, and cutoff."""
+    if level := AT_RECALL.fullmatch(text):
+        return "iprec", {**_arguments(level["inside"] or "", text), "recall": float(level[2])}, None
     trec = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d{1,10})\s*", text)
     if trec and trec[1].casefold() in spellings() and text.casefold() not in spellings():
         return trec[1], {}, int(trec[2])

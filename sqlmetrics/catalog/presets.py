@@ -44,7 +44,7 @@ _QUEPID_AP: Mapping[str, Mapping[str, Value]] = {"ap": {"no_relevant": "nan"}}
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         "house": Preset("sqlmetrics' own defaults"),
-        "trec_eval": Preset("trec_eval 10 with -c", _TREC),
+        "trec_eval": Preset("trec_eval 10 with -c", {**_TREC, "recall_level": "nearest"}),
         "trec_eval_9": Preset(
             "trec_eval 9 and pytrec_eval: 32-bit scores, no missing queries",
             {**_TREC, "score_precision": "float32", "missing": "drop"},

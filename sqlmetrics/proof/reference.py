@@ -389,18 +389,22 @@ def hole(grades: Grades, labels: Grades, *, k: int) -> Value:
     return sum(1 for grade in grades[:k] if grade is None) / k
 
 
-def iprec(grades: Grades, labels: Grades, *, k: int | None, rel: float, recall: float) -> Value:
+def iprec(
+    grades: Grades, labels: Grades, *, k: int | None, rel: float, recall: float, recall_level: str
+) -> Value:
     """The best precision at any rank that has at least a share of the relevant items."""
     if not n_relevant(labels, rel):
         return None
-    return best_precision(grades, labels, k=k, rel=rel, recall=recall)
+    given = {"k": k, "rel": rel, "recall": recall, "recall_level": recall_level}
+    return best_precision(grades, labels, **given)
 
 
 def best_precision(
-    grades: Grades, labels: Grades, *, k: int | None, rel: float, recall: float
+    grades: Grades, labels: Grades, *, k: int | None, rel: float, recall: float, recall_level: str
 ) -> Value:
     """The best of the precisions at every rank where enough is found, 0 without such a rank."""
-    enough = math.floor(recall * n_relevant(labels, rel) + 0.9)
+    part = {"at_least": 0.9, "nearest": 0.5}[recall_level]
+    enough = math.floor(recall * n_relevant(labels, rel) + part)
     found = [len(hit_ranks(grades, rank, rel)) for rank in range(1, len(grades[:k]) + 1)]
     precisions = (hits / rank for rank, hits in enumerate(found, start=1) if hits >= enough)
     return max(precisions, default=0.0)

@@ -124,6 +124,7 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "stop": "exp",
         "ideal": "labels_at_k",
         "recall_denominator": "r",
+        "recall_level": "at_least",
         "precision_denominator": "k",
         "ap_denominator": "r",
         "rr_of": "first",

@@ -554,11 +554,11 @@ def test_every_metric_says_what_is_better() -> None:
     assert {one.better for one in (*listed(), *ONLINE.values())} == {"higher", "lower", "none"}
     assert {name for name in names if direction(name) < 0} == {
         *("abandonment", "zero_result_rate", "first_click_rank", "time_to_first_click"),
-        *("first_rank", "mean_rank", "gini", "ils"),
+        *("first_rank", "mean_rank", "gini", "ils", "arp", "hole", "p_skip"),
     }
     assert {name for name in names if direction(name) == 0} == {
         *("idcg", "judged", "num_judged", "num_q", "num_rel", "num_ret", "overlap", "rbo"),
-        "last_click_rank",
+        *("last_click_rank", "min_rr", "jaccard", "unexpectedness"),
     }
     assert catalog()["novelty"].unit == "bits"
     for what, told in (("metrics", "better"), ("online", "abandonment")):

@@ -54,6 +54,7 @@ def ubi_result(shared: Path) -> ClickResult:
         "labels": {"grades": GRADES},
     }
     metrics = ["ndcg@10", "ctr@5", "ctr", "abandonment", "zero_result_rate", "first_click_rank"]
+    metrics += ["max_rr", "min_rr", "p_skip"]
     return evaluate_clicks(sm.Spec(name="ubi", clicks=clicks, metrics=metrics))
 
 
@@ -131,11 +132,12 @@ def test_ubi_s_metrics_are_those_of_plain_python(
         best = dcg(sorted(mine.values(), reverse=True)[:10])
         wanted = dcg([mine.get(item, 0) for item in ranked[:10]]) / best
         assert per_query[request] == pytest.approx(wanted, abs=1e-12)
-    first = [
-        min(position for item, position in items.items() if (request, item) in clicked)
+    places = [
+        [position for item, position in items.items() if (request, item) in clicked]
         for request, items in lists.items()
         if any((request, item) in clicked for item in items)
     ]
+    first, last = [min(one) for one in places], [max(one) for one in places]
     top = [(r, i) for r, items in lists.items() for i, position in items.items() if position <= 5]
     searches = {row["query_id"] for row in ubi["queries"]} | set(lists)
     assert {row["metric"] + f"@{row['k']}": row["value"] for row in online(ubi_result)} == {
@@ -144,6 +146,9 @@ def test_ubi_s_metrics_are_those_of_plain_python(
         "abandonment@0": pytest.approx(1 - len(first) / len(lists), abs=1e-12),
         "zero_result_rate@0": pytest.approx(1 - len(lists) / len(searches), abs=1e-12),
         "first_click_rank@0": pytest.approx(sum(first) / len(first), abs=1e-12),
+        "max_rr@0": pytest.approx(sum(1 / rank for rank in first) / len(first), abs=1e-12),
+        "min_rr@0": pytest.approx(sum(1 / rank for rank in last) / len(last), abs=1e-12),
+        "p_skip@0": pytest.approx(1 - sum(map(len, places)) / sum(last), abs=1e-12),
     }
 
 

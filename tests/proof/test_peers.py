@@ -258,6 +258,7 @@ IR_MEASURES = (
     *("NumRet", "NumRelRet", "MAP", "MRR", "Bpref", "Bpref(rel=2)"),
     *at("nDCG@", "nDCG(dcg='log2')@", "R@", "R(rel=2)@", "P@", "P(rel=2)@", "AP@", "AP(rel=2)@"),
     *at("Success@", "Success(rel=2)@"),
+    *(f"IPrec@{level}" for level in ("0.0", "0.1", "0.3", "0.5", "0.7", "1.0")),
 )
 IR_MEASURES_ID_ASC = at("RR@", "RR(rel=2)@", "Judged@")
 # One evaluation each: ir_measures applies the gains of one nDCG to others of the same evaluation.

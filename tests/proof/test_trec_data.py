@@ -91,18 +91,18 @@ SPELLED = {
 
 OUTPUTS = {
     "out.test": Output("results.test", 17),
-    "out.test.a": Output("results.test", 49),  # the means of 48 measures, and num_q
-    "out.test.aq": Output("results.test", 48 * (3 + 1) + 1),
-    "out.test.aqc": Output("results.trunc", 48 * (3 + 1) + 1),
-    "out.test.aqcM": Output("results.trunc", 48 * (3 + 1) + 1, conventions={"depth": 100}),
+    "out.test.a": Output("results.test", 60),  # the means of 59 measures, and num_q
+    "out.test.aq": Output("results.test", 59 * (3 + 1) + 1),
+    "out.test.aqc": Output("results.trunc", 59 * (3 + 1) + 1),
+    "out.test.aqcM": Output("results.trunc", 59 * (3 + 1) + 1, conventions={"depth": 100}),
     "out.test.aql": Output(
         "results.test",
-        47 * (3 + 1) + 1,
+        58 * (3 + 1) + 1,
         qrels="qrels.rel_level",
         level=2,
         conventions={"negative_grades": "unjudged"},
     ),
-    "out.test.meas_params": Output("results.test", 12 * (3 + 1)),
+    "out.test.meas_params": Output("results.test", 17 * (3 + 1)),
 }
 
 
