@@ -19,8 +19,17 @@ from seams import FIRST, GAIN, ITEMS, Key, Row, source
 
 from sqlmetrics.proof import reference
 
-METRICS = ("ndcg@3", "mrr", "ctr@2", "abandonment", "first_click_rank", "time_to_first_click",
-    "max_rr", "min_rr", "p_skip")
+METRICS = (
+    "ndcg@3",
+    "mrr",
+    "ctr@2",
+    "abandonment",
+    "first_click_rank",
+    "time_to_first_click",
+    "max_rr",
+    "min_rr",
+    "p_skip",
+)
 GRADES = {"click": 1.0, "purchase": 3.0}
 UBI = ("ubi", "hits")
 WINDOW = timedelta(minutes=30)

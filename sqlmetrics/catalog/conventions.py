@@ -153,7 +153,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "recall_level",
                 "metric",
-                "how many relevant items a level of recall stands for, in interpolated precision",
+                "how many relevant items a level of recall means",
                 (
                     Choice(
                         "at_least",

@@ -37,7 +37,7 @@ AT_RECALL = re.compile(
     r"\s*iprec(?:_at_recall_|(?:\((?P<inside>.*)\))?\s*@\s*)(?P<level>[01]?\.\d+)\s*",
     re.IGNORECASE,
 )
-"""Interpolated precision as trec_eval (`iprec_at_recall_0.10`) and ir_measures (`IPrec@0.1`) say."""
+"""How trec_eval (`iprec_at_recall_0.10`) and ir_measures (`IPrec@0.1`) write `iprec`."""
 
 LONGEST = 1_000
 LARGEST_CUTOFF = 2**31 - 1

@@ -395,8 +395,8 @@ def iprec(
     """The best precision at any rank that has at least a share of the relevant items."""
     if not n_relevant(labels, rel):
         return None
-    given = {"k": k, "rel": rel, "recall": recall, "recall_level": recall_level}
-    return best_precision(grades, labels, **given)
+    given: dict[str, Any] = {"rel": rel, "recall": recall, "recall_level": recall_level}
+    return best_precision(grades, labels, k=k, **given)
 
 
 def best_precision(

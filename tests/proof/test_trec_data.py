@@ -90,7 +90,7 @@ SPELLED = {
 }
 
 OUTPUTS = {
-    "out.test": Output("results.test", 17),
+    "out.test": Output("results.test", 28),
     "out.test.a": Output("results.test", 60),  # the means of 59 measures, and num_q
     "out.test.aq": Output("results.test", 59 * (3 + 1) + 1),
     "out.test.aqc": Output("results.trunc", 59 * (3 + 1) + 1),

@@ -1,0 +1,101 @@
+"""Single metrics beside the tool that has them, where no preset is about it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import peer
+from memory import evaluate
+
+from sqlmetrics.evaluation.report.result import Result
+
+K = (1, 3, 10)
+QUERIES = range(30)
+EXACT = 1e-12
+OF_FLOATS = 1e-6
+"""CatBoost keeps targets as 32-bit numbers."""
+
+Lists = dict[str, list[str]]
+
+
+def lists(seed: int) -> Lists:
+    rng = random.Random(seed)
+    return {f"q{n}": rng.sample("abcdefghijklmnop", rng.choice((1, 2, 5, 12))) for n in QUERIES}
+
+
+def rows(found: Lists, **more: str) -> list[dict[str, Any]]:
+    return [
+        {"query_id": query, "item_id": item, "score": float(len(items) - place), **more}
+        for query, items in found.items()
+        for place, item in enumerate(items)
+    ]
+
+
+def labels(found: Lists) -> pa.Table:
+    """A label of each query, so that each counts."""
+    return pa.table({"query_id": list(found), "item_id": ["a"] * len(found), "grade": [1.0] * 30})
+
+
+def values(result: Result, text: str, system: str | None = None) -> dict[str, float]:
+    column = result.spec.measure(text).column
+    found = result.per_query().to_pylist()
+    return {row["query_id"]: row[column] for row in found if system in (None, row.get("system"))}
+
+
+@pytest.mark.parametrize("metric", ["PFound", "ERR"])
+def test_catboost_on_probabilities(metric: str) -> None:
+    eval_metric = peer("catboost.utils").eval_metric
+    ranked, rng = lists(7), random.Random(8)
+    grades = {q: {i: rng.choice((0, 0.1, 0.4, 0.85, 1)) for i in ids} for q, ids in ranked.items()}
+    labelled = [
+        {"query_id": query, "item_id": item, "grade": float(grade)}
+        for query, own in grades.items()
+        for item, grade in own.items()
+    ]
+    ours = f"{metric.lower()}(stop=linear, max_grade=1)"
+    result = evaluate(
+        pa.Table.from_pylist(rows(ranked)),
+        pa.Table.from_pylist(labelled),
+        [f"{ours}@{k}" for k in K],
+        cell=metric,
+    )
+    for k in K:
+        theirs = {
+            query: eval_metric(
+                [grades[query][item] for item in items],
+                [-place for place in range(len(items))],
+                f"{metric}:top={k}",
+                group_id=[0] * len(items),
+            )[0]
+            for query, items in ranked.items()
+        }
+        assert values(result, f"{ours}@{k}") == pytest.approx(theirs, abs=OF_FLOATS)
+
+
+def test_replay_beyond_accuracy() -> None:
+    tool, each = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
+    new, base = lists(1), lists(2)
+    category = {
+        item: ["red", "green", "blue", "white"][n % 4] for n, item in enumerate("abcdefghijklmnop")
+    }
+    scored = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in new.items()}
+    known = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in base.items()}
+    kinds = {q: [(category[i], score) for i, score in own] for q, own in scored.items()}
+    unexpected = tool.Unexpectedness(list(K), mode=each)(scored, known)
+    diverse = tool.CategoricalDiversity(list(K), mode=each)(kinds)
+    result = evaluate(
+        pa.Table.from_pylist(rows(new, system="new") + rows(base, system="base")),
+        labels(new),
+        [f"{name}@{k}" for name in ("unexpectedness", "categorical_diversity") for k in K],
+        cell="replay",
+        system="system",
+        baseline="base",
+        items=pa.table({"item_id": list(category), "category": list(category.values())}),
+    )
+    for k in K:
+        for name, theirs in (("unexpectedness", unexpected), ("categorical_diversity", diverse)):
+            (own,) = [theirs[key] for key in theirs if key.split("@")[1].split("-")[0] == str(k)]
+            assert values(result, f"{name}@{k}", "new") == pytest.approx(own, abs=EXACT), name
