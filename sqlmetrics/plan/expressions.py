@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from sqlmetrics.catalog.measure import Measure, word
@@ -175,9 +176,19 @@ class RowContext(MetricContext):
         log = "\n                + ".join(filter(None, (f"coalesce({self.above}, 0e0)", by_rank)))
         return case(both(self._top, f"{log} > -6e2"), f"{value}\n            * exp({log})")
 
-    def in_top(self, value: str) -> str:
+    @property
+    def not_faded(self) -> str:
+        """The condition of ranks where p^(rank - 1) is above 1e-300; empty if all of the top k are.
+
+        Some databases refuse what is too small for 64 bits.
+        """
+        last = int(300 * math.log(10) / -math.log(self._settings.parameter("p")))
+        return "" if self.k and self.k <= last else f"rnk <= {last}"
+
+    def in_top(self, value: str, condition: str = "") -> str:
         """The value for rows in the top k, 0 for others."""
-        return case(self._top, value) if self._top else value
+        top = both(self._top, condition)
+        return case(top, value) if top else value
 
     def up_to(self, rank: str, value: str) -> str:
         """The value for rows down to a rank, 0 for others."""

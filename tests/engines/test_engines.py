@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from marked import by_turns
 
+import sqlmetrics as sm
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE
 from sqlmetrics.errors import EngineError, InputError
 
@@ -334,3 +335,23 @@ def test_the_tests_of_an_engine_share_a_worker(request):
     if not getattr(request.config.option, "loadgroup", False):
         pytest.skip("only for a worker of --dist loadgroup")
     assert request.node.nodeid.endswith("@sqlite")
+
+
+def test_what_is_too_small_for_64_bits_is_no_error(engine):
+    """Few readers are left at rank 5,000; PostgreSQL refuses exp(-1000) and power(0.5, 4999)."""
+    items = [f"i{n}" for n in range(5000)]
+    rankings = {
+        "query_id": ["q"] * 5000,
+        "item_id": items,
+        "score": [-float(n) for n in range(5000)],
+    }
+    labels = {"query_id": ["q"] * 5000, "item_id": items, "grade": [3.0] * 5000}
+    # s = 7/8: the chance to reach rank r is 8^-(r - 1)
+    wanted = {
+        "err": 7 * math.log(8 / 7),
+        "pfound": 7 / 8 / (1 - 0.85 / 8),
+        "pfound(p_break=0.99)": 7 / 8 / (1 - 0.01 / 8),
+        "rbp(p=0.5)": 1,
+    }
+    found = sm.evaluate(pa.table(rankings), pa.table(labels), list(wanted), connection=engine)
+    assert {text: found[text] for text in wanted} == pytest.approx(wanted, rel=1e-12)

@@ -12,8 +12,10 @@ CUT = "the value is cut off, not rounded"
 _SENTENCES = {
     "gain": "a grade is worth {}",
     "discount": "a rank is worth {}",
+    "stop": "a reader stops with the chance {}",
     "ideal": "the ideal list: {}",
     "recall_denominator": "recall divides by {}",
+    "recall_level": "a level of recall is {}",
     "precision_denominator": "precision divides by {}",
     "ap_denominator": "average precision divides by {}",
     "rr_of": "reciprocal rank looks at {}",
