@@ -167,22 +167,23 @@ class RowContext(MetricContext):
     def still_reading(self, value: str, by_rank: str = "") -> str:
         """The value for rows in the top k, times the chance that the rows above leave.
 
-        Where that is below e^-600 it is 0: some databases refuse what is too small for 64 bits.
+        Where that is below e^-300 it is 0: some databases refuse what is too small for 64 bits,
+        and so would be the square of the value.
 
         Args:
             value: What to give of a row.
             by_rank: The logarithm of what else leaves off, whatever the items above are.
         """
         log = "\n                + ".join(filter(None, (f"coalesce({self.above}, 0e0)", by_rank)))
-        return case(both(self._top, f"{log} > -6e2"), f"{value}\n            * exp({log})")
+        return case(both(self._top, f"{log} > -3e2"), f"{value}\n            * exp({log})")
 
     @property
     def not_faded(self) -> str:
-        """The condition of ranks where p^(rank - 1) is above 1e-300; empty if all of the top k are.
+        """The condition of ranks where p^(rank - 1) is above e^-300; empty if all of the top k are.
 
-        Some databases refuse what is too small for 64 bits.
+        Some databases refuse what is too small for 64 bits, and so would be the square.
         """
-        last = int(300 * math.log(10) / -math.log(self._settings.parameter("p")))
+        last = 1 + int(300 / -math.log(self._settings.parameter("p")))
         return "" if self.k and self.k <= last else f"rnk <= {last}"
 
     def in_top(self, value: str, condition: str = "") -> str:

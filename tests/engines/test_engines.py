@@ -340,18 +340,19 @@ def test_the_tests_of_an_engine_share_a_worker(request):
 def test_what_is_too_small_for_64_bits_is_no_error(engine):
     """Few readers are left at rank 5,000; PostgreSQL refuses exp(-1000) and power(0.5, 4999)."""
     items = [f"i{n}" for n in range(5000)]
-    rankings = {
-        "query_id": ["q"] * 5000,
-        "item_id": items,
-        "score": [-float(n) for n in range(5000)],
-    }
-    labels = {"query_id": ["q"] * 5000, "item_id": items, "grade": [3.0] * 5000}
+    rows = [(query, item, 5000 - n) for query in ("all", "late") for n, item in enumerate(items)]
+    grades = [*(("all", item, 3.0) for item in items), ("late", "i4999", 3.0)]
+    rankings, labels = (
+        pa.table(dict(zip(("query_id", "item_id", number), zip(*table, strict=True), strict=True)))
+        for number, table in (("score", rows), ("grade", grades))
+    )
     # s = 7/8: the chance to reach rank r is 8^-(r - 1)
     wanted = {
-        "err": 7 * math.log(8 / 7),
-        "pfound": 7 / 8 / (1 - 0.85 / 8),
-        "pfound(p_break=0.99)": 7 / 8 / (1 - 0.01 / 8),
-        "rbp(p=0.5)": 1,
+        "err": (7 * math.log(8 / 7), 7 / 8 / 5000),
+        "pfound": (7 / 8 / (1 - 0.85 / 8), 0),
+        "pfound(p_break=0.99)": (7 / 8 / (1 - 0.01 / 8), 0),
+        "rbp(p=0.5)": (1, 0),
     }
-    found = sm.evaluate(pa.table(rankings), pa.table(labels), list(wanted), connection=engine)
-    assert {text: found[text] for text in wanted} == pytest.approx(wanted, rel=1e-12)
+    found = sm.evaluate(rankings, labels, list(wanted), connection=engine)
+    means = {text: (one + two) / 2 for text, (one, two) in wanted.items()}
+    assert {text: found[text] for text in wanted} == pytest.approx(means, rel=1e-12)
