@@ -92,6 +92,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "(grade / {max_grade})",
                     ),
                 ),
+                later=True,
             ),
             Option(
                 "ideal",

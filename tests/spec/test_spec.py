@@ -535,3 +535,18 @@ def test_repeats_that_count_are_for_metrics_of_grades(policy: str) -> None:
     if policy == "first":
         with pytest.raises(sm.SpecError, match="needs one order of ties"):
             sm.Spec(metrics=["ndcg(ties=average)@3"], **given)
+
+
+def test_definitions_of_tables_that_are_there_stay() -> None:
+    """An option that comes later leaves a hash as it was: else their next run would be refused."""
+    written = {
+        "ndcg@10": "c30d91b197b86937",
+        "err@10": "9976c58ccea4189f",
+        "ap": "e5864ac58ddbf36d",
+        "recall@5": "160e52a6a860b2c6",
+        "mrr": "5ae84ef39adfc467",
+        "rbp": "4837f5934e2fd115",
+        "judged@3": "6b23640be5988def",
+    }
+    spec = sm.Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=list(written))
+    assert {str(one): spec.definition_hash(one) for one in spec.measures} == written
