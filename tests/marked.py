@@ -35,10 +35,12 @@ def by_night(test: Any) -> Any:
 
 
 def by_turns(cost: float) -> Callable[[Any], Any]:
-    """Mark a costly test: a fifth of such tests, by cost, is in each run; all are in long ones.
+    """Mark a costly test: a twelfth of such tests, by cost, is in each run; all are in long ones.
+
+    A file whose tests are many small ones takes turns as `pytestmark = by_turns(...)`.
 
     Args:
-        cost: CPU seconds that it takes, roughly.
+        cost: CPU seconds that it takes, roughly; of a file, those of one test.
     """
     return pytest.mark.turns(cost)
 
@@ -50,7 +52,7 @@ def off_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     for item in costly:
         mark = item.get_closest_marker("turns")
         costs[_test(item)] = mark.args[0] if mark else 0
-    left = sum(costs.values()) / 5
+    left = sum(costs.values()) / 12
     mine = set()
     for name in sorted(costs, key=lot):
         if is_all() or costs[name] <= left:

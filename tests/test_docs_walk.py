@@ -337,6 +337,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "reconcile rankings.parquet labels.parquet -m mrr --value .98765 --system system --date ds "
         "--departures 0 2",
         "reconcile runs.parquet labels.parquet -m mrr --value .98765 --rank score --departures 0 2",
+        "reconcile rankings.parquet labels.parquet -m mrr --value .98765 --by country "
+        "--date ds --where \"system = 'prod'\" --departures 0 1",
         "reconcile \"select * replace (ds::timestamptz as ds) from 'rankings.parquet' "
         "where system = 'prod' and ds = '2026-01-01'\" labels.parquet -m mrr --value .98765 "
         "--date ds --time-zone Europe/Berlin --departures 0 1",

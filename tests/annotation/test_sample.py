@@ -420,6 +420,7 @@ def _unbiased(estimates: Sequence[Estimate], truth: float) -> None:
     assert told == pytest.approx(stdev(values), rel=0.1)
 
 
+@by_turns(0.7)
 def test_unbiased_over_500_seeds() -> None:
     """The mean of 500 estimates is the truth, within two of its standard errors."""
     seeded = list(_seeded(500))

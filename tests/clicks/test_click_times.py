@@ -498,6 +498,7 @@ def test_judgments_of_no_row_say_why() -> None:
         evaluate_clicks(sm.Spec(clicks=clicks, metrics=["mrr"]))
 
 
+@by_turns(0.7)
 def test_a_job_of_a_day_reads_texts(tmp_path: Path) -> None:
     """The days of a job are those of the texts in UTC, and a bad time leaves its row out."""
     rows = [

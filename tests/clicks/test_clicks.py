@@ -93,6 +93,7 @@ def test_ubi_is_counted_as_in_plain_python(
     assert next(step.rows_out for step in ubi_result.steps if step.what == "click") == 246
 
 
+@by_turns(0.9)
 def test_what_is_odd_about_ubi_is_told(
     ubi: Mapping[str, Sequence[Row]], ubi_result: ClickResult
 ) -> None:
@@ -715,6 +716,7 @@ def test_specs_of_logs_are_validated_and_verified(folder: Path) -> None:
     assert {row[2]: row[7] for row in answers[-1]} == pytest.approx(ndcg, rel=1e-12)
 
 
+@by_turns(0.6)
 def test_a_run_writes_both_families(folder: Path, tmp_path: Path) -> None:
     (folder / "run.yml").write_text(f"{SPEC}output: {{relation: facts}}\n")
     for _ in range(2):

@@ -114,6 +114,7 @@ def contents(log: SimulatedLog) -> dict[str, bytes]:
     return {name: file.read_bytes() for name, file in log.files.items()}
 
 
+@by_turns(0.6)
 def test_the_same_seed_has_the_same_bytes_and_another_has_not(tmp_path: Path) -> None:
     first = contents(simulate(tmp_path / "a", requests=500, users=100))
     again = contents(simulate(tmp_path / "b", requests=500, users=100))

@@ -90,6 +90,7 @@ def labels(*items: str) -> pa.Table:
 TEN = [f"n{number}" for number in range(10)]
 
 
+@by_turns(0.9)
 def test_new_candidates_that_rank_low(tmp_path: Path) -> None:
     runs = lists({"old": ["a", *TEN], "new": ["a", *TEN, "b"]})
     found = sm.diagnose(runs, labels("a", "b", "c"), baseline="old")

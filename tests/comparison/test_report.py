@@ -30,6 +30,8 @@ from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import folder
 
+pytestmark = by_turns(0.3)
+
 ROOM = Path(charts.__file__).parent
 ASKED: dict[str, Any] = {"date": "ds", "by": "country", "baseline": "old"}
 METRICS = ["ndcg@5", "mrr"]
@@ -56,6 +58,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- the numbers ----------------------------------------------------------------------
 
 
+@by_turns(0.9)
 def test_a_planted_regression_is_named_with_slice_size_and_certainty(made: sm.Report) -> None:
     """The numbers of the sentence are made again from the values of queries in plain Python."""
     pairs = _pairs(made)
@@ -97,6 +100,7 @@ def in_chinese(found: sm.Report) -> str:
     return sm.Report(found.content, "zh").headline
 
 
+@by_turns(0.8)
 def test_bins_and_days_hold_each_query_once(made: sm.Report) -> None:
     content, pairs = made.content, _pairs(made)
     assert sum(row["n"] for row in content.deltas) == len(pairs)

@@ -82,6 +82,7 @@ def test_the_header_line_shows_what_is_between_values(
     assert [row[-1] for row in sorted(rows)] == [0.5, 0.5]
 
 
+@by_turns(0.6)
 def test_a_spec_says_how_its_files_are_written(tmp_path: Path) -> None:
     """The verbs that take a spec read a spreadsheet's CSV; the SQL says how."""
     (tmp_path / "runs.csv").write_bytes(("\ufeff" + separated(";", ",", " ")).encode())

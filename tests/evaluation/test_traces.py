@@ -19,6 +19,8 @@ import sqlmetrics as sm
 from sqlmetrics.evaluation.inputs.trace_forms import TRACE_FORMS
 from sqlmetrics.evaluation.inputs.trace_lists import path_of
 
+pytestmark = by_turns(0.1)
+
 RETRIEVED = {"q1": ["a", "b", "c"], "q2": [], "q3": ["c", "7"], "q4": ["b"]}
 REFERENCE = {"q1": ["c", "z"], "q2": ["a"], "q3": ["7"], "q4": None}
 METRICS = ["recall@2", "mrr"]

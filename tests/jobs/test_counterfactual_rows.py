@@ -228,6 +228,7 @@ def test_checks_take_limits_and_drops_of_them(servers: Any) -> None:
             verdicts(wrong, engine)
 
 
+@by_turns(1)
 def test_days_of_which_the_log_has_nothing_are_no_data(servers: Any) -> None:
     with opened(servers) as engine:
         for own in (["ctr"], ["mrr"]):

@@ -14,6 +14,7 @@ import duckdb
 import jinja2
 import pytest
 import yaml
+from marked import by_turns
 
 import sqlmetrics as sm
 
@@ -92,6 +93,7 @@ def rendered(file: Path, start: str = "2026-01-02", end: str = "2026-01-03") -> 
     )
 
 
+@by_turns(0.7)
 def test_a_model_of_dbt_selects_what_a_run_writes(shop: Path, tmp_path: Path) -> None:
     """Whatever stands in names; of the days that are said; with an input that is a query."""
     folder = tmp_path / "project"

@@ -49,6 +49,8 @@ from sqlmetrics.jobs.run import write
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
+pytestmark = by_turns(0.3)
+
 GOT = {
     "duckdb": "pip install '.[test]'",
     "psql": "pip install '.[test]'",
@@ -516,6 +518,7 @@ def test_the_files_and_their_hashes(name: str) -> None:
     assert set(told["metrics"]) == {"ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"}
 
 
+@by_turns(0.7)
 def test_without_tables_for_a_while_each_insert_computes() -> None:
     """As on Trino and Databricks; here DuckDB is told that it cannot keep anything."""
     at = Translation(replace(dialect("duckdb"), keep=""))

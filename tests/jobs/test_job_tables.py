@@ -237,6 +237,7 @@ def test_names_of_own_views() -> None:
     assert "do $widee$\n" in text
 
 
+@by_turns(0.7)
 def test_backfill_finds_days_that_lack_a_metric(any_engine: Any) -> None:
     write(job(), any_engine, days(0, 4))
     more = job(metrics=[*METRICS, "hit@1"])
@@ -278,6 +279,7 @@ def test_backfill_of_a_click_log(name: str, servers: Any) -> None:
             clear(engine, *CLICK_TABLES)
 
 
+@by_turns(0.6)
 def test_a_change_is_to_the_last_day_before(any_engine: Any) -> None:
     """`check` and the view have one rule: the last day of the same system and segment."""
     write(job(), any_engine, days(0, 2))

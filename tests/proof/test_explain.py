@@ -26,6 +26,8 @@ from sqlmetrics.proof.explain.explain import explain, sql_of
 from sqlmetrics.proof.explain.presets import Agreeing, agreeing
 from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
 
+pytestmark = by_turns(0.25)
+
 SETTINGS = [
     "ndcg(gain=linear, ideal=shown_at_k)@3",
     "ndcg(gain={1: 1, 2: 3, 3: 7})@5",
@@ -150,6 +152,7 @@ def prose(text: str) -> list[str]:
     return (before + after.partition("\nExample: ")[2]).splitlines()
 
 
+@by_turns(3)
 @pytest.mark.parametrize(
     "name", [*sliced("option", 0.15, OPTIONS), *sliced("columns", 0.15, SETTINGS)]
 )
@@ -186,6 +189,7 @@ def test_the_star_is_at_what_holds() -> None:
     assert "* id_desc" in explain("ties", "trec_eval")
 
 
+@by_turns(3)
 @pytest.mark.parametrize("preset", first(1, ["house", "trec_eval_9", "lenskit", "sklearn"]))
 @pytest.mark.parametrize(
     "name", sliced("option", 0.15, [n for n, o in OPTIONS.items() if not o.of_days])

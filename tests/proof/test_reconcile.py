@@ -37,6 +37,8 @@ from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 from sqlmetrics.proof.reconcile.space import HELD, SPEC_WIDE, Point
 from sqlmetrics.proof.reconcile.tally import Tally
 
+pytestmark = by_turns(0.2)
+
 CASES = Path(__file__).parents[1] / "cases" / "presets.toml"
 DATA = tomllib.loads(CASES.read_text(encoding="utf-8"))["data"]
 
@@ -356,6 +358,7 @@ def test_a_table_without_an_order_cannot_be_read_in_order() -> None:
         assert len(re.findall(rf"Table: \S*\.{table}\b", told)) == 1
 
 
+@by_turns(0.8)
 @pytest.mark.parametrize("metric", sliced("statement", 0.4, ["ndcg@3", "ap", "pnr"]))
 def test_one_statement_reads_the_files_once(metric: str, tmp_path: Path) -> None:
     """Whatever the conventions, by the engine's own plan; input checks are asked apart."""

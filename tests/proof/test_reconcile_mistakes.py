@@ -18,6 +18,8 @@ from memory import database, evaluate
 import sqlmetrics as sm
 from sqlmetrics.proof.reconcile.mistakes import AVERAGED, CAPS, MISTAKES, REPEATED
 
+pytestmark = by_turns(0.3)
+
 K = 5
 LINES = 3
 
