@@ -135,12 +135,6 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("clicks/online", "union all", "union", "each has another segment, and is grouped"),
     ("clicks/item_ranks", "max(case", "min(case", "an item stands once in a list"),
     (
-        "clicks/served",
-        "select distinct request_id",
-        "select request_id",
-        "asked is who is not there",
-    ),
-    (
         "clicks/clean_impressions",
         "union all",
         "union",
