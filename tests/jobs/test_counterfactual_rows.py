@@ -105,12 +105,14 @@ def opened(servers: Any, writer: str = "duckdb") -> Iterator[Any]:
     """A database that has the log, the lists and a policy."""
     policy = {"item": [*"abcdefgh"], "p": [0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0]}
     with connect(servers.open(writer)) as engine:
-        for name, table in {"log": log(), "lists": new_lists(), "policy": policy}.items():
-            engine.load(name, table if isinstance(table, pa.Table) else pa.table(table))
+        tables = {"log": log(), "lists": new_lists(), "policy": policy}
+        clear(engine, *tables)  # a server is shared with tests that leave such names
         try:
+            for name, table in tables.items():
+                engine.load(name, table if isinstance(table, pa.Table) else pa.table(table))
             yield engine
         finally:
-            clear(engine, "log", "lists", "policy")
+            clear(engine, *tables)
 
 
 def rows(engine: Any) -> dict[tuple[Any, ...], Row]:
