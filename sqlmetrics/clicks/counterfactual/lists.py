@@ -28,13 +28,13 @@ from collections.abc import Iterator, Sequence
 
 from sqlmetrics.catalog.counterfactual import CounterfactualMeasure, counterfactual_metric
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.counterfactual.terms import Question, Term, clipped
+from sqlmetrics.clicks.counterfactual.terms import Question, Term, case_column, clipped
 from sqlmetrics.clicks.propensity.curve import PropensityCurve, propensities
 from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.counterfactual import Counterfactual
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage
-from sqlmetrics.sql.template import case, double, identifier, literal, verbatim
+from sqlmetrics.sql.template import double, identifier, literal, verbatim
 
 KEYS = {"request": "request_id", "query": "query_text"}
 """What lists are matched by -> its column."""
@@ -119,8 +119,8 @@ def _model(
 ) -> Iterator[Stage]:
     """What each shown item weighs, and the reward model."""
     log = {"of": tables.of, "shown": tables.evaluates, "layout": layout, "day": day}
-    weight = clipped("1e0 / propensity", asked.clip)
-    yield _stage("position_weights", clipped=weight, layout=layout)
+    weights = [Column("1e0 / propensity", "weight"), clipped("1e0 / propensity", asked.clip)]
+    yield _stage("position_weights", weights=weights, layout=layout)
     yield _stage("weighed_items", **log)
     if rates:
         yield _stage("item_mean", day=day)
@@ -168,7 +168,7 @@ def _discount(measure: CounterfactualMeasure) -> Column:
     """What the rank of an item counts, 0 below the cutoff."""
     discount = measure.metric.discount.format(k=measure.k)
     if measure.k:
-        discount = case(f"rnk <= {measure.k}", discount).strip("\n")
+        discount = case_column(f"rnk <= {measure.k}", discount)
     return Column(discount, measure.column)
 
 

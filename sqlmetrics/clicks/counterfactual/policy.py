@@ -76,7 +76,7 @@ def question(
         "n_items": double(n_items),
         "prior": double(asked.prior),
         "probability": "coalesce(policy.probability, 0e0)" if is_table else _share(n_items),
-        "clipped": clipped("weight", asked.clip),
+        "clipped": [clipped("weight", asked.clip)],
         "system": literal(source.name if isinstance(source, Policy) else UNIFORM),
         "columns": list(_added()),
         "day": day,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from textwrap import dedent
 
 from sqlmetrics.catalog.counterfactual import CounterfactualMeasure
 from sqlmetrics.clicks.cleaning import ClickTables
@@ -112,9 +113,13 @@ def _columns(terms: Iterable[Term]) -> Iterator[str]:
         yield from term.columns
 
 
-def clipped(weight: str, clip: float | None) -> str:
-    """A weight, at most `clip`, as SQL."""
-    if clip is None:
-        return weight
-    most = double(clip)
-    return case(f"{weight} > {most}", most, weight).strip("\n")
+def clipped(weight: str, clip: float | None) -> Column:
+    """A weight, at most `clip`, as the column `clipped_weight`."""
+    most = double(clip) if clip is not None else ""
+    sql = case_column(f"{weight} > {most}", most, weight) if most else weight
+    return Column(sql, "clipped_weight")
+
+
+def case_column(condition: str, then: str, otherwise: str = "0e0") -> str:
+    """A `case` that is a column by itself: of a long one the lines stand below each other."""
+    return dedent(case(condition, then, otherwise)).strip("\n")
