@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean
 
-from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log
+from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.clicks.models.fit import click_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect

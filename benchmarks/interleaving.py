@@ -14,7 +14,7 @@ from statistics import fmean
 
 import numpy as np
 
-from sqlmetrics.clicks.evaluate import cleaned_log
+from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect

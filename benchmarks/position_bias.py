@@ -23,7 +23,7 @@ from typing import Any
 import duckdb
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.log_rows import ITEM_POSITIONS
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.propensity.estimate import estimate

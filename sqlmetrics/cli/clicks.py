@@ -27,7 +27,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
-    from sqlmetrics.clicks.evaluate import CleanLog
+    from sqlmetrics.clicks.clean_log import CleanLog
     from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
@@ -189,8 +189,9 @@ def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any
     from sqlmetrics.clicks.analysis.depth import depth
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
+    from sqlmetrics.clicks.clean_log import cleaned_log
     from sqlmetrics.clicks.counterfactual.evaluate import counterfactual_metrics
-    from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+    from sqlmetrics.clicks.evaluate import evaluate_clicks
     from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
     from sqlmetrics.clicks.models.fit import click_models
     from sqlmetrics.engines.database import connect

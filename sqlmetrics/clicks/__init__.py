@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
     from sqlmetrics.clicks.analysis.shown_vs_ranked import shown_vs_ranked
+    from sqlmetrics.clicks.clean_log import clean
     from sqlmetrics.clicks.counterfactual.evaluate import counterfactual_metrics
-    from sqlmetrics.clicks.evaluate import clean
     from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
     from sqlmetrics.clicks.models.fit import click_models
     from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -33,7 +33,7 @@ __all__ = [
 _HOMES = {
     "Clicks": "spec.click_log",
     "PropensityCurve": "clicks.propensity.curve",
-    "clean": "clicks.evaluate",
+    "clean": "clicks.clean_log",
     "click_models": "clicks.models.fit",
     "counterfactual_metrics": "clicks.counterfactual.evaluate",
     "depth": "clicks.analysis.depth",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from datetime import date, timedelta
 
-from sqlmetrics.clicks.evaluate import cleaned_log, log_tables
+from sqlmetrics.clicks.clean_log import cleaned_log, log_tables
 from sqlmetrics.clicks.rows_read import RowsRead
 from sqlmetrics.engines.database import Database
 from sqlmetrics.spec.click_log import Clicks

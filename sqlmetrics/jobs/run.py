@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
+from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.counterfactual.daily import NEW_ESTIMATES, kept_estimates
-from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.steps import online_step
 from sqlmetrics.engines.database import Database

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlmetrics.clicks.analysis.depth import LONGEST, Depth, depth
-from sqlmetrics.clicks.evaluate import cleaned_log
+from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_log import Clicks

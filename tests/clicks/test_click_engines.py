@@ -15,7 +15,8 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.experiment import soundness
-from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+from sqlmetrics.clicks.clean_log import cleaned_log
+from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.models.fit import click_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log, evaluate_clicks
+from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
+from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.labels import POOLED, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.engines.database import connect

@@ -16,7 +16,7 @@ from clicks.position_bias import simulated_log
 from marked import by_turns
 from walked import printed
 
-from sqlmetrics.clicks.evaluate import cleaned_log
+from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.models.fit import ModelFits, click_models
 from sqlmetrics.clicks.models.held_out import held_out
 from sqlmetrics.clicks.models.query import Prior

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import sqlmetrics as sm
+from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.execution import Execution

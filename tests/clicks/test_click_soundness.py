@@ -19,7 +19,7 @@ from marked import by_turns
 from sqlmetrics.clicks.analysis import shown_vs_ranked as module
 from sqlmetrics.clicks.analysis.experiment import EXAMPLES, Soundness, mismatch, soundness
 from sqlmetrics.clicks.analysis.shown_vs_ranked import REASONS, ListComparison, shown_vs_ranked
-from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log
+from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.distributions import chi_square

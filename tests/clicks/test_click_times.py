@@ -20,7 +20,8 @@ from sqlmetrics.catalog.metric import catalog, listed
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.cli import cli
 from sqlmetrics.clicks.analysis.offline_online import offline_online
-from sqlmetrics.clicks.evaluate import cleaned_log, evaluate_clicks
+from sqlmetrics.clicks.clean_log import cleaned_log
+from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import verdicts

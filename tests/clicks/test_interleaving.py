@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from test_job_days import LATER
 from walked import printed
 
-from sqlmetrics.clicks.evaluate import cleaned_log
+from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.interleaving.outcome import InterleavingOutcome, interleaving_outcome
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect

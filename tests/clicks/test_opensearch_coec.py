@@ -13,7 +13,7 @@ import pytest
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.evaluate import clean
+from sqlmetrics.clicks.clean_log import clean
 from sqlmetrics.spec.click_log import Clicks
 
 Event = Mapping[str, Any]

@@ -15,7 +15,7 @@ from marked import by_night, by_turns
 from position_bias import simulated_log
 from test_job_days import LATER
 
-from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log
+from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError

@@ -18,7 +18,8 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.online import ONLINE
-from sqlmetrics.clicks.evaluate import evaluate_clicks, log_tables
+from sqlmetrics.clicks.clean_log import log_tables
+from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.days import on_days

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.sql.stage import Stage, print_template, with_stages

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlmetrics.clicks.analysis.shown_vs_ranked import ListComparison, shown_vs_ranked
-from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, unknown

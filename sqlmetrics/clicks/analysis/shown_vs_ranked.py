@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened, source_relation

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual import checks, lists, policy
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
@@ -24,13 +25,10 @@ from sqlmetrics.evaluation.report.result import INTERVAL, with_dates
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
+from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, shown
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
-
-if TYPE_CHECKING:
-    from sqlmetrics.clicks.evaluate import CleanLog
-    from sqlmetrics.spec.spec import Spec
 
 NEW_ESTIMATES = "sqlmetrics_new_estimates"
 """The table that keeps the sums by day and system."""

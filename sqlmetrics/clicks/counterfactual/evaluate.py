@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlmetrics.catalog.counterfactual import counterfactual_metric
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.counterfactual import checks, lists, policy
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.terms import Question
@@ -17,9 +18,6 @@ from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
 from sqlmetrics.sql.stage import Column
-
-if TYPE_CHECKING:
-    from sqlmetrics.clicks.evaluate import CleanLog
 
 LOGGED = "logged"
 """The method where the log has the probabilities of its own policy."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.interleaving.credits import Merge, credit_sums, source_items
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.errors import InputError, SpecError, unknown

@@ -8,8 +8,8 @@ from math import exp
 from textwrap import wrap
 from typing import Any
 
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
-from sqlmetrics.clicks.evaluate import CleanLog
 from sqlmetrics.clicks.models.held_out import HeldOut, held_out
 from sqlmetrics.clicks.models.query import MODELS, Prior, asked, fits
 from sqlmetrics.clicks.propensity.curve import PropensityCurve

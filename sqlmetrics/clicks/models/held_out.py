@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlmetrics.clicks.evaluate import CleanLog
+from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.stage import print_template, with_stages
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log
+from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.comparison.diagnosis.ratios import Ratio, RequestSums, difference, read
 from sqlmetrics.comparison.diagnosis.rules import ONLINE
 from sqlmetrics.comparison.findings import comparable

@@ -11,7 +11,8 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.offline_online import offline_online
-from sqlmetrics.clicks.evaluate import CleanLog, cleaned_log, counted, online_rows
+from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
+from sqlmetrics.clicks.evaluate import counted, online_rows
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.comparison.diagnosis.log_numbers import LogNumbers, numbers_of
 from sqlmetrics.comparison.findings import decide
