@@ -172,20 +172,28 @@ class Online:
     def columns(self) -> Iterator[Column]:
         """Its sums over requests, as numbers that are divided without being cut off."""
         for name, value in zip(("numerator", "denominator"), self._added, strict=True):
-            yield Column(f"coalesce(1e0 * sum({value}), 0e0)", f"{self.column}_{name}")
+            yield Column(_sum(value), f"{self.column}_{name}")
 
     def moments(self) -> Iterator[Column]:
         """What its interval is made of: how many requests count, squares and products."""
         x, w = (f"({value})" for value in self._added)
         yield Column(f"sum(case when {w} > 0 then 1 else 0 end)", f"{self.column}_n_clusters")
         for name, (a, b) in {"x2": (x, x), "w2": (w, w), "xw": (x, w)}.items():
-            yield Column(f"coalesce(1e0 * sum({a} * {b}), 0e0)", f"{self.column}_sum_{name}")
+            yield Column(_sum(a, f"* {b}"), f"{self.column}_sum_{name}")
 
     @property
     def _added(self) -> tuple[str, str]:
         """What a request adds to both sums."""
         at = f"_at_{self.k}" if self.k else ""
         return self.metric.numerator.format(at=at), self.metric.denominator.format(at=at)
+
+
+def _sum(*factors: str) -> str:
+    """A sum over requests as a DOUBLE, 0 if there is none; a factor a line where it is long."""
+    line = f"coalesce(1e0 * sum({' '.join(factors)}), 0e0)"
+    if len(line) <= 80:
+        return line
+    return "\n    ".join(["coalesce(1e0 * sum(", *factors]) + "\n), 0e0)"
 
 
 def is_online(text: str) -> bool:

@@ -52,7 +52,7 @@ class RowsRead:
             conditions += self._stored(table)
         if self.days and not all_requests:
             request = self.names.request(table)
-            conditions.append(f"{request} in (select request_id from {self.chosen})")
+            conditions.append(f"{request}\n        in (select request_id from {self.chosen})")
         return conditions
 
     def stored(self, table: str) -> str:

@@ -148,7 +148,7 @@ def interval_stages(
             [one for name, of in ratios.items() for one in _errors(name, of)],
         ),
         "reaches": (
-            f"how far an interval goes to each side: {about}",
+            f"an interval's reach to each side: {about}",
             [
                 Column(f"{name}standard_error\n* {reach(name, of)}", f"{name}reach")
                 for name, of in ratios.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
@@ -39,8 +40,8 @@ def create(
     about = own.behind.format(text=said(at, TABLES[table])) if own.behind else ""
     lines = [_typed(at, column, kind, told.get(column, "")) for column, kind in columns.items()]
     if at.dialect.key.inline:
-        lines.append(at.dialect.key.inline.format(columns=", ".join(_key(at, table))))
-    body = ",\n".join(f"    {line}" for line in lines)
+        lines.append(at.dialect.key.inline.format(columns=_keys(at, table)))
+    body = indent(",\n".join(lines), "    ")
     end = "".join(f"\n{one}" for one in (storage, about) if one)
     return f"create table if not exists {at.name(name)} (\n{body}\n){end}"
 
@@ -60,12 +61,18 @@ def _key(at: Translation, table: str) -> Iterator[str]:
         yield template.format(column=at.column(column))
 
 
+def _keys(at: Translation, table: str) -> str:
+    """The same behind commas: on one line where it fits."""
+    columns = [*_key(at, table)]
+    line = ", ".join(columns)
+    return line if len(line) <= 60 else "\n    " + ",\n    ".join(columns) + "\n"
+
+
 def key(at: Translation, table: str, name: str) -> str:
     """The statement that keeps a table to one row per key; empty where there is none."""
     *_, own = parts(name)
     index = f"{own}_key" if len(own) <= LONGEST else f"{own[:LONGEST]}_{_hash(own)}_key"
-    columns = ", ".join(_key(at, table))
-    told = {"index": at.column(index), "table": at.name(name), "columns": columns}
+    told = {"index": at.column(index), "table": at.name(name), "columns": _keys(at, table)}
     return at.dialect.key.statement.format(**told)
 
 

@@ -77,7 +77,7 @@ def client_days(at: Translation, parameter: str) -> ClientDays:
     """The days of a compiled job, by how its client names a parameter."""
     named = [parameter.format(name=name) for name in ("start", "end")]
     times = (at.dialect.times.moment.format(column=one) for one in named)
-    moments = (f"({at.dialect.times.micros.format(column=one)})" for one in times)
+    moments = (at.dialect.times.micros.format(column=one) for one in times)
     return ClientDays(
         texts=named,
         dates=[f"cast({at.own_text(one)} as date)" for one in named],

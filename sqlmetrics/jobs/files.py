@@ -21,7 +21,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialect import Client, Dialect
 from sqlmetrics.sql.dialects import DEFAULT, DIALECTS, dialect
-from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.template import commented, literal
 from sqlmetrics.sql.translation import Translation
 
 THIS_RUN = "sqlmetrics_this_run"
@@ -63,7 +63,7 @@ def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
         "04_views.sql": _views(spec, at),
     }
     files = {
-        file: f"-- {_about(spec, the_dialect, file, job)}\n\n{text(part)}"
+        file: f"{_about(spec, the_dialect, file, job)}\n{text(part)}"
         for file, part in parts.items()
         if part
     }
@@ -93,12 +93,11 @@ ABOUT = {
 
 
 def _about(spec: Spec, at: Dialect, file: str, job: JobText) -> str:
-    lines = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
+    told = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
     if file == "03_replacement.sql":
-        lines.append(at.writing.promise)
-    if file == "02_evaluation.sql":  # of lists the statement itself says it
-        lines.append(job.about.removeprefix("-- ").rstrip())
-    return "\n-- ".join(line for line in lines if line)
+        told.append(at.writing.promise)
+    of_job = job.about if file == "02_evaluation.sql" else ""  # of lists its statement says it
+    return "".join(map(commented, filter(None, told))) + of_job
 
 
 def _views(spec: Spec, at: Translation) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.plan.per_query import BUCKET, LISTS
@@ -13,7 +12,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import PORTABLE
 from sqlmetrics.sql.dialects import KEPT
 from sqlmetrics.sql.stage import Stage, with_stages
-from sqlmetrics.sql.template import finished, lines, literal
+from sqlmetrics.sql.template import LINE, commented, finished, lines, literal
 
 
 @dataclass(frozen=True)
@@ -145,13 +144,8 @@ def about(plan: Plan) -> str:
     if "metric_date" not in plan.shape.keys:
         used -= {name for name, option in OPTIONS.items() if option.of_days}
     options = [f"{name}={value}" for name, value in spec.options.items() if name in used]
-    strategy = "" if plan.strategy == PORTABLE else _commented(f"plan: {plan.strategy}")
+    strategy = "" if plan.strategy == PORTABLE else commented(f"plan: {plan.strategy}")
     return metrics + strategy + wrapped(f"conventions ({spec.preset}): ", options)
-
-
-def _commented(text: str) -> str:
-    """A sentence, on comment lines of at most 88 columns."""
-    return "\n".join(wrap(text, 88, initial_indent="-- ", subsequent_indent="--     ")) + "\n"
 
 
 def wrapped(title: str, words: Sequence[str]) -> str:
@@ -163,7 +157,7 @@ def wrapped(title: str, words: Sequence[str]) -> str:
     lines, line = [], f"-- {title}"
     for number, word in enumerate(words):
         piece = word + (", " if number < len(words) - 1 else "")
-        if len(line + piece.rstrip()) > 88:
+        if len(line + piece.rstrip()) > LINE:
             lines.append(line.rstrip())
             line = "--     "
         line += piece

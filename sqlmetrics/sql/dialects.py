@@ -100,7 +100,7 @@ _CLIENTS: Mapping[str, Client] = {
 }
 """Dialect -> the program that executes a compiled job of it."""
 
-_INDEX = "create unique index if not exists {index} on {table} ({columns})"
+_INDEX = "create unique index if not exists {index}\non {table} ({columns})"
 
 _COMMENT_ON = Comments(
     "comment on {kind} {name} is {text}", "comment on column {name}.{column} is {text}"

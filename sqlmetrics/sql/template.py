@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import chain, count
 from pathlib import Path
-from textwrap import indent
+from textwrap import indent, wrap
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -152,6 +152,11 @@ def lines(*columns: Iterable[object]) -> str:
 def conditions(terms: Iterable[str]) -> str:
     """Conditions of a join or a where, one a line."""
     return "\n        and ".join(terms)
+
+
+def commented(text: str) -> str:
+    """A sentence, on comment lines that are no longer than others."""
+    return "\n".join(wrap(text, LINE, initial_indent="-- ", subsequent_indent="--     ")) + "\n"
 
 
 def grouped(columns: Iterable[str]) -> str:

@@ -138,13 +138,15 @@ class Translation:
 
 
 def _below(text: str, shown: str, own: str) -> str:
-    """The text with the names of an expression below it, where the two will be a long line."""
+    """The text with an expression's name, or a comparison with it, below where lines are long."""
 
-    def named(found: re.Match[str]) -> str:
+    def broken(found: re.Match[str]) -> str:
         fits = len(found[0]) - len(shown) + len(own) <= LINE
         return found[0] if fits else f"{found[1]}{found[2]}\n{found[1]}    {found[3]}"
 
-    return re.sub(rf"^( +)(.*{re.escape(shown)}.*) (as \w+,?)$", named, text, flags=re.MULTILINE)
+    mark = re.escape(shown)
+    text = re.sub(rf"^( +)(.*{mark}.*) (as \w+,?)$", broken, text, flags=re.MULTILINE)
+    return re.sub(rf"^( *)(.*) ([<>]=? {mark}[;)]*)$", broken, text, flags=re.MULTILINE)
 
 
 _COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as \($", re.MULTILINE)

@@ -410,6 +410,7 @@ _OPENED = re.compile(r"^(.*\()\n +(.*)\n *(\).*)$", re.MULTILINE)
 _ALONE = re.compile(
     r"^( *)(select|select distinct|where|having)\n\1    (.*)$(?!\n\1 )", re.MULTILINE
 )
+_TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'")
 _WORD = re.compile(r"(\"|`)\w+\1")
 _LONG_KEYS = re.compile(r"( *)((?:partition|order) by) (.*)")
 _COMMA = re.compile(r", (?![^(]*\))")
@@ -441,20 +442,33 @@ def _broken(line: str, room: int) -> str:
     """A long line of keys with one a line, of a product in two, or with its alias below."""
     if len(line) <= room:
         return line
-    is_plain = not re.search("['\"`]", _WORD.sub("", line))  # in no name or text of the user's
-    by = _LONG_KEYS.fullmatch(line) if is_plain else None
-    if by:
-        keys = _COMMA.sub(f",\n{by[1]}    ", by[3])
-        return f"{by[1]}{by[2]}\n{by[1]}    {keys}"
     named = _NAMED.fullmatch(line)
     if named:
         return f"{_broken(named[1] + named[2], room)}\n{named[1]}    {named[3]}"
-    depth, end = 0, 0
-    for found in re.finditer(r"[()]| [*/] ", line) if is_plain else ():
-        depth += {"(": 1, ")": -1}.get(found[0], 0)
-        end = found.start() if not depth and " " in found[0] and found.start() <= room else end
+    plain = _WORD.sub(_hidden, _TEXT.sub(_hidden, line))  # no name or text of the user's
+    if re.search("['\"`]", plain):
+        return line
+    by = _LONG_KEYS.fullmatch(line)
+    if by:
+        keys = _COMMA.sub(f",\n{by[1]}    ", by[3])
+        return f"{by[1]}{by[2]}\n{by[1]}    {keys}"
+    end = _operator(plain, room)
     below = " " * (INDENT + len(line) - len(line.lstrip()))
     return f"{line[:end]}\n{below}{line[end + 1 :]}" if end else line
+
+
+def _hidden(found: re.Match[str]) -> str:
+    return "x" * len(found[0])
+
+
+def _operator(line: str, room: int) -> int:
+    """Where the last operator is that fits, of those that bind least; 0 for none."""
+    depth, ends = 0, []
+    for found in re.finditer(r"[()]| (?:[<>]?=|[<>]|([-+])|([*/])) ", line[: room + 2]):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if " " in found[0]:
+            ends.append((-depth, -(found.lastindex or 0), found.start()))
+    return max(ends)[2] if ends else 0
 
 
 def _lower(text: str, dialect: Dialect) -> Iterator[str]:

@@ -72,6 +72,24 @@ def test_the_text_of_other_dialects_is_laid_out_likewise(dialect: str) -> None:
         assert not re.search(r"select\n +\*\n", text)
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", "mysql", "postgres", "spark"])
+def test_no_line_of_a_job_is_long_but_for_texts(dialect: str) -> None:
+    """What a comment of a table says, and the conventions as JSON, cannot be broken."""
+    window = {**POOLED, "window": {"end": "2026-01-04"}}
+    log = {**CLICKS, "labels": window, "evaluation": {"start": "2026-01-04"}}
+    spec = {"clicks": log, "metrics": ["ndcg@10", "ctr@5", "abandonment"], "by": ["country"]}
+    job = compile_job(sm.Spec(**spec, name="x", output={"relation": "metrics"}), dialect)
+    lines = [
+        line for name, text in job.items() if name != "manifest.json" for line in text.split("\n")
+    ]
+    code = [re.sub(r"'(?:[^']|'')*'", "''", line) for line in lines if not line.startswith("--")]
+    comments = [line for line in lines if line.startswith("--")]
+    assert [line for line in comments if len(line) > WIDTH] == []
+    kept = ("comment ''", "current_timestamp")  # a column with its meaning; what is stored in views
+    code = [line for line in code if not any(word in line for word in kept)]
+    assert [line for line in code if len(line) > WIDTH] == []
+
+
 def test_what_a_user_wrote_keeps_its_parentheses_on_lines_of_their_own() -> None:
     """A comment in it would hide what follows on its line."""
     columns = {"score": "score", "grade": "grade"}
