@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import Any
+
+PAINTER = "sqlmetrics.comparison.page.notebook"
+"""Who draws: a module of a room above, which is loaded when a notebook asks and not before."""
 
 
 class Display(ABC):
@@ -14,11 +18,8 @@ class Display(ABC):
         """Its tables as HTML."""
 
     def _repr_html_(self) -> str:
-        from sqlmetrics.comparison.page.notebook import drawings
-
-        return drawings(self) + self.tables()
+        return str(import_module(PAINTER).drawings(self)) + self.tables()
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        from sqlmetrics.comparison.page.notebook import bundle
-
-        return bundle(self)
+        bundle: dict[str, Any] = import_module(PAINTER).bundle(self)
+        return bundle
