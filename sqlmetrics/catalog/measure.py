@@ -27,6 +27,8 @@ GROUPS = {
 """Names for several metrics that say more side by side."""
 
 WITH_SETTINGS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "err_ia": ("alpha_dcg", {"discount": "reciprocal"}),
+    "nerr_ia": ("alpha_ndcg", {"discount": "reciprocal"}),
     "ncrr": ("ndcg", {"gain": "binary", "discount": "reciprocal"}),
     "r_cap": ("recall", {"recall_denominator": "min_k_r"}),
     "recall_cap": ("recall", {"recall_denominator": "min_k_r"}),
@@ -263,6 +265,9 @@ def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
         return [f"metric {text!r}: {metric.name} takes no cutoff"]
     if metric.cutoff == "required" and k is None:
         return [f"metric {text!r} needs a cutoff, like {metric.name}@10"]
+    if k is not None and metric.deepest is not None and k > metric.deepest:
+        why = "its ideal list is chosen one by one, each in a stage of the SQL"
+        return [f"metric {text!r}: the cutoff must be at most {metric.deepest}: {why}"]
     if k is not None and not 0 < k <= LARGEST_CUTOFF:
         return [f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"]
     return []

@@ -19,7 +19,10 @@ from sqlmetrics.sql.template import environment, folder
 
 Parameter = float | int
 COMMON_OPTIONS = ("rounding", "average_over")
-_OF_ITEMS = {"pairs", "item_features", "rank_agreement", "pooled_items", "pooled_scores"}
+_OF_ITEMS = {
+    *("pairs", "item_features", "rank_agreement", "pooled_items", "pooled_scores"),
+    *("group_hits", "shown_groups", "evidence"),
+}
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,11 @@ class Metric:
             their ideal order), `ideal_shown` (the list in its ideal order),
             `ideal_returned` (the labels in their ideal order, beside each list),
             `described` (the list and what is known of its items), `compared` (the list
-            beside the baseline's), `pairs` (of scored and labelled items), or `query`
-            (arithmetic over its parts). Over `pooled_scores` and `pooled_items` it is a
+            beside the baseline's), `pairs` (of scored and labelled items), `label_groups`
+            (relevant labels of groups), `group_hits` (the list's items by their groups),
+            `shown_groups` (the groups of a list), `evidence` (these and other items, in order),
+            `ideal_groups` (labels in an order that tells the most), or `query` (arithmetic
+            over its parts). Over `pooled_scores` and `pooled_items` it is a
             number of all lists together, with no value for a query; its part `rows` is
             what a query adds.
         empty: What an empty list, or a query without relevant labels, gives.
@@ -53,7 +59,8 @@ class Metric:
         parts: The metrics it is made of: name in the template -> metric; `@list` behind it
             leaves out the cutoff.
         needs: What it needs beside rankings and labels: `items`, `items.category`,
-            `baseline`.
+            `baseline`, `labels.group`.
+        deepest: The largest cutoff that it can have, where there is one.
         undefined: `never`; `zero` if it then is 0; `no_relevant` if that option says what
             becomes of it; `skip` if a query for which it is undefined is always left out.
         micro: Whether it has a micro average.
@@ -82,6 +89,7 @@ class Metric:
     limits: Mapping[str, str] = field(default_factory=dict, hash=False)
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
     needs: tuple[str, ...] = ()
+    deepest: int | None = None
     undefined: str = "never"
     micro: bool = False
     expected: str = "never"

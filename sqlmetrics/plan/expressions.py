@@ -79,6 +79,13 @@ class MetricContext:
         return self._settings.parameter("rel")
 
     @property
+    def every_novelty(self) -> str:
+        """The most that a group can add in the top k: every item is of it, as a number."""
+        weight = self.choice("discount").weight
+        left = 1 - self._settings.parameter("alpha")
+        return double(sum(left ** (rank - 1) * weight(rank) for rank in range(1, (self.k or 0) + 1)))
+
+    @property
     def every_discount(self) -> str:
         """The sum of the discounts of ranks 1 to k, as a number."""
         weight, cut = self.choice("discount").weight, self.choice("rounding").cut
@@ -232,6 +239,18 @@ class RowContext(MetricContext):
         return case(best, value, "")
 
     @property
+    def novelty(self) -> str:
+        """What an item is worth to a group that came above it already, so many times."""
+        return novelty(self._settings.parameter("alpha"), "seen_above", self.k)
+
+    def decayed(self, parameter: str) -> str:
+        """A parameter to the power of the ranks above, 0 where that is below e^-150."""
+        base = self._settings.parameter(parameter)
+        power = f"power({double(base)}, rnk - 1)"
+        last = _last_power(base)
+        return power if self.k and self.k <= last else case(f"rnk <= {last}", power)
+
+    @property
     def _top(self) -> str:
         return f"rnk <= {self.k}" if self.k else ""
 
@@ -245,6 +264,25 @@ class _Fields(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         return str(getattr(self._view, name))
+
+
+def novelty(alpha: float, seen: str, most: int | None) -> str:
+    """(1 - alpha)^seen as SQL, 0 where that is below e^-150: its square would be too small.
+
+    Args:
+        alpha: From 0, where nothing fades, to 1, where the first time alone counts.
+        seen: The column of how often a group came before.
+        most: What `seen` is always below; None if nobody knows.
+    """
+    if alpha in (0, 1):
+        return case(f"{seen} = 0e0", "1e0") if alpha else "1e0"
+    power, last = f"power({double(1 - alpha)}, {seen})", _last_power(1 - alpha)
+    return power if most and most <= last else case(f"{seen} < {last}e0", power)
+
+
+def _last_power(base: float) -> int:
+    """The last rank at which a base, to the power of the ranks above, is not below e^-150."""
+    return 1 + int(150 / -math.log(base))
 
 
 def part_of(measure: Measure, name: str) -> Measure:

@@ -27,8 +27,22 @@ SUMS = {
     "item_features": "item_sums",
     "rank_agreement": "baseline_sums",
     "pairs": "pair_sums",
+    "label_groups": "label_group_sums",
+    "group_hits": "group_sums",
+    "shown_groups": "shown_group_sums",
+    "evidence": "evidence_sums",
+    "ideal_groups": "ideal_group_sums",
 }
 """Relation -> the stage of its sums; a sum may be joined with those before it."""
+
+IDEAL_GROUPS = "ideal_groups"
+"""The relation of the ideal order of labels with groups."""
+
+OF_GROUPS = frozenset(("label_groups", "group_hits", "shown_groups", "evidence", IDEAL_GROUPS))
+"""The relations of groups: there once for each `rel`, the ideal order for each `alpha` too."""
+
+_OF_QUERY = frozenset(("labels", "ideal", "label_groups", IDEAL_GROUPS))
+"""Relations of what holds for a query whichever list answers it."""
 
 
 @dataclass
@@ -41,7 +55,9 @@ class SumStage:
             and pairs by what they compare.
         order: What an ideal order is sorted by, empty where nothing is.
         relevant: Which item of a pair is to be the higher one; empty: that of the higher
-            grade.
+            grade. Of groups: which labels count.
+        of_rel: The part of the suffix that tells `relevant`.
+        alpha: How much less an item of a group is worth for each one above it, of an ideal order.
         columns: The sums, by name.
         joined: Other sums that the rows of this one must be joined with.
         cutoffs: The cutoffs of its sums, None for a sum over the whole list.
@@ -51,6 +67,8 @@ class SumStage:
     suffix: str = ""
     order: str = ""
     relevant: str = ""
+    of_rel: str = ""
+    alpha: float = 0.0
     columns: dict[str, Column] = field(default_factory=dict)
     joined: dict[str, None] = field(default_factory=dict)
     cutoffs: set[int | None] = field(default_factory=set)
@@ -74,7 +92,7 @@ class SumStage:
     @property
     def a_list(self) -> bool:
         """Whether there is one row per list, not one a query."""
-        return self.over not in ("labels", "ideal")
+        return self.over not in _OF_QUERY
 
 
 @dataclass(frozen=True)
@@ -127,7 +145,12 @@ class Needs:
     @property
     def reads_item(self) -> bool:
         """Whether ranked rows must have their item."""
-        return self._is_over("item_features", "rank_agreement", "pooled_items")
+        return self._is_over("item_features", "rank_agreement", "pooled_items", *OF_GROUPS)
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether some metric looks at groups of labels."""
+        return any(one.over in OF_GROUPS for one in self.sums.values())
 
     @property
     def reads_score(self) -> bool:
@@ -260,6 +283,8 @@ class Needs:
         over = measure.metric.over
         if over == "pairs":
             return self._pairs(measure)
+        if over in OF_GROUPS:
+            return self._groups(measure)
         if not over.startswith("ideal"):
             return self._sums(over)
         gain = self.spec.settings(measure)["gain"]
@@ -278,6 +303,17 @@ class Needs:
         view = MetricContext(self.spec, measure, self._text)
         sums = self._sums("pairs", view.suffix)
         sums.relevant = view.relevant
+        return sums
+
+    def _groups(self, measure: Measure) -> SumStage:
+        """The labels with groups of a `rel`; their ideal order, which `alpha` decides too."""
+        view = MetricContext(self.spec, measure, self._text)
+        alpha = self.spec.settings(measure).parameter("alpha")
+        default = measure.metric.parameters.get("alpha", alpha)
+        is_ideal = measure.metric.over == IDEAL_GROUPS
+        of_alpha = f"_alpha{word(alpha)}" if is_ideal and alpha != default else ""
+        sums = self._sums(measure.metric.over, view.suffix + of_alpha)
+        sums.relevant, sums.of_rel, sums.alpha = view.relevant, view.suffix, alpha
         return sums
 
     def _sums(self, over: str, suffix: str = "", order: str = "") -> SumStage:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlmetrics.plan import baseline, items
+from sqlmetrics.plan.groups import GroupRows
 from sqlmetrics.plan.needs import SUMS, MetricColumn, Needs, SumStage
 from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
@@ -16,6 +17,9 @@ from sqlmetrics.plan.strategy import PORTABLE, Strategy
 from sqlmetrics.spec.segments import TRAFFIC
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import literal
+
+UNIQUE_GROUPS = "unique_group_labels"
+"""The labels with one row an item and group, where duplicates are merged."""
 
 BUCKET, SCREENED, SUSPECTS, LISTS = "bucket", "n_screened", "n_suspects", "n_lists"
 """Columns of `per_query` where the plan looks for mistakes on the way: the number of a bucket of
@@ -48,6 +52,7 @@ class PerQuery:
         )
         if self.needs.lists == "ranked_lists":
             yield self._ranked_lists_stage(rankings)
+        yield from self._group_rows.stages(self._sums_in_order())
         for sums in self._sums_in_order():
             yield from self._row_stages(sums)
             if sums.order and sums.over != "ideal_returned":
@@ -74,12 +79,23 @@ class PerQuery:
         return Population(self.shape, self.needs)
 
     @property
+    def _group_rows(self) -> GroupRows:
+        shape = self.shape
+        labels = UNIQUE_GROUPS if self._merges_groups else shape.names["labels"]
+        return GroupRows(labels, shape.label_keys, shape.keys, self.needs.depth)
+
+    @property
+    def _merges_groups(self) -> bool:
+        """Whether duplicates of an item in a group are merged, for metrics that look at groups."""
+        return self.needs.has_groups and self.shape.spec.options["duplicate_labels"] == "max_grade"
+
+    @property
     def _merges(self) -> dict[str, bool]:
         """Whether duplicates of a table are merged."""
         options = self.shape.spec.options
         return {
             "rankings": options["duplicate_rankings"] == "best_score",
-            "labels": options["duplicate_labels"] == "max_grade",
+            "labels": options["duplicate_labels"] == "max_grade" or self.shape.has_groups,
         }
 
     def names(self) -> tuple[str, str]:
@@ -95,8 +111,12 @@ class PerQuery:
         best = {"rankings": self._best(), "labels": [Column("max(grade)", "grade")]}
         keys = {"rankings": self.shape.keys, "labels": self.shape.label_keys}
         for table in (table for table, merges in self._merges.items() if merges):
-            view = {"keys": (*keys[table], "item_id"), "best": best[table]}
+            view = {"keys": (*keys[table], "item_id"), "best": best[table], "row": "query and item"}
             yield Stage(f"unique_{table}", "unique", view | {"from": self.shape.names[table]})
+        if self._merges_groups:
+            view = {"keys": self.shape.labelled_keys, "best": best["labels"]}
+            view |= {"from": self.shape.names["labels"], "row": "query, item and group"}
+            yield Stage(UNIQUE_GROUPS, "unique", view)
         if self.shape.numbers_repeats:
             yield self._numbered_stage()
 
@@ -261,6 +281,11 @@ _ABOUT = {
     "item_features": "one row per query with a ranking: sums over the items of its list",
     "rank_agreement": "one row per query with a ranking: sums over its list beside the baseline's",
     "pairs": "one row per query with a scored and labelled item: its pairs of them",
+    "label_groups": "one row per query with a relevant label: sums over its groups",
+    "group_hits": "one row per list with a hit: sums over its items by their groups",
+    "shown_groups": "one row per list with a hit: sums over the groups that it shows",
+    "evidence": "one row per list: sums over its groups and other items, closed up",
+    "ideal_groups": "one row per query with a relevant label: sums over its ideal order",
 }
 
 _ABOUT_IDEAL = {

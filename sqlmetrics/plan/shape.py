@@ -36,6 +36,9 @@ _ITEM_FACTS = {
 APPEARANCES = "appearances"
 """The stage of all days and systems of the rankings."""
 
+GROUPS = "labels.group"
+"""What metrics need that look at groups of labels."""
+
 STAGE = "stage"
 """The key of what a list has come through, where lists come through several stages."""
 
@@ -363,11 +366,23 @@ class Shape:
                 yield f"{measure} compares systems; name the rankings' column of systems"
             elif need == "baseline" and self.spec.baseline is None:
                 yield f"{measure} compares with a system; name it as the baseline"
+            elif need == GROUPS and "group" not in self.columns[table]:
+                yield (
+                    f"{measure} needs the groups of labels: name their column (group, subtopic, "
+                    "nugget or the like) as the group" + self._why_ungrouped
+                )
             elif role and role not in self.columns[table]:
                 yield (
                     f"{measure} needs the {role} of items: a column {role} of the items table, "
                     f"or, in a spec, {table}: {{columns: {{{role}: ...}}}}"
                 )
+
+    @property
+    def _why_ungrouped(self) -> str:
+        """What of the spec has labels that cannot have groups."""
+        if self.of_one_system:
+            return "; labels of a click log have none"
+        return "; it stands in a table of labels of its own" if self.joined else ""
 
     def checked(self) -> Shape:
         """The shape itself, if nothing is wrong with it.
@@ -396,9 +411,13 @@ class Shape:
     def _label_columns(self) -> dict[str, str]:
         columns = self.spec.truth.columns
         named = {"query": columns.query, "item": columns.item, "grade": columns.grade}
-        date = {"date": columns.date} if columns.date else {}
+        for role in ("group", "date"):
+            if getattr(columns, role):
+                named[role] = getattr(columns, role)
         fixed = {} if self.joined else dict(self.at.labels.columns)
-        return named | date | fixed
+        if not (columns.group or GROUPS in self.spec.needed):
+            fixed.pop("group", None)  # TREC's second field, which says nothing elsewhere
+        return named | fixed
 
     def _query_columns(self) -> dict[str, str]:
         columns = self.spec.queries.columns if self.spec.queries else QueryColumns()
@@ -417,6 +436,16 @@ class Shape:
     @property
     def _item_roles(self) -> list[str]:
         return [need.partition(".")[2] for need in self.spec.needed if need.startswith("items.")]
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether a label is of an item and a group, of which an item may have several."""
+        return "group" in self.columns["labels"]
+
+    @cached_property
+    def labelled_keys(self) -> tuple[str, ...]:
+        """What a row of the labels is identified by."""
+        return (*self.label_keys, "item_id", *["group_id"] * self.has_groups)
 
     @property
     def joined(self) -> bool:
@@ -470,6 +499,8 @@ class Shape:
             yield Column(self.day("labels"), "metric_date")
         yield Column(f"cast({has['query']} as varchar)", "query_id")
         yield Column(f"cast({has['item']} as varchar)", "item_id")
+        if self.has_groups:
+            yield Column(f"cast({has['group']} as varchar)", "group_id")
         yield Column(self._grade(has["grade"]), "grade")
 
     def _grade(self, column: str) -> str:

@@ -9,7 +9,8 @@ for an item without a label. `labels` are the grades of all labels of the query.
 that is undefined for a query returns None.
 
 Other metrics are given the `items` themselves, best first, with the `other` list of the
-same query, the baseline's, or with the `catalogue`: what is known of every item. Metrics
+same query, the baseline's, with the `groups` of the labels (`reference_groups`), or with the
+`catalogue`: what is known of every item. Metrics
 of pairs are given `rows`: score and grade of every item that has both. Metrics of all
 lists together are given their `lists`, or the rows of all.
 """
@@ -23,6 +24,53 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
+
+from sqlmetrics.proof.reference_groups import (
+    Groups,
+    ap_ia,
+    best_early_share,
+    complete_groups,
+    evidence_hit,
+    evidence_precision,
+    evidence_recall,
+    evidence_rprec,
+    greedy,
+    group_f1,
+    group_rbp,
+    groups_found,
+    mrr_ia,
+    novel_gains,
+    nrbp,
+    num_group_hits,
+    num_groups,
+    p_ia,
+    relevant_in,
+    subtopic_recall,
+    sum_group_precision,
+    sum_group_rr,
+)
+
+OF_GROUPS = (
+    ap_ia,
+    best_early_share,
+    complete_groups,
+    evidence_hit,
+    evidence_precision,
+    evidence_recall,
+    evidence_rprec,
+    group_f1,
+    group_rbp,
+    groups_found,
+    mrr_ia,
+    nrbp,
+    num_group_hits,
+    num_groups,
+    p_ia,
+    subtopic_recall,
+    sum_group_precision,
+    sum_group_rr,
+)
+"""Metrics of groups that weigh no ranks."""
 
 Grades = Sequence[float | None]
 Ids = Sequence[str]
@@ -472,6 +520,40 @@ def ils(items: Ids, catalogue: Catalogue, *, k: int, similarity: str) -> Value:
 def categorical_diversity(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
     """Different categories in the top k / k."""
     return len({catalogue[item].category for item in items[:k]}) / k
+
+
+def alpha_dcg(
+    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str
+) -> Value:
+    """What the items add to those above, discounted / that of items that are of every group."""
+    wanted = relevant_in(groups, rel)
+    gained = group_dcg(items, groups, k=k, alpha=alpha, rel=rel, discount=discount)
+    most = [len(wanted) * (1 - alpha) ** above for above in range(k)]
+    return _ratio(gained, _discounted(most, discount, "none"))
+
+
+def alpha_ndcg(
+    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str
+) -> Value:
+    """The same / that of the greedy list."""
+    how: dict[str, Any] = {"k": k, "alpha": alpha, "rel": rel, "discount": discount}
+    return _ratio(group_dcg(items, groups, **how), best_group_dcg(items, groups, **how))
+
+
+def group_dcg(
+    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str
+) -> Value:
+    """What the items of the top k add to those above, discounted."""
+    gains = novel_gains(items[:k], relevant_in(groups, rel), alpha)
+    return _discounted(gains, discount, "none")
+
+
+def best_group_dcg(
+    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str
+) -> Value:
+    """The same of the greedy list."""
+    ideal = greedy(relevant_in(groups, rel), alpha, k)
+    return group_dcg(ideal, groups, k=k, alpha=alpha, rel=rel, discount=discount)
 
 
 def _cosine(one: Sequence[float], two: Sequence[float]) -> float:

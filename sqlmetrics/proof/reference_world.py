@@ -19,6 +19,7 @@ from sqlmetrics.proof.reference import (
     decimal6,
     float32,
 )
+from sqlmetrics.proof.reference_groups import Groups
 from sqlmetrics.proof.tie_orders import expected
 
 
@@ -43,6 +44,7 @@ class Label:
     item: str
     grade: float
     date: Any = None
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class World:
     Attributes:
         lists: The items of every ranked list, best first, in groups of equal scores.
         scores: Their scores.
-        graded: The grades of every labelled query's items, by day and query.
+        graded: The grades of every labelled query's items, the best over all groups, by day
+            and query.
+        grouped: The same by group.
         facts: What is known of a query, by day and query.
         searched: The queries of a day that the queries table lists.
         missing: zero or drop.
@@ -90,6 +94,7 @@ class World:
     lists: Mapping[Key, list[list[str]]]
     scores: Mapping[Key, Mapping[str, float]]
     graded: Mapping[tuple[Any, str], Mapping[str, Value]]
+    grouped: Mapping[tuple[Any, str], Groups]
     facts: Mapping[tuple[Any, str], Facts]
     searched: frozenset[tuple[Any, str]]
     missing: str
@@ -144,6 +149,7 @@ class World:
             "items": self.items(key),
             "other": self.items((date, self.baseline or "", query)),
             "catalogue": self.catalogue,
+            "groups": self.grouped.get((date, query), self.grouped.get((None, query), {})),
             "rows": self.rows(key),
         }
 
@@ -222,6 +228,19 @@ def grades_of(
         best = items.get(row.item)
         items[row.item] = best if grade is None else max(grade, grade if best is None else best)
     return graded
+
+
+def groups_of(labels: Sequence[Label], negative_grades: str) -> dict[tuple[Any, str], Groups]:
+    """The grades of the items of each group, by query."""
+    rows: dict[tuple[Any, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
+    for row in labels:
+        rows[row.date, row.query][row.group].append(row)
+    return {
+        key: {
+            group: grades_of(own, negative_grades)[key] for group, own in groups.items()
+        }
+        for key, groups in rows.items()
+    }
 
 
 def facts_of(

@@ -248,7 +248,11 @@ def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference_world.RankedR
 
 def _label(row: dict[str, Any]) -> reference_world.Label:
     return reference_world.Label(
-        row["query_id"], row["item_id"], row["grade"], row.get("metric_date")
+        row["query_id"],
+        row["item_id"],
+        row["grade"],
+        row.get("metric_date"),
+        row.get("group_id", ""),
     )
 
 

@@ -78,6 +78,9 @@ class LabelColumns(Model):
     """The column of the item's id."""
     grade: str = "grade"
     """The column of grades, 0 being bad."""
+    group: str | None = None
+    """The column of the group (subtopic, nugget, intent, evidence set) that the item is graded
+    for; an item may have a row for each of several groups."""
     date: str | None = None
     """The column of the day; it is then a part of a query's identity."""
 

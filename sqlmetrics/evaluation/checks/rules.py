@@ -164,6 +164,7 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _UNEQUAL,
         _null("query"),
         _null("item"),
+        _null("group"),
         _null("date"),
         _unreadable("date", "date"),
         _null("grade"),
@@ -301,9 +302,11 @@ def group_checks(plan: Plan) -> Iterator[GroupCheck]:
 def _repeats(plan: Plan) -> Iterator[GroupCheck]:
     options, names = plan.spec.options, plan.shape.names
     if options["duplicate_rankings"] == "error":
-        yield _repeated("rankings", names, plan.shape.keys, "duplicate_rankings=best_score")
+        keys = (*plan.shape.keys, "item_id")
+        yield _repeated("rankings", names, keys, "duplicate_rankings=best_score")
     if options["duplicate_labels"] == "error":
-        yield _repeated("labels", names, plan.shape.label_keys, "duplicate_labels=max_grade")
+        keys = plan.shape.labelled_keys
+        yield _repeated("labels", names, keys, "duplicate_labels=max_grade")
     if "queries" in names:
         yield GroupCheck(
             "queries",
@@ -447,12 +450,20 @@ def _repeated(table: str, names: Mapping[str, str], keys: Sequence[str], policy:
     return GroupCheck(
         table,
         "repeated",
-        (*keys, "item_id", "rows"),
-        "items that stand more than once under the same query",
+        (*keys, "rows"),
+        f"items that stand more than once under the same {_within(keys)}",
         f"remove the repeated rows, or choose {policy}",
-        {"table": names[table], "keys": (*keys, "item_id"), "list_keys": list(map(_text, keys))},
+        {"table": names[table], "keys": keys, "list_keys": list(map(_text, _of_list(keys)))},
         clue="alike",
     )
+
+
+def _within(keys: Sequence[str]) -> str:
+    return "query and group" if "group_id" in keys else "query"
+
+
+def _of_list(keys: Sequence[str]) -> list[str]:
+    return [key for key in keys if key not in ("item_id", "group_id")]
 
 
 def _text(key: str) -> str:

@@ -1,0 +1,135 @@
+"""The rows that metrics of groups are summed over: labels of a group, and where lists show them.
+
+    labels ─> label_groups ─┬> group_hits ─> shown_groups ─> evidence
+              (of ranked) ──┘
+              label_groups ──> ideal_steps ... ─> ideal_groups
+
+A group is a subtopic, nugget, intent or evidence set: whatever an item may be relevant to
+besides others. Only relevant labels are looked at, so the stages are there once for each `rel`.
+The ideal order is chosen one by one, each time the item that adds the most: what no window can
+tell at once. So every place of it is a stage, which reads the one before alone; as many as the
+deepest cutoff has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlmetrics.plan.expressions import novelty
+from sqlmetrics.plan.needs import IDEAL_GROUPS, OF_GROUPS, SumStage
+from sqlmetrics.sql.stage import Column, Stage, Window, equal
+
+_MADE = ("label_groups", "group_hits", "shown_groups", "evidence")
+"""The relations of groups of a list, each after those that it is made of."""
+
+
+@dataclass(frozen=True)
+class GroupRows:
+    """The stages of the rows.
+
+    Attributes:
+        labels: The stage of labels, one row an item and group.
+        label_keys: What a query's labels are identified by.
+        keys: What a list is identified by.
+        depth: The condition of a ranked row that is looked at, empty without one.
+    """
+
+    labels: str
+    label_keys: tuple[str, ...]
+    keys: tuple[str, ...]
+    depth: str
+
+    def stages(self, sums: Sequence[SumStage]) -> Iterator[Stage]:
+        """Those that sums over groups need, each once and after those that it reads."""
+        grouped = [one for one in sums if one.over in OF_GROUPS]
+        for of_rel in dict.fromkeys(one.of_rel for one in grouped):
+            mine = [one for one in grouped if one.of_rel == of_rel]
+            last = max(_MADE.index(one.over) for one in mine if one.over in _MADE)
+            for make in (self._labels, self._hits, self._shown, self._evidence)[: last + 1]:
+                yield make(mine[0])
+            for one in mine:
+                if one.over == IDEAL_GROUPS:
+                    yield from self._ideal(one)
+
+    def _labels(self, sums: SumStage) -> Stage:
+        size = f"cast(count(*) over {Window([*self.label_keys, 'group_id'])} as double)"
+        view = {
+            "about": "one row per relevant item of a group",
+            "columns": [*self.label_keys, "item_id", "group_id", Column(size, "group_size")],
+            "from": self.labels,
+            "where": sums.relevant,
+        }
+        return Stage(f"label_groups{sums.of_rel}", "columns", view)
+
+    def _hits(self, sums: SumStage) -> Stage:
+        groups = f"label_groups{sums.of_rel}"
+        keys = [f"ranked.{key}" for key in self.keys]
+        above = Window([*keys, f"{groups}.group_id"], ["ranked.rnk asc"])
+        view = {
+            "columns": [
+                *keys,
+                "ranked.rnk",
+                f"{groups}.group_id",
+                f"{groups}.group_size",
+                Column(f"row_number() over {above} - 1e0", "seen_above"),
+            ],
+            "groups": groups,
+            "on": equal(groups, "ranked", (*self.label_keys, "item_id")),
+            "where": f"ranked.{self.depth}" if self.depth else "",
+        }
+        return Stage(f"group_hits{sums.of_rel}", "group_hits", view)
+
+    def _shown(self, sums: SumStage) -> Stage:
+        view = {"keys": self.keys, "hits": f"group_hits{sums.of_rel}"}
+        return Stage(f"shown_groups{sums.of_rel}", "shown_groups", view)
+
+    def _evidence(self, sums: SumStage) -> Stage:
+        view = {
+            "keys": self.keys,
+            "hits": f"group_hits{sums.of_rel}",
+            "shown": f"shown_groups{sums.of_rel}",
+            "on": equal("hits", "ranked", (*self.keys, "rnk")),
+            "depth": f"ranked.{self.depth}" if self.depth else "",
+            "closed_up": Window(self.keys, ["place asc", "group_id asc"]),
+        }
+        return Stage(f"evidence{sums.of_rel}", "evidence", view)
+
+    def _ideal(self, sums: SumStage) -> Iterator[Stage]:
+        """The greedy order: every place of it, then its rows as those of a list."""
+        keys = self.label_keys
+        rows, last = f"label_groups{sums.of_rel}", sums.deepest or 0
+        columns = [*keys, "item_id", "group_id"]
+        start = {
+            "about": "the items of the ideal order, none of them chosen yet",
+            "columns": [*columns, Column("0", "place"), Column("0e0", "n_above")],
+            "from": rows,
+            "where": "",
+        }
+        rows = f"{sums.rows}_0"
+        yield Stage(rows, "columns", start)
+        for place in range(1, last + 1):
+            view = {
+                "columns": columns,
+                "place": place,
+                "from": rows,
+                "gain": novelty(sums.alpha, "n_above", last),
+                "of_item": Window([*keys, "item_id"]),
+                "best_first": Window(keys, ["open_gain desc", "item_id desc"]),
+                "of_group": Window([*keys, "group_id"]),
+            }
+            rows = f"{sums.rows}_{place}"
+            yield Stage(rows, "ideal_place", view)
+        above = Window([*keys, "group_id"], ["place asc"])
+        view = {
+            "about": "the ideal order, as far as it was chosen: its items by their groups",
+            "columns": [
+                *keys,
+                Column("place", "rnk"),
+                "group_id",
+                Column(f"row_number() over {above} - 1e0", "seen_above"),
+            ],
+            "from": rows,
+            "where": "place > 0",
+        }
+        yield Stage(sums.rows, "columns", view)
