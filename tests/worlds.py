@@ -46,6 +46,7 @@ IDS = ("a", "A", "a ", "á", "a\u0301", "10", "9", "", "😀", "\ufffd", "o'x", 
 QUERIES = ("q", "Q", "q ", "é", "10", "9", "", "😀", "o'q", 'q"q')
 SYSTEMS = ("new", "New", "o'ld")
 DAYS = ("2024-02-29", "2024-03-01")
+GROUPS = ("1", "01", "a", "A", "a ", "", "o'x", 'we"ird')
 SCORES = (3.0, 1.0, 0.0, -0.0, 1e-320, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, math.inf, -math.inf)
 GRADES = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
 GAINS = (0, 0.5, 1, 3, 4.5, 9)
@@ -55,11 +56,14 @@ NUMBERS: Mapping[str, Sequence[float]] = {
     "p": (0.1, 0.5, 0.8, 0.95),
     "p_break": (0.01, 0.15, 0.9),
     "recall": (0, 0.1, 0.25, 0.3, 0.7, 1),
+    "alpha": (0, 0.3, 0.5, 0.9, 1),
     "beta": (0.5, 1, 2, 3.3),
+    "nrbp.beta": (0.1, 0.5, 0.95),
+    "group_rbp.beta": (0.1, 0.5, 0.95),
     "max_grade": (4, 4.5, 10),
     "max_fpr": (0.05, 0.1, 0.3, 0.5, 0.8, 1),
 }
-"""Parameters -> values of which none makes a world that is refused."""
+"""Parameters -> values of which none makes a world that is refused; of one metric with its name."""
 CUTOFFS = (1, 2, 3, 5, 100)
 CATEGORIES = ("a", "A", "a ", "", "o'x")
 POPULARITIES = (1.0, 2.5, 3.0, 1000.0)
@@ -109,7 +113,7 @@ class World:
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:
-    names = ("query_id", "item_id", "system", "date", "category", *SEGMENTS)
+    names = ("query_id", "item_id", "group", "system", "date", "category", *SEGMENTS)
     types = {name: pa.string() for name in names} | {"vector": pa.list_(pa.float64())}
     types["rank"] = pa.int64()
     fields = [pa.field(name, types.get(name, pa.float64())) for name in rows[0]]
@@ -226,6 +230,7 @@ def metric_texts(
     *,
     compares: bool = True,
     weighted: bool = False,
+    grouped: bool = True,
 ) -> str:
     """Any metric with any settings that it has.
 
@@ -234,16 +239,18 @@ def metric_texts(
         table: A gain table that it may have.
         compares: Whether there are systems to compare.
         weighted: Whether queries have weights.
+        grouped: Whether labels have groups.
     """
+    lacks = {*["baseline"] * (not compares), *["labels.group"] * (not grouped)}
     metrics = [
         one
         for one in catalog().values()
-        if (compares or "baseline" not in one.needs) and not (weighted and one.pooled)
+        if lacks.isdisjoint(one.needs) and not (weighted and one.pooled)
     ]
     metric = draw(st.sampled_from(metrics))
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
     names += [name for name in ("max_grade",) if name in metric.parameters and name not in names]
-    given = {name: draw(_setting(name, table)) for name in names}
+    given = {name: draw(_setting(name, table, metric.name)) for name in names}
     if "ties" in given:  # the only rule that a metric can have for itself
         given["ties"] = "average"
     if "gain" in metric.options and not _uses_rel(given):
@@ -252,9 +259,11 @@ def metric_texts(
     return f"{metric.name}({inside})" + draw(_cutoff(metric))
 
 
-def _setting(name: str, table: Mapping[float, float] | None) -> st.SearchStrategy[Any]:
+def _setting(
+    name: str, table: Mapping[float, float] | None, metric: str = ""
+) -> st.SearchStrategy[Any]:
     if name not in OPTIONS:
-        return st.sampled_from(NUMBERS[name])
+        return st.sampled_from(NUMBERS.get(f"{metric}.{name}") or NUMBERS[name])
     if name == "depth":
         return st.sampled_from(["none", 1, 2, 5])
     # unjudged=error refuses most worlds; test_cases and test_bad_input have it
@@ -269,7 +278,7 @@ def _uses_rel(given: Options) -> bool:
 
 
 def _cutoff(metric: Metric) -> st.SearchStrategy[str]:
-    cutoffs = st.sampled_from([f"@{k}" for k in CUTOFFS])
+    cutoffs = st.sampled_from([f"@{k}" for k in CUTOFFS if k <= (metric.deepest or k)])
     if metric.cutoff == "required":
         return cutoffs
     return st.just("") if metric.cutoff == "none" else st.just("") | cutoffs
@@ -302,13 +311,16 @@ def worlds(draw: st.DrawFn, **fixed: Any) -> World:
     order = {"rank": "rank"} if shape.by_rank else {}
     system = {"system": "system"} if shape.systems != (None,) else {}
     baseline = {"baseline": shape.systems[0]} if system else {}
-    texts = metric_texts(table, compares=bool(system), weighted=shape.weighted)
+    texts = metric_texts(
+        table, compares=bool(system), weighted=shape.weighted, grouped=shape.grouped
+    )
+    group = {"group": "group"} if shape.grouped else {}
     date = {"date": "date"} if shape.days != (None,) else {}
     return World(
         draw(_rankings(shape)),
         draw(_labels(shape)),
         _fitting(draw(st.lists(texts, min_size=3, max_size=8)), options),
-        {"by": by, **weight, **order, **system, **baseline, **date, **options},
+        {"by": by, **weight, **order, **system, **baseline, **date, **group, **options},
         draw(_items()),
     )
 
@@ -343,6 +355,7 @@ class _Shape:
     labels_dated: bool
     weighted: bool
     by_rank: bool
+    grouped: bool
 
     def option(self, name: str) -> object:
         return self.options.get(name, OPTIONS[name].choices[0].name)
@@ -382,6 +395,7 @@ def _shapes(draw: st.DrawFn, options: Options) -> _Shape:
         labels_dated=days != (None,) and draw(st.booleans()),
         weighted=draw(st.booleans()),
         by_rank=draw(st.booleans()),
+        grouped=draw(st.booleans()),
     )
 
 
@@ -446,16 +460,16 @@ def _float32(score: float) -> float:
 def _labels(draw: st.DrawFn, shape: _Shape) -> list[Row]:
     twice = shape.option("duplicate_labels") == "max_grade"
     bad = () if shape.option("negative_grades") == "error" else (-1.0, -0.5)
-    graded = st.tuples(st.sampled_from(IDS), st.sampled_from(GRADES + bad))
+    groups = st.sampled_from(GROUPS) if shape.grouped else st.none()
+    graded = st.tuples(st.sampled_from(IDS), groups, st.sampled_from(GRADES + bad))
     rows: list[Row] = []
     for day in shape.days if shape.labels_dated else (None,):
         date = {"date": day} if day else {}
         others = [] if shape.needs_a_list else draw(st.sampled_from([[], ["only labelled"]]))
         for query in [*shape.labelled, *others]:
-            unique_by = None if twice else lambda pair: pair[0]
-            pairs = draw(st.lists(graded, min_size=1, max_size=6, unique_by=unique_by))
-            rows += [
-                {**date, "query_id": query, "item_id": item, "grade": grade}
-                for item, grade in pairs
-            ]
+            unique_by = None if twice else lambda label: label[:2]
+            found = draw(st.lists(graded, min_size=1, max_size=6, unique_by=unique_by))
+            for item, name, grade in found:
+                group = {} if name is None else {"group": name}
+                rows.append({**date, "query_id": query, "item_id": item, **group, "grade": grade})
     return rows

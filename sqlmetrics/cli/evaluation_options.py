@@ -22,6 +22,7 @@ COLUMNS = {
     "score": "the column of scores  [default: score]",
     "rank": "the column of ranks 1..n, instead of scores",
     "grade": "the labels' column of grades  [default: grade]",
+    "group": "the labels' column of groups: subtopics, nuggets, evidence sets",
     "system": "the column of the ranker, model or run",
     "date": "the column of the day",
     "weight": "the column of query weights",

@@ -28,6 +28,7 @@ def evaluate(
     score: str = "score",
     rank: str | None = None,
     grade: str = "grade",
+    group: str | None = None,
     system: str | None = None,
     date: str | None = None,
     time_zone: str | None = None,
@@ -86,6 +87,11 @@ def evaluate(
         score: The column of scores, highest first.
         rank: A column of ranks 1..n to use instead of scores.
         grade: The labels' column of grades, 0 or more.
+        group: The labels' column of groups: subtopics, nuggets, intents or evidence sets. An item
+            may then have a label for each of several groups; metrics that do not look at groups
+            take its best grade. Where a metric needs it, and one column is called `group`,
+            `subtopic`, `nugget`, `intent` or the like, that is taken, and the second field of
+            TREC qrels.
         system: The column of the ranker, model or run.
         date: The column of the day. The day is then a part of a query's identity; if the
             labels have the column too, they hold for that day, else for every day.
@@ -100,7 +106,7 @@ def evaluate(
             given likewise; the last three by these names.
         where: A condition; only the rows of the rankings that meet it are there.
         grades: The numbers of grades that are texts, like {"high": 3, "none": 0}.
-        label_columns: Names that the labels have for `query`, `item`, `grade`, `date`.
+        label_columns: Names that the labels have for `query`, `item`, `grade`, `group`, `date`.
         separator: What is between the values of CSV files, like `;`; by default each file's
             header line shows it.
         decimal: The decimal mark of the numbers in CSV files, `.` or `,`.
@@ -149,6 +155,7 @@ def evaluate(
             score=score,
             rank=rank,
             grade=grade,
+            group=group,
             system=system,
             date=date,
             time_zone=time_zone,

@@ -46,6 +46,7 @@ class Asked(Conventions, total=False):
     score: str
     rank: str | None
     grade: str
+    group: str | None
     system: str | None
     date: str | None
     time_zone: str | None
@@ -193,6 +194,7 @@ class _Arguments:
             return None
         columns = {role: self._column(role) for role in roles}
         if table == "labels":
+            columns |= {"group": self.given["group"]} if self.given.get("group") else {}
             columns |= dict(self.given.get("label_columns") or {})
         return self._placed(given, table) | own | {"columns": columns}
 

@@ -83,7 +83,9 @@ class MetricContext:
         """The most that a group can add in the top k: every item is of it, as a number."""
         weight = self.choice("discount").weight
         left = 1 - self._settings.parameter("alpha")
-        return double(sum(left ** (rank - 1) * weight(rank) for rank in range(1, (self.k or 0) + 1)))
+        return double(
+            sum(left ** (rank - 1) * weight(rank) for rank in range(1, (self.k or 0) + 1))
+        )
 
     @property
     def every_discount(self) -> str:

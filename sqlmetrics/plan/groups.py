@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 
 from sqlmetrics.plan.expressions import novelty
 from sqlmetrics.plan.needs import IDEAL_GROUPS, OF_GROUPS, SumStage
-from sqlmetrics.sql.stage import Column, Stage, Window, equal
+from sqlmetrics.sql.stage import Column, Stage, Window, commented, equal, print_template
 
 _MADE = ("label_groups", "group_hits", "shown_groups", "evidence")
 """The relations of groups of a list, each after those that it is made of."""
@@ -33,20 +34,23 @@ class GroupRows:
         label_keys: What a query's labels are identified by.
         keys: What a list is identified by.
         depth: The condition of a ranked row that is looked at, empty without one.
+        places: How many places of the ideal order a stage chooses.
     """
 
     labels: str
     label_keys: tuple[str, ...]
     keys: tuple[str, ...]
     depth: str
+    places: int = 1
 
     def stages(self, sums: Sequence[SumStage]) -> Iterator[Stage]:
         """Those that sums over groups need, each once and after those that it reads."""
         grouped = [one for one in sums if one.over in OF_GROUPS]
         for of_rel in dict.fromkeys(one.of_rel for one in grouped):
             mine = [one for one in grouped if one.of_rel == of_rel]
-            last = max(_MADE.index(one.over) for one in mine if one.over in _MADE)
-            for make in (self._labels, self._hits, self._shown, self._evidence)[: last + 1]:
+            places = (_MADE.index(one.over) for one in mine if one.over in _MADE)
+            made = (self._labels, self._hits, self._shown, self._evidence)
+            for make in made[: max(places, default=0) + 1]:
                 yield make(mine[0])
             for one in mine:
                 if one.over == IDEAL_GROUPS:
@@ -108,18 +112,22 @@ class GroupRows:
         }
         rows = f"{sums.rows}_0"
         yield Stage(rows, "columns", start)
-        for place in range(1, last + 1):
-            view = {
-                "columns": columns,
-                "place": place,
-                "from": rows,
-                "gain": novelty(sums.alpha, "n_above", last),
-                "of_item": Window([*keys, "item_id"]),
-                "best_first": Window(keys, ["open_gain desc", "item_id desc"]),
-                "of_group": Window([*keys, "group_id"]),
-            }
-            rows = f"{sums.rows}_{place}"
-            yield Stage(rows, "ideal_place", view)
+        choice = {
+            "columns": columns,
+            "gain": novelty(sums.alpha, "n_above", last),
+            "of_item": Window([*keys, "item_id"]),
+            "best_first": Window(keys, ["open_gain desc", "item_id desc"]),
+            "of_group": Window([*keys, "group_id"]),
+        }
+        for first in range(1, last + 1, self.places):
+            places = range(first, min(first + self.places, last + 1))
+            of = f"place {first}" if len(places) == 1 else f"places {first} to {places[-1]}"
+            for place in places:
+                view = {**choice, "place": place, "about": of, "from": rows}
+                stage = Stage(f"{sums.rows}_{place}", "ideal_place", view)
+                rows = _nested(stage)
+            yield stage
+            rows = stage.name
         above = Window([*keys, "group_id"], ["place asc"])
         view = {
             "about": "the ideal order, as far as it was chosen: its items by their groups",
@@ -133,3 +141,9 @@ class GroupRows:
             "where": "place > 0",
         }
         yield Stage(sums.rows, "columns", view)
+
+
+def _nested(stage: Stage) -> str:
+    """A stage as a subquery of the next one."""
+    _, select = commented(print_template(f"plan/{stage.template}", stage.view))
+    return f"(\n{indent(select, ' ' * 12)}\n        ) as place_{stage.view['place']}"

@@ -21,6 +21,9 @@ from sqlmetrics.sql.template import literal
 UNIQUE_GROUPS = "unique_group_labels"
 """The labels with one row an item and group, where duplicates are merged."""
 
+FOLDED = 5
+"""How many places of an ideal order a stage chooses, where stages are few."""
+
 BUCKET, SCREENED, SUSPECTS, LISTS = "bucket", "n_screened", "n_suspects", "n_lists"
 """Columns of `per_query` where the plan looks for mistakes on the way: the number of a bucket of
 queries, how many rows and lists it has, and how many mistakes there may be."""
@@ -82,7 +85,8 @@ class PerQuery:
     def _group_rows(self) -> GroupRows:
         shape = self.shape
         labels = UNIQUE_GROUPS if self._merges_groups else shape.names["labels"]
-        return GroupRows(labels, shape.label_keys, shape.keys, self.needs.depth)
+        places = FOLDED if shape.at.translation.dialect.few_stages else 1
+        return GroupRows(labels, shape.label_keys, shape.keys, self.needs.depth, places)
 
     @property
     def _merges_groups(self) -> bool:

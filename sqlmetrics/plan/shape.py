@@ -356,6 +356,13 @@ class Shape:
 
     def _unmet_needs(self) -> Iterator[str]:
         """Metrics that need what is not there."""
+        dialect = self.at.translation.dialect
+        for measure in self.spec.measures:
+            if measure.metric.deepest and (measure.k or 0) > dialect.places:
+                yield (
+                    f"{measure}: {dialect.title} cannot plan so long an ideal list, each place "
+                    f"of which is a stage; ask for a cutoff of at most {dialect.places}"
+                )
         if self.spec.needs_items and "items" not in self.tables:
             measure = next(m for need, m in self.spec.needed.items() if need.startswith("items"))
             yield f"{measure} needs the items table, one row per item; give items"

@@ -236,9 +236,7 @@ def groups_of(labels: Sequence[Label], negative_grades: str) -> dict[tuple[Any, 
     for row in labels:
         rows[row.date, row.query][row.group].append(row)
     return {
-        key: {
-            group: grades_of(own, negative_grades)[key] for group, own in groups.items()
-        }
+        key: {group: grades_of(own, negative_grades)[key] for group, own in groups.items()}
         for key, groups in rows.items()
     }
 

@@ -152,6 +152,8 @@ class Dialect:
         casts_texts: Whether any text can be cast to a number, and columns need no type.
         exact_literals: Whether 1e0 is a decimal number to it, with which it computes many times
             slower than with a DOUBLE.
+        few_stages: Whether a query has 64 stages at most.
+        places: How many stages, each of the one before alone, its planner takes in a row.
         inlines_stages: Whether it computes a stage anew each time that it is read.
         settings: What stands behind a query so that it means the same.
         keep: How a statement that keeps a query's rows for a while begins; empty where
@@ -200,6 +202,8 @@ class Dialect:
     distributes: bool = False
     casts_texts: bool = False
     exact_literals: bool = False
+    few_stages: bool = False
+    places: int = 20
     inlines_stages: bool = False
     settings: str = ""
     keep: str = "create temporary table"

@@ -288,6 +288,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "Databricks",
                 "databricks",
                 inlines_stages=True,
+                places=12,
                 adds_columns=False,
                 relative="spark",
                 text="STRING",
@@ -322,6 +323,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="CHAR",
                 collation="utf8mb4_nopad_bin",
                 has_nan=False,
+                few_stages=True,
                 types={"varchar": f"{_MYSQL_TEXT}utf8mb4_nopad_bin", "timestamp": "datetime(6)"},
                 session=(
                     "set names utf8mb4 collate utf8mb4_nopad_bin",
@@ -358,6 +360,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="CHAR",
                 collation="utf8mb4_0900_bin",
                 has_nan=False,
+                few_stages=True,
                 types={"varchar": f"{_MYSQL_TEXT}utf8mb4_0900_bin", "timestamp": "datetime(6)"},
                 session=("set names utf8mb4 collate utf8mb4_0900_bin", *_MYSQL_SESSION),
                 keep="create table",  # a temporary one cannot be read twice in one query
@@ -470,6 +473,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "Apache Spark",
                 "spark",
                 inlines_stages=True,
+                places=12,  # of 20 its analyzer's stack overflows, of 15 it did not
                 adds_columns=False,
                 text="STRING",
                 distributes=True,

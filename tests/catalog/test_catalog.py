@@ -60,7 +60,7 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
-    given = {"grades", "labels", "items", "other", "catalogue", "rows", "lists", "return"}
+    given = {"grades", "labels", "items", "other", "catalogue", "rows", "lists", "groups", "return"}
     takes = {*metric.parameters, *metric.options} | ({"k"} if metric.cutoff != "none" else set())
     if metric.listed:  # a part may hand on what it is given
         assert {*function.__annotations__} - given == takes
@@ -324,7 +324,7 @@ PROBLEMS = [
     ("ndcg@10@20", "cannot be read; write it like ndcg@10"),
     ("2ndcg", "cannot be read; write it like ndcg@10"),
     ("ndcg; drop table x", "cannot be read; write it like ndcg@10"),
-    ("zzz@10", r"unknown metric 'zzz'; known: ap, "),
+    ("zzz@10", r"unknown metric 'zzz'; known: alpha_dcg, "),
     # the cutoff
     ("ndcg@ten", "the cutoff must be a whole number"),
     ("ndcg@-1", "the cutoff must be a whole number"),

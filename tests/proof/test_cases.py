@@ -5,7 +5,8 @@ The tables are in `cases/*.toml`. A case has
 lists, labels
     Lines of a table with bars. `items` holds `id` or `id:number`, best first: a score
     (a rank if the case has `rank = true`, a grade for labels) that counts down from the
-    number of items, up from 1, or is 1. Odd characters of ids are percent-encoded,
+    number of items, up from 1, or is 1. `group` is what the items of a line of labels are
+    graded for. Odd characters of ids are percent-encoded,
     `q1..9` are nine queries alike, columns of other names are segments, an empty cell is
     NULL. A text without a bar is the items of one query, q. Or `data`, which names both.
 items
@@ -111,6 +112,7 @@ class Case:
         """The case by SQL, from Arrow tables; or others by its policies."""
         rankings, labels = tables or self.tables()
         given = {role: role for role in ROLES if role in rankings[0] and role != "score"}
+        given |= {"group": "group"} if "group" in labels[0] else {}
         given = {"score": "score", "item": "item", "query": "query", "by": self.by} | given
         return evaluate(
             pa.Table.from_pylist(rankings),

@@ -305,8 +305,11 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
         keys = (*plan.shape.keys, "item_id")
         yield _repeated("rankings", names, keys, "duplicate_rankings=best_score")
     if options["duplicate_labels"] == "error":
-        keys = plan.shape.labelled_keys
-        yield _repeated("labels", names, keys, "duplicate_labels=max_grade")
+        keys, policy = plan.shape.labelled_keys, "duplicate_labels=max_grade"
+        field = dict(plan.shape.at.labels.columns).get("group")
+        if field and not plan.shape.has_groups:  # a diversity task has a row a subtopic
+            policy += f"; or, of graded subtopics, group={field} (--group {field})"
+        yield _repeated("labels", names, keys, policy)
     if "queries" in names:
         yield GroupCheck(
             "queries",

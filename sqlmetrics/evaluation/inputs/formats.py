@@ -72,6 +72,7 @@ TREC = {
             ("query", "query_id"),
             ("item", "item_id"),
             ("grade", "grade"),
+            ("group", "iteration"),
             ("qrels line", "n_fields"),
         ),
     ),

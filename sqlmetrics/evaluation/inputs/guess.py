@@ -12,6 +12,7 @@ from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.lists import holds_hits, listed
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.evaluation.inputs.open import readable
+from sqlmetrics.plan.shape import GROUPS
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import LabelColumns, Labels, RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
@@ -45,7 +46,29 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
             tables = (
                 replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
             )
-    return spec, tables
+    return _with_groups(spec, tables, engine)
+
+
+def _with_groups(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
+    """The spec with the labels' column of groups, where a metric needs one and it is not named."""
+    labels = spec.labels
+    if labels is None or labels.columns.group is not None or GROUPS not in spec.needed:
+        return spec, tables
+    if (field := dict(tables.labels.columns).get("group")) is not None:
+        note = f"labels: the {field} of the qrels, their second field, is taken as the group"
+        return spec, replace(tables, notes=(*tables.notes, note))
+    try:
+        there = engine.columns(source_text(shown(typed(tables.labels), engine.translation)))
+    except InputError:  # which the checks tell
+        return spec, tables
+    taken = {str(name).casefold() for name in labels.columns.model_dump().values() if name}
+    fits = _of("group", {plain(name): name for name in there}, taken)
+    if len(fits) != 1:
+        return spec, tables
+    columns = labels.columns.model_copy(update={"group": fits[0]})
+    note = f"labels: {fits[0]} is taken as the group; name others by group= or --group"
+    spec = spec.having(labels=labels.model_copy(update={"columns": columns}))
+    return spec, replace(tables, notes=(*tables.notes, note))
 
 
 def guess_files(spec: Spec, engine: Database) -> tuple[Spec, tuple[str, ...]]:

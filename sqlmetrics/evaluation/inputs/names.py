@@ -12,6 +12,7 @@ NAMES: Mapping[str, str] = {
     "score": "similarity sim prediction pred predictedscore relevancescore logit",
     "rank": "rank position pos",
     "grade": "relevance rel label rating judgment judgement relevancelabel score",
+    "group": "group groupid subtopic subtopicid nugget nuggetid intent intentid aspect evidenceset",
 }
 """Role -> names that others use, without case, blanks and marks."""
 

@@ -24,6 +24,9 @@ K = 3
 VALUES: Mapping[str, Any] = {"table": Table({1: 1, 2: 4.5, 3: 9}), "number": 2}
 """Choices that are no names -> a value."""
 
+GREEDY = "alpha_ndcg(alpha=0.9, rel=2, discount=reciprocal)@4"
+"""An ideal list of other labels and other gains than those of the metrics by their names."""
+
 ELSEWHERE = {"duplicate_rankings", "duplicate_labels", "unjudged", "negative_grades"}
 """Options that need tables of their own, or that refuse these."""
 
@@ -65,7 +68,7 @@ def texts() -> list[str]:
 def cases(dialect: Dialect, schema: str = "", only: Callable[[str], bool] = bool) -> Iterator[Case]:
     """All that a dialect can be asked, over tables in a schema; `only` picks by the name."""
     tables = _Tables(schema)
-    asked = chain(_of_presets(dialect), _of_options(dialect), _of_input(tables))
+    asked = chain(_of_presets(dialect), _of_options(dialect), _of_input(tables, dialect))
     for name, metrics, given in asked:
         spec = _fitting(metrics, **{**tables.usual, **given}) if only(name) else None
         if spec is not None:
@@ -119,13 +122,14 @@ def _of_options(dialect: Dialect) -> Iterator[Asked]:
                 yield f"{option.name}={value}", has, {"conventions": {**beside, option.name: value}}
 
 
-def _of_input(tables: _Tables) -> Iterator[Asked]:
+def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
     """Other tables, other columns, other policies for what is bad in them."""
     ranks = {"relation": tables.of("ranks"), "columns": {"rank": "place"}}
     joined = {"relation": tables.of("joined"), "columns": {"grade": "grade"}}
     dated = {"relation": tables.of("dated"), "columns": {"system": "system", "date": "ds"}}
     known = {"relation": tables.of("queries"), "columns": {"segments": ["country"]}}
     weighed = {"relation": tables.of("queries"), "columns": {"weight": "traffic"}}
+    grouped = {"relation": tables.of("grouped"), "columns": {"group": "subtopic"}}
     mapped = {"none": 0, "low": 1, "mid": 2, "high": 3}
     given: dict[str, Mapping[str, Any]] = {
         "ranks": {"rankings": ranks, "baseline": None},
@@ -144,6 +148,17 @@ def _of_input(tables: _Tables) -> Iterator[Asked]:
             "conventions": {"average_over": "common", "missing": "drop"},
         },
         "grades that are texts": {"labels": {"relation": tables.of("words"), "grades": mapped}},
+        "labels of groups": {"labels": grouped},
+        "labels of groups, days": {"labels": grouped, "rankings": dated},
+        "labels of groups, condensed to a depth": {
+            "labels": grouped,
+            "conventions": {
+                "unjudged": "condensed",
+                "depth": 3,
+                "duplicate_labels": "max_grade",
+                "no_relevant": "zero",
+            },
+        },
         "condensed lists": {"conventions": {"unjudged": "condensed"}},
         "a condition": {"rankings": tables.where("score >= 0 and item_id <> 'ss'")},
         "repeated rows": {
@@ -157,7 +172,8 @@ def _of_input(tables: _Tables) -> Iterator[Asked]:
         "negative grades as 0": tables.minus("zero"),
     }
     for name, own in given.items():
-        yield name, texts(), own
+        deep = [f"alpha_ndcg@{dialect.places}", GREEDY] if name == "labels of groups" else []
+        yield name, [*texts(), *deep], own
 
 
 def names(dialect: Dialect | None = None) -> list[str]:

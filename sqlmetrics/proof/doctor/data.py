@@ -22,6 +22,7 @@ WORDS = {0.0: "none", 1.0: "low", 2.0: "mid", 3.0: "high"}
 DAYS = (date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 2))
 CATEGORIES = ("a", "A", "a ", "o'x")
 DEVICES = ("phone", "Phone", "o'x")
+SUBTOPICS = ("1", "01", "a", "A", "a ", "á", "", "o'x", "😀")
 COUNTRIES = ("de", "DE", "o'x", None)
 
 Rows = list[dict[str, object]]
@@ -64,6 +65,7 @@ def tables(longest: int = 1000) -> dict[str, pa.Table]:
         "doubled": rankings + [row | {"score": float(str(row["score"])) + 1} for row in joined[:9]],
         "doubled_labels": labels + [row | {"grade": 3.0} for row in labels[:9]],
         "minus": [row | {"grade": -2.0} if row["grade"] == 1 else row for row in labels],
+        "grouped": list(_grouped(labels, chance)),
         "no_score": [row | {"score": None} if row["item_id"] == "A" else row for row in rankings],
     }
     return {name: _table(one) for name, one in rows.items()}
@@ -112,6 +114,13 @@ def _labels(chance: random.Random, many: list[str]) -> Iterator[dict[str, object
             yield {"query_id": query, "item_id": item, "grade": grade}
     for item in IDS[:4]:
         yield {"query_id": "not relevant", "item_id": item, "grade": 0.0}
+
+
+def _grouped(labels: Rows, chance: random.Random) -> Iterator[dict[str, object]]:
+    """The labels of up to three subtopics each, with grades of their own."""
+    for row in labels:
+        for subtopic in chance.sample(SUBTOPICS, chance.randint(1, 3)):
+            yield row | {"subtopic": subtopic, "grade": chance.choice((0.0, row["grade"]))}
 
 
 def _ranks(rows: Rows) -> Iterator[dict[str, object]]:

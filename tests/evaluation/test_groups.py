@@ -1,0 +1,83 @@
+"""Labels of groups: found by their column or in TREC qrels, and what other metrics make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from memory import evaluate
+
+import sqlmetrics as sm
+
+RUN = pa.table({"query_id": ["1"] * 4, "item_id": list("ADEB"), "score": [4.0, 3.0, 2.0, 1.0]})
+QRELS = "1 1 A 1\n1 2 B 1\n1 2 D 1\n1 3 C 1\n1 1 B 0\n"
+PRINTED = pytest.approx(0.7868, abs=1e-4)
+"""What pyndeval prints of alpha-nDCG."""
+
+
+def labels(name: str = "subtopic") -> pa.Table:
+    rows = [line.split() for line in QRELS.splitlines()]
+    query, group, item, grade = zip(*rows, strict=True)
+    grades = [float(one) for one in grade]
+    return pa.table({"query_id": query, name: group, "item_id": item, "grade": grades})
+
+
+def test_the_qrels_of_a_diversity_task_have_groups(tmp_path: Path) -> None:
+    qrels = tmp_path / "diversity.qrels"
+    qrels.write_text(QRELS)
+    found = evaluate(RUN, qrels, ["alpha_nDCG@5", "ndcg@5"])
+    assert found["alpha_ndcg@5"] == PRINTED
+    assert "the iteration of the qrels, their second field, is taken as the group" in str(found)
+    with pytest.raises(
+        sm.InputError, match=r"duplicate_labels=max_grade; or, .*--group iteration"
+    ):
+        evaluate(RUN, qrels, "ndcg@5")
+    alone = evaluate(RUN, qrels, "ndcg@5", group="iteration", label_columns={"item": "item_id"})
+    assert alone["ndcg@5"] == found["ndcg@5"]
+
+
+def test_a_column_is_taken_as_the_group_where_a_metric_needs_one() -> None:
+    found = evaluate(RUN, labels("Nugget_ID"), "alpha_ndcg@5")
+    assert found["alpha_ndcg@5"] == PRINTED
+    assert "labels: Nugget_ID is taken as the group" in str(found)
+    with pytest.raises(sm.InputError, match="same query: 1"):  # and nowhere else
+        evaluate(RUN, labels("nugget"), "ndcg@5")
+    with pytest.raises(sm.SpecError, match="needs the groups of labels: name their column"):
+        evaluate(RUN, labels("kind"), "alpha_ndcg@5")
+    both = labels().append_column("intent", pa.array(list("abcde")))
+    with pytest.raises(sm.SpecError, match="needs the groups of labels"):
+        evaluate(RUN, both, "alpha_ndcg@5")
+
+
+def test_a_row_of_labels_may_hold_the_items_of_a_group() -> None:
+    rows = {"query_id": ["1"] * 3, "group": list("abc"), "item_id": [["A"], ["B", "D"], ["C"]]}
+    assert evaluate(RUN, pa.table(rows), "alpha_ndcg@5")["alpha_ndcg@5"] == PRINTED
+
+
+def test_other_metrics_take_an_items_best_grade() -> None:
+    graded = pa.table({"query_id": ["1"] * 3, "item_id": list("AAB"), "grade": [0.0, 3.0, 1.0]})
+    ungrouped = evaluate(RUN, graded, "ndcg@5", duplicate_labels="max_grade")
+    grouped = evaluate(
+        RUN, graded.append_column("intent", pa.array(list("xyx"))), "ndcg@5", group="intent"
+    )
+    assert grouped["ndcg@5"] == ungrouped["ndcg@5"]
+
+
+def test_groups_that_cannot_be() -> None:
+    joined = RUN.append_column("grade", pa.array([1.0] * 4)).append_column(
+        "group", pa.array(list("abcd"))
+    )
+    with pytest.raises(sm.SpecError, match="it stands in a table of labels of its own"):
+        evaluate(joined, None, "alpha_ndcg@5")
+    with pytest.raises(sm.SpecError, match="needs each item once"):
+        evaluate(RUN, labels(), "alpha_ndcg@5", duplicate_rankings="count")
+    with pytest.raises(sm.SpecError, match="cutoff must be at most 20: its ideal list"):
+        evaluate(RUN, labels(), "alpha_ndcg@21")
+    spec = sm.Spec(
+        rankings={"relation": "r"},
+        labels={"relation": "l", "columns": {"group": "subtopic"}},
+        metrics=["alpha_ndcg@13"],
+    )
+    with pytest.raises(sm.SpecError, match="Apache Spark cannot plan .* cutoff of at most 12"):
+        sm.compile(spec, dialect="spark")
