@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.errors import SpecError
-from sqlmetrics.plan.needs import Needs, SumStage
+from sqlmetrics.plan.needs import OF_GROUPS, Needs, SumStage
 from sqlmetrics.spec.spec import Spec
 
-OF_QUERY = ("labels", "ideal", "ideal_returned")
-"""Relations of all labels of a query, wherever their items stand."""
+OF_QUERY = ("labels", "ideal", "ideal_returned", *OF_GROUPS)
+"""Relations of all labels of a query, wherever their items stand; of groups too, which a sheet
+does not ask for."""
 
 UNLABELLED = ("item_features", "rank_agreement")
 """Relations of items, whatever their labels are."""

@@ -98,7 +98,7 @@ def _with_arguments(text: str) -> str:
 def macros() -> Iterator[Macro]:
     """All of them: of each metric that needs no more than rankings and labels."""
     for metric in listed():
-        if _spec(metric).needed:
+        if metric.needs or _spec(metric).needed:
             continue
         yield Macro(metric)
         if not metric.pooled:

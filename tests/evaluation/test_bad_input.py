@@ -382,7 +382,7 @@ def test_a_policy_lets_it_pass(
 BOUNDED = [
     f"{m.name}@3" if m.cutoff != "none" else m.name
     for m in listed()
-    if "to 1" in m.range and m.over not in ("item_features", "rank_agreement")
+    if "to 1" in m.range and not m.needs and m.over != "item_features"
 ]
 
 

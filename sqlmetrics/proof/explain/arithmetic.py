@@ -18,7 +18,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.plan.expressions import MetricContext, used_parts
 from sqlmetrics.proof import reference
-from sqlmetrics.proof.explain.example import CATALOGUE, Grades, Value
+from sqlmetrics.proof.explain.example import CATALOGUE, Grades, Value, grouped
 from sqlmetrics.proof.verify import asked
 from sqlmetrics.spec.spec import Spec
 
@@ -67,7 +67,8 @@ class Arithmetic:
     @cached_property
     def sums(self) -> dict[str, list[float]]:
         """What each rank adds to the parts that are sums over the list, by their names."""
-        sums = (part for part in self.parts if part.metric.over == "ranked")
+        of_rows = ("ranked", "group_hits")
+        sums = (part for part in self.parts if part.metric.over in of_rows)
         added = {part.metric.name: self._added(part) for part in sums if self.value(part, []) == 0}
         return {name: terms for name, terms in added.items() if min(terms, default=0) >= 0}
 
@@ -99,6 +100,7 @@ class Arithmetic:
             "labels": list(self.labels.values()),
             "items": list(self.ranked)[: len(seen)],
             "other": self.other,
+            "groups": grouped(self.labels),
             "catalogue": CATALOGUE,
             "rows": [(-float(rank), grade) for rank, grade in ranks if grade is not None],
             "lists": [list(self.ranked)],
@@ -118,7 +120,7 @@ class Arithmetic:
     def ideal(self) -> Grades:
         """The items of the ideal order, best first; empty if the metric has none."""
         overs = {part.metric.over for part in self.parts}
-        if not any(over.startswith("ideal") for over in overs):
+        if not any(over.startswith("ideal") for over in overs - {"ideal_groups"}):
             return {}
         items = self.ranked if "ideal_shown" in overs else self.labels
         return dict(sorted(items.items(), key=lambda pair: -self.gain(pair[1])))
@@ -140,7 +142,7 @@ class Arithmetic:
         terms: list[float] = []
         if part.metric.name in self.sums:
             terms = self.sums[part.metric.name][: part.k]
-        elif part.metric.over.startswith("ideal"):
+        elif part.metric.over.startswith("ideal") and part.metric.over != "ideal_groups":
             terms = self._ideal_terms(value or 0.0)
         return " + ".join(map(number, terms)) if len(terms) > 1 else ""
 

@@ -157,7 +157,8 @@ def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
 
 def _texts(option: Option, metric: Metric) -> Iterator[str]:
     """A metric that has the option, plain and with the gains that some choices need."""
-    if metric.pooled or "baseline" in metric.needs:  # no values of queries, no systems here
+    here = {"baseline", "labels.group"}.isdisjoint(metric.needs)  # no systems, no groups
+    if metric.pooled or not here:  # nor values of queries
         return
     text = metric.name if metric.cutoff == "none" else f"{metric.name}@{CUTOFF}"
     if option.scope == "spec" or option.name in metric.settings:

@@ -20,6 +20,15 @@ LIST: Grades = {"a": None, "b": 2, "c": 0, "d": 3, "e": None, "f": 1}
 NOT_RETRIEVED: Grades = {"g": 2}
 """A relevant item that the list does not hold."""
 
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "b": ("x",),
+    "c": ("x",),
+    "d": ("x", "y"),
+    "f": ("y",),
+    "g": ("z",),
+}
+"""The groups that labelled items are graded for, with the same grade in each."""
+
 BASELINE = ("b", "a", "g", "d")
 """The baseline's list, best first."""
 
@@ -53,7 +62,29 @@ def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     )
     systems = {"rankings": {"relation": "my_rankings", "columns": {"system": "system"}}}
     compares = systems | {"baseline": "prod"} if "baseline" in plain.needed else {}
-    return compares | ({"items": items} if plain.needs_items else {})
+    groups = {"labels": {"relation": "my_labels", "columns": {"group": "subtopic"}}}
+    more = groups if "labels.group" in plain.needed else {}
+    return compares | more | ({"items": items} if plain.needs_items else {})
+
+
+def labels(grades: Grades, *, groups: bool) -> pa.Table:
+    """The labels; with groups one row for each that an item is graded for."""
+    rows = [
+        {"query_id": "q", "item_id": item, "grade": grade, "subtopic": group}
+        for item, grade in grades.items()
+        for group in (GROUPS[item] if groups else ("",))
+    ]
+    table = pa.Table.from_pylist(rows)
+    return table if groups else table.drop_columns("subtopic")
+
+
+def grouped(grades: Grades) -> dict[str, dict[str, Value]]:
+    """The labels by group."""
+    found: dict[str, dict[str, Value]] = {}
+    for item, grade in grades.items():
+        for group in GROUPS[item]:
+            found.setdefault(group, {})[item] = grade
+    return found
 
 
 def rankings(*, systems: bool) -> pa.Table:

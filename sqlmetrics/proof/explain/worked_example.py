@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.option import Table
@@ -16,9 +14,11 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.proof.explain.arithmetic import Arithmetic, number
+from sqlmetrics.proof.explain import example
 from sqlmetrics.proof.explain.example import (
     BASELINE,
     CATALOGUE,
+    GROUPS,
     LIST,
     NOT_RETRIEVED,
     SYSTEM,
@@ -108,7 +108,8 @@ def _labels(measure: Measure) -> Grades:
 def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
     more = dict(needed(measure, preset))
     systems = "baseline" in more
-    labelled = {"query_id": ["q"] * len(labels), "item_id": list(labels)}
+    given = {"columns": more["labels"]["columns"]} if "labels" in more else {}
+    more["labels"] = {"data": example.labels(labels, groups=bool(given)), **given}
     columns = {"system": "system"} if systems else {}
     more["rankings"] = {"data": rankings(systems=systems), "columns": columns}
     if "items" in more:
@@ -116,7 +117,6 @@ def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
     return Spec(
         **more,
         name="example",
-        labels={"data": pa.table({**labelled, "grade": list(labels.values())})},
         metrics=[str(measure)],
         preset=preset,
     )
@@ -160,7 +160,9 @@ def _rows(of: Arithmetic) -> Iterator[Row]:
         yield row + ("",) * (width - len(row))
     for item, grade in {**LIST, **of.labels}.items():
         if item not in of.ranked:
-            yield ("-", item, _grade(grade)) + ("",) * (width - 3)
+            known = tuple(" ".join(GROUPS[item]) for name in _known(of) if name == "group")
+            row = ("-", item, _grade(grade), *known)
+            yield row + ("",) * (width - len(row))
 
 
 def _known(of: Arithmetic, rank: int = 0, item: str = "") -> Row:
@@ -170,6 +172,7 @@ def _known(of: Arithmetic, rank: int = 0, item: str = "") -> Row:
         return tuple(names)
     below = "-" if rank > len(of.other) else of.other[rank - 1]
     values = {name: getattr(CATALOGUE[item], name, None) for name in names} | {"baseline": below}
+    values["group"] = " ".join(GROUPS.get(item, "-"))
     return tuple(str(values[name]) for name in names)
 
 
