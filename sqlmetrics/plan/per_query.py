@@ -21,7 +21,7 @@ from sqlmetrics.sql.template import literal
 UNIQUE_GROUPS = "unique_group_labels"
 """The labels with one row an item and group, where duplicates are merged."""
 
-FOLDED = 5
+FOLDED = 3
 """How many places of an ideal order a stage chooses, where stages are few."""
 
 BUCKET, SCREENED, SUSPECTS, LISTS = "bucket", "n_screened", "n_suspects", "n_lists"

@@ -360,7 +360,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 text="CHAR",
                 collation="utf8mb4_0900_bin",
                 has_nan=False,
-                few_stages=True,
                 types={"varchar": f"{_MYSQL_TEXT}utf8mb4_0900_bin", "timestamp": "datetime(6)"},
                 session=("set names utf8mb4 collate utf8mb4_0900_bin", *_MYSQL_SESSION),
                 keep="create table",  # a temporary one cannot be read twice in one query

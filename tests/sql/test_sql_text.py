@@ -29,6 +29,7 @@ CLICKS = {
     "requests": {"relation": "requests", "columns": {"time": "at", "user": "user_id"}},
     "cleaning": {"max_events_per_user_hour": 100, "test": "is_test", "unseen": 3, "min_dwell": 5},
 }
+GROUPED = {"relation": "labels", "columns": {"group": "subtopic"}}
 POOLED = {"pool": "query_item", "prior": 10, "quantiles": [0.5, 0.8]}
 
 
@@ -36,9 +37,10 @@ def specs() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every metric, and click logs."""
     for metric in listed():
         at = "" if metric.cutoff == "none" else "@10"
+        grouped = {"labels": GROUPED} if "labels.group" in metric.needs else {}
         for name, ties in (("", "id_asc"), (" ties", "average")):
             asked = {"metrics": [f"{metric.name}{at}"], "conventions": {"ties": ties}}
-            yield metric.name + name, {**SEARCH, **asked}
+            yield metric.name + name, {**SEARCH, **grouped, **asked}
     yield "clicks", {"clicks": CLICKS, "metrics": ["ndcg@10", "ctr@5"]}
     yield "pooled clicks", {"clicks": {**CLICKS, "labels": POOLED}, "metrics": ["ndcg@10"]}
 
