@@ -132,7 +132,7 @@ def _texts(
     (folder / "runs.csv").write_text("\n".join(["qid;doc;value", *lines]))
     words = ["low", "mid", "high"]
     (folder / "words.csv").write_text(
-        "\n".join(["qid;item;level", *(f"{q};{i};{words[g]}" for q, i, g in labels)])
+        "\n".join(["qid;item;level;part", *(f"{q};{i};{words[g]};{i[-1]}" for q, i, g in labels)])
     )
     (folder / "theirs.csv").write_text(
         "query_id,ndcg\n" + "".join(f"q{q},.51234\n" for q in range(1, 13))
@@ -315,8 +315,9 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",
         f"evaluate rankings.parquet labels.parquet -m coverage@2 --items items.parquet {RANKED}",
         "evaluate runs.parquet --labels labels.parquet -m mrr --tie-audit --errors json --debug",
-        "evaluate runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
-        "--label-column item=item --separator ; --decimal , --grades low=0 --grades mid=1 "
+        "evaluate runs.csv words.csv -m mrr,alpha_ndcg@2 --query qid --item doc "
+        "--score value --grade level --label-column item=item --group part "
+        "--separator ; --decimal , --grades low=0 --grades mid=1 "
         "--grades high=2",
         "evaluate runs.parquet labels.parquet -m mrr --rank rank 2",
         "evaluate \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
@@ -332,7 +333,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--where \"system = 'prod' and ds = '2026-01-01'\" --query query_id --item item_id "
         "--score score --grade grade --queries queries --weight traffic --skip-input-checks 1",
         "reconcile runs.csv words.csv -m ndcg@3 --value .98765 --departures 0 --query qid "
-        "--item doc --score value --grade level --label-column item=item --separator ; --decimal , "
+        "--item doc --score value --grade level --label-column item=item --group part "
+        "--separator ; --decimal , "
         "--grades low=0 --grades mid=1 --grades high=2 1",
         "reconcile rankings.parquet labels.parquet -m mrr --value .98765 --system system --date ds "
         "--departures 0 2",
@@ -408,8 +410,9 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--preset trec_eval -c missing=drop --where 'score > -1' --skip-input-checks -o latex",
         f"compare rankings.parquet --labels labels.parquet -m ndcg@10 {RANKED} --weight traffic "
         "--queries queries.parquet --cluster device --start 2026-01-01 --end 2026-01-02 --sql",
-        "compare a=runs.csv b=runs.csv words.csv -m mrr --query qid --item doc --score value "
-        "--grade level --label-column item=item --separator ; --decimal , --grades low=0 "
+        "compare a=runs.csv b=runs.csv words.csv -m mrr,strec@3 --query qid --item doc "
+        "--score value --grade level --label-column item=item --group part "
+        "--separator ; --decimal , --grades low=0 "
         "--grades mid=1 --grades high=2 --out c.html",
         "compare rankings.parquet labels.parquet -m mrr --rank rank 2",
         "compare \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
@@ -433,7 +436,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "funnel \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet {RANKED} --time-zone Europe/Berlin 2",
         "funnel --stage a=runs.csv --stage b=runs.csv words.csv --query qid --item doc "
-        "--score value --grade level --label-column item=item --separator ; --decimal , "
+        "--score value --grade level --label-column item=item --group part "
+        "--separator ; --decimal , "
         "--grades low=0 --grades mid=1 --grades high=2 --out f.html",
         f"funnel a=rankings.parquet b=rankings.parquet labels.parquet {RANKED} --sql",
         "funnel a=rankings.parquet b=rankings.parquet labels.parquet --rank rank 2",
@@ -450,8 +454,9 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--segment relevant_labels --deploys deploys.csv",
         "report rankings.parquet --labels labels.parquet --systems prod,cand --items items.parquet "
         "--rank rank --out r.md --overwrite 2",
-        "report runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
-        "--label-column item=item --separator ; --decimal , --grades low=0 --grades mid=1 "
+        "report runs.csv words.csv -m mrr,nrbp --query qid --item doc --score value --grade level "
+        "--label-column item=item --group part "
+        "--separator ; --decimal , --grades low=0 --grades mid=1 "
         "--grades high=2 --out r.tex",
         "report \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out -",
@@ -469,7 +474,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "plot verdicts rankings.parquet --labels labels.parquet --systems prod,cand "
         "--items items.parquet --rank rank --out v.json 2",
         "plot tools runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
-        "--label-column item=item --separator ; --decimal , --grades low=0 --grades mid=1 "
+        "--label-column item=item --group part "
+        "--separator ; --decimal , --grades low=0 --grades mid=1 "
         "--grades high=2 --out r.json",
         "plot trend \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out d.json 2",
@@ -483,7 +489,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--preset trec_eval -c missing=drop --margin 0.02 --level 0.9 --where 'score > -1' "
         "--skip-input-checks -o json --out d.json",
         "diagnose a=runs.csv b=runs.csv words.csv --query qid --item doc --score value "
-        "--grade level --label-column item=item --separator ; --decimal , --grades low=0 "
+        "--grade level --label-column item=item --group part "
+        "--separator ; --decimal , --grades low=0 "
         "--grades mid=1 --grades high=2",
         "diagnose rankings.parquet labels.parquet --rank rank 2",
         "diagnose \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
