@@ -48,7 +48,7 @@ def rankings_alone(plan: Plan) -> list[Stage]:
 def _without_labels(plan: Plan) -> Sequence[Stage]:
     name = plan.shape.names["labels"]
     types = {"metric_date": "date", "grade": "double"}
-    keys = (*plan.shape.label_keys, "item_id", "grade")
+    keys = (*plan.shape.labelled_keys, "grade")
     columns = [Column(f"cast(null as {types.get(key, 'varchar')})", key) for key in keys]
     empty = Stage(name, "annotation/no_labels", {"columns": columns})
     return [empty if stage.name == name else stage for stage in plan.inputs]

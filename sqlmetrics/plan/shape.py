@@ -322,6 +322,7 @@ class Shape:
             )
         yield from self._unreadable()
         yield from self._zoneless()
+        yield from self._too_deep()
         for table in ("labels", "queries"):
             if "date" in has.get(table, {}) and "date" not in has["rankings"]:
                 yield f"the {table} have a date column, the rankings have none"
@@ -344,6 +345,16 @@ class Shape:
             elif relation.lists:
                 yield f"{table}: rows that hold lists are read by DuckDB alone; unfold them in sql"
 
+    def _too_deep(self) -> Iterator[str]:
+        """Ideal lists that the database cannot plan."""
+        dialect = self.at.translation.dialect
+        for measure in self.spec.measures:
+            if measure.metric.deepest and (measure.k or 0) > dialect.places:
+                yield (
+                    f"{measure}: {dialect.title} cannot plan so long an ideal list, each place "
+                    f"of which is a stage; ask for a cutoff of at most {dialect.places}"
+                )
+
     def _zoneless(self) -> Iterator[str]:
         """Zones of which the database cannot tell the days."""
         dialect = self.at.translation.dialect
@@ -356,13 +367,6 @@ class Shape:
 
     def _unmet_needs(self) -> Iterator[str]:
         """Metrics that need what is not there."""
-        dialect = self.at.translation.dialect
-        for measure in self.spec.measures:
-            if measure.metric.deepest and (measure.k or 0) > dialect.places:
-                yield (
-                    f"{measure}: {dialect.title} cannot plan so long an ideal list, each place "
-                    f"of which is a stage; ask for a cutoff of at most {dialect.places}"
-                )
         if self.spec.needs_items and "items" not in self.tables:
             measure = next(m for need, m in self.spec.needed.items() if need.startswith("items"))
             yield f"{measure} needs the items table, one row per item; give items"

@@ -77,5 +77,5 @@ def test_groups_that_cannot_be() -> None:
         labels={"relation": "l", "columns": {"group": "subtopic"}},
         metrics=["alpha_ndcg@13"],
     )
-    with pytest.raises(sm.SpecError, match="Apache Spark cannot plan .* cutoff of at most 12"):
+    with pytest.raises(sm.SpecError, match=r"Apache Spark cannot plan .* cutoff of at most 12"):
         sm.compile(spec, dialect="spark")

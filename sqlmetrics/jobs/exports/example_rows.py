@@ -107,11 +107,12 @@ def _given(spec: Spec) -> Iterator[tuple[str, list[Row]]]:
     yield "rankings", rows
     if spec.labels is not None:
         own = spec.labels.columns
-        dated = {own.date: DAY} if own.date else {}
+        more: Row = {own.date: DAY} if own.date else {}
+        more |= {own.group: 1} if own.group else {}
         labels = (("1", "11"), ("2", "13"))
         yield (
             "labels",
-            [{own.query: int(q), own.item: int(i), own.grade: best} | dated for q, i in labels],
+            [{own.query: int(q), own.item: int(i), own.grade: best} | more for q, i in labels],
         )
     if spec.queries is not None:
         yield "queries", list(_queries(spec))

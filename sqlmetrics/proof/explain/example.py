@@ -67,7 +67,7 @@ def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     return compares | more | ({"items": items} if plain.needs_items else {})
 
 
-def labels(grades: Grades, *, groups: bool) -> pa.Table:
+def label_rows(grades: Grades, *, groups: bool) -> pa.Table:
     """The labels; with groups one row for each that an item is graded for."""
     rows = [
         {"query_id": "q", "item_id": item, "grade": grade, "subtopic": group}

@@ -14,7 +14,6 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.proof.explain.arithmetic import Arithmetic, number
-from sqlmetrics.proof.explain import example
 from sqlmetrics.proof.explain.example import (
     BASELINE,
     CATALOGUE,
@@ -25,6 +24,7 @@ from sqlmetrics.proof.explain.example import (
     Grades,
     Value,
     items,
+    label_rows,
     needed,
     rankings,
 )
@@ -109,7 +109,7 @@ def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
     more = dict(needed(measure, preset))
     systems = "baseline" in more
     given = {"columns": more["labels"]["columns"]} if "labels" in more else {}
-    more["labels"] = {"data": example.labels(labels, groups=bool(given)), **given}
+    more["labels"] = {"data": label_rows(labels, groups=bool(given)), **given}
     columns = {"system": "system"} if systems else {}
     more["rankings"] = {"data": rankings(systems=systems), "columns": columns}
     if "items" in more:

@@ -38,6 +38,7 @@ class Lists:
             keys = (*self.shape.label_keys, "item_id")
             best = [Column("max(grade)", "grade")]
             view = {"keys": keys, "best": best, "from": self.shape.names["labels"]}
+            view["row"] = "query and item"
             yield Stage(self.labels, "unique", view)
         yield self._scored_stage()
         for name in dict.fromkeys(map(self.source, self.worlds)):
@@ -55,7 +56,7 @@ class Lists:
     def labels(self) -> str:
         """The stage of the labels, without duplicates."""
         merges = self.shape.spec.options["duplicate_labels"] == "max_grade"
-        return "unique_labels" if merges else self.shape.names["labels"]
+        return "unique_labels" if merges or self.shape.has_groups else self.shape.names["labels"]
 
     @property
     def has_ranks(self) -> bool:

@@ -13,6 +13,7 @@ from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Asked, question
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.shape import GROUPS
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile import repeats
@@ -202,7 +203,7 @@ def _asks(spec: Spec, tables: Tables) -> None:
             "together, so give evaluate the presets that come into question"
         )
     if spec.needed:
-        beside = {"baseline": "a second system"}
+        beside = {"baseline": "a second system", GROUPS: "the groups of labels"}
         needs = " and ".join(dict.fromkeys(beside.get(n, "a table of items") for n in spec.needed))
         raise SpecError(f"reconcile takes rankings and labels alone; {measure} needs {needs}")
     compares = Needs(spec).reads_score and not _has_ranks(spec, tables)
