@@ -13,8 +13,7 @@ from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Asked, question
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
-from sqlmetrics.plan.shape import GROUPS
-from sqlmetrics.plan.shape import Shape
+from sqlmetrics.plan.shape import GROUPS, Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile import repeats
 from sqlmetrics.proof.reconcile.handwritten import Handwritten
