@@ -7,7 +7,6 @@ from functools import cache
 from operator import attrgetter
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from command import sqlmetrics
 from marked import by_turns, first, sliced
@@ -21,7 +20,14 @@ from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.database import connect
 from sqlmetrics.proof.explain.choices import OptionExample, tried
-from sqlmetrics.proof.explain.example import LIST, NOT_RETRIEVED, items, needed, rankings
+from sqlmetrics.proof.explain.example import (
+    LIST,
+    NOT_RETRIEVED,
+    items,
+    label_rows,
+    needed,
+    rankings,
+)
 from sqlmetrics.proof.explain.explain import explain, sql_of
 from sqlmetrics.proof.explain.presets import Agreeing, agreeing
 from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
@@ -111,13 +117,7 @@ def assert_the_sql_is_the_compiler_s_and_runs(text: str, example: WorkedExample)
     held = {
         "rankings": rankings(systems="baseline" in spec.needed),
         "items": items(),
-        "labels": pa.table(
-            {
-                "query_id": ["q"] * len(graded),
-                "item_id": [*graded],
-                "grade": pa.array(graded.values(), pa.float64()),
-            }
-        ),
+        "labels": label_rows(graded, groups="labels.group" in spec.needed),
     }
     connection = database().cursor()
     for name, rows in held.items():

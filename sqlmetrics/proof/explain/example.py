@@ -62,7 +62,7 @@ def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     )
     systems = {"rankings": {"relation": "my_rankings", "columns": {"system": "system"}}}
     compares = systems | {"baseline": "prod"} if "baseline" in plain.needed else {}
-    groups = {"labels": {"relation": "my_labels", "columns": {"group": "subtopic"}}}
+    groups = {"labels": {"relation": "my_labels", "columns": {"group": "group_id"}}}
     more = groups if "labels.group" in plain.needed else {}
     return compares | more | ({"items": items} if plain.needs_items else {})
 
@@ -70,12 +70,12 @@ def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
 def label_rows(grades: Grades, *, groups: bool) -> pa.Table:
     """The labels; with groups one row for each that an item is graded for."""
     rows = [
-        {"query_id": "q", "item_id": item, "grade": grade, "subtopic": group}
+        {"query_id": "q", "item_id": item, "grade": float(grade or 0), "group_id": group}
         for item, grade in grades.items()
         for group in (GROUPS[item] if groups else ("",))
     ]
     table = pa.Table.from_pylist(rows)
-    return table if groups else table.drop_columns("subtopic")
+    return table if groups else table.drop_columns("group_id")
 
 
 def grouped(grades: Grades) -> dict[str, dict[str, Value]]:

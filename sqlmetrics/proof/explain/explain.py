@@ -69,7 +69,7 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
     do: the text then reads the tables `rankings` (query_id, item_id, score) and `labels`
     (query_id, item_id, grade); else `my_rankings` and `my_labels` with these columns. Where
     ties keep their input order, the rankings have a rank instead of a score; a metric that
-    needs more reads a column `system` too, or the table `items`.
+    needs more reads a column `system` too, `group_id` of the labels, or the table `items`.
 
     Raises:
         SpecError: If the metric does not fit the preset's conventions.
