@@ -333,6 +333,17 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("nonrelevant", "counts as grade 0"),
                     Choice("condensed", "is left out before ranking"),
                     Choice("error", "is refused, in the list of a labelled query"),
+                    Choice(
+                        "skip",
+                        "leaves a query out, where a metric looks at the item's grade",
+                        "case when {judged} = {returned} then {value} end",
+                    ),
+                    Choice(
+                        "nan",
+                        "makes the value of a metric NaN that looks at the item's grade",
+                        "case when {judged} = {returned} then {value} "
+                        "else cast('NaN' as double) end",
+                    ),
                 ),
             ),
             Option(
@@ -390,6 +401,13 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "coalesce({value}, cast('NaN' as double))",
                     ),
                     Choice("one", "counts 1", "coalesce({value}, 1e0)"),
+                    Choice(
+                        "one_if_empty",
+                        "counts 1 if it has no relevant label and no ranking, else 0",
+                        "coalesce({value}, case when {is_ranked} = 0 and "
+                        "coalesce({count}, 0e0) = 0e0 then 1e0 else 0e0 end)",
+                        part="num_rel",
+                    ),
                 ),
             ),
             Option(

@@ -39,11 +39,11 @@ class Conventions(TypedDict, total=False):
     depth: Literal["none"] | int
     duplicate_rankings: Literal["error", "best_score", "first", "count"]
     duplicate_labels: Literal["error", "max_grade"]
-    unjudged: Literal["nonrelevant", "condensed", "error"]
+    unjudged: Literal["nonrelevant", "condensed", "error", "skip", "nan"]
     negative_grades: Literal["error", "unjudged", "zero"]
     missing: Literal["zero", "drop", "error"]
     absent_systems: Literal["skip", "missing"]
-    no_relevant: Each[Literal["skip", "zero", "nan", "one"]]
+    no_relevant: Each[Literal["skip", "zero", "nan", "one", "one_if_empty"]]
     average: Each[Literal["macro", "micro"]]
     average_over: Each[
         Literal[

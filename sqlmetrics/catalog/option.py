@@ -43,7 +43,7 @@ class Choice:
         cut: The same for a term that is a number.
         weight: For `discount`: what a rank is worth.
         only: For `average_over`: the flags of the queries that the mean runs over.
-        part: For `average_over`: the metric that {count} stands for.
+        part: For `average_over` and `no_relevant`: the metric that {count} stands for.
         needs: What must hold for it, in words; the spec knows how to tell.
         data: What metrics need beside rankings and labels if it holds; see `Metric.needs`.
         all_orders: For `ties`: whether the metrics are means over all orders of ties.

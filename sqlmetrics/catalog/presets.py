@@ -235,8 +235,22 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "gain": "linear",
                 "ties": "input_order",
                 "duplicate_rankings": "count",
+                "unjudged": "skip",
                 "no_relevant": "zero",
             },
+        ),
+        "mlflow": Preset(
+            "MLflow's ndcg_at_k, recall_at_k and precision_at_k of retrieved documents",
+            {
+                **_BINARY,
+                "ideal": "returned",
+                "precision_denominator": "returned",
+                "ties": "input_order",
+                "no_relevant": "one_if_empty",
+                "average_over": "either",
+            },
+            {"precision": {"no_relevant": "zero"}},
+            only=("ndcg", "recall", "precision"),
         ),
         "sentence_transformers": Preset(
             "Sentence Transformers' InformationRetrievalEvaluator",

@@ -15,6 +15,9 @@ from sqlmetrics.sql.template import case, double, number
 WHOLE_LIST = "@list"
 """Behind a part's name in a header: the part has no cutoff."""
 
+OF_LABELLING = ("num_ret", "num_judged")
+"""The sums over a list that look at no grade."""
+
 SURELY_GONE = "-1e3"
 """Stands for the logarithm of 0, which databases refuse."""
 
@@ -273,6 +276,32 @@ def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
     for macro in ("numerator", "denominator") if measure.metric.ratio else ("value",):
         measure.metric.sql(macro, view)
     return list(found)
+
+
+def sums_of(spec: Spec, measure: Measure) -> Iterator[Measure]:
+    """The sums that a metric is made of, under the choices that hold."""
+    if measure.metric.over != "query" and not measure.metric.pooled:
+        yield measure
+        return
+    for part in used_parts(spec, measure):
+        yield from sums_of(spec, part)
+
+
+def graded_part(spec: Spec, measure: Measure, count: str) -> Measure | None:
+    """A count over the items of a list whose grades a metric looks at; None if it looks at none.
+
+    Whoever sorts the items by their grades looks at the whole list.
+    """
+    sums = [
+        one
+        for one in sums_of(spec, measure)
+        if one.metric.over in ("ranked", "ideal_shown") and one.metric.name not in OF_LABELLING
+    ]
+    if not sums:
+        return None
+    part = part_named(measure, count)
+    whole = any(one.k is None or one.metric.over == "ideal_shown" for one in sums)
+    return part.uncut() if whole else part
 
 
 def _added(terms: Sequence[str]) -> str:

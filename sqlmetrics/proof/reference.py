@@ -642,8 +642,8 @@ class Question:
     Attributes:
         name: A function of this module.
         arguments: Its keyword arguments.
-        no_relevant: What an undefined value becomes: skip, zero, nan or one. A metric
-            for which that makes no sense has skip.
+        no_relevant: What an undefined value becomes: skip, zero, nan, one or
+            one_if_empty. A metric for which that makes no sense has skip.
         average: macro or micro.
         average_over: labels, rankings, common, either, relevant, common_relevant, hits
             or relevant_shown.
@@ -660,6 +660,33 @@ class Question:
     rounding: Rounding = "none"
     ties: str = ""
     count: bool = False
+
+
+def looks_at_grades(one: Question) -> bool:
+    """Whether a metric looks at the grades of the items of a list."""
+    if one.name == "idcg":
+        return one.arguments["ideal"] in ("shown_at_k", "hits")
+    function: Callable[..., Value] = globals()[one.name]
+    return "grades" in function.__annotations__ and one.name not in OF_NO_LIST
+
+
+def looks_at_all(one: Question) -> bool:
+    """Whether it looks at all of them, whatever its cutoff."""
+    whole = (
+        ("ideal", ("shown_at_k",)),
+        ("recall_denominator", ("shown",)),
+        ("ap_denominator", ("shown", "min_k_shown")),
+        ("rr_of", ("all",)),
+    )
+    by_choice = any(one.arguments.get(name) in choices for name, choices in whole)
+    return one.arguments.get("k") is None or one.name == "best_dcg_shown" or by_choice
+
+
+OF_NO_LIST = {
+    *("num_q", "num_ret", "num_rel", "num_judged", "judged", "hole", "bpref_bound"),
+    *("best_dcg", "best_dcg_returned", "every_rank_dcg"),
+}
+"""Metrics that are given the grades of a list, and look at none of them."""
 
 
 def computed(one: Question, given: Mapping[str, Any]) -> Value:

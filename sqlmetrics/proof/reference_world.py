@@ -80,7 +80,7 @@ class World:
         missing: zero or drop.
         absent_systems: skip or missing.
         of_one_system: Whether a query is of the system alone that has a list for it.
-        condensed: Whether items without a label are left out of the lists.
+        unjudged: What becomes of items without a label: nonrelevant, condensed, skip or nan.
         depth: How many items of a list count, None for all.
         ties: The rule for equal scores.
         catalogue: What is known of items.
@@ -95,7 +95,7 @@ class World:
     missing: str
     absent_systems: str
     of_one_system: bool
-    condensed: bool
+    unjudged: str
     depth: int | None
     ties: str
     catalogue: Catalogue
@@ -124,7 +124,7 @@ class World:
         """The items of a list in rank order, in groups of equal scores; depth is not cut."""
         labels = self.labels(key) or {}
         groups = list(self.lists.get(key, []))
-        if self.condensed:
+        if self.unjudged == "condensed":
             groups = [[i for i in group if labels.get(i) is not None] for group in groups]
         if self.ties in ("best", "worst"):
             up = self.ties == "worst"
