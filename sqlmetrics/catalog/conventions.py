@@ -317,6 +317,20 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 ),
             ),
             Option(
+                "identical_ids",
+                "spec",
+                "a ranked item whose id is that of its query: the query itself, in the corpus",
+                (
+                    Choice("keep", "counts as any other"),
+                    Choice(
+                        "drop",
+                        "is left out before ranking; its label, if it has one, still counts",
+                        "{item} <> {query}",
+                    ),
+                ),
+                later=True,
+            ),
+            Option(
                 "duplicate_labels",
                 "spec",
                 "an item that a query's labels hold twice",

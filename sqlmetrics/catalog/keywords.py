@@ -38,6 +38,7 @@ class Conventions(TypedDict, total=False):
     score_precision: Literal["double", "float32", "decimal6"]
     depth: Literal["none"] | int
     duplicate_rankings: Literal["error", "best_score", "first", "count"]
+    identical_ids: Literal["keep", "drop"]
     duplicate_labels: Literal["error", "max_grade"]
     unjudged: Literal["nonrelevant", "condensed", "error", "skip", "nan"]
     negative_grades: Literal["error", "unjudged", "zero"]

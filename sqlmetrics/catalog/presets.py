@@ -258,7 +258,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "beir": Preset(
             "BEIR: NDCG, MAP, recall and precision over the queries of the run",
-            _RUN,
+            {**_RUN, "identical_ids": "drop"},
             only=("ndcg", "ap", "recall", "precision"),
         ),
         "beir_custom": Preset(

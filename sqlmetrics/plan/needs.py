@@ -123,7 +123,13 @@ class Needs:
     @property
     def lists(self) -> str:
         """The stage with one row per list: the sums, unless items are left out before them."""
-        return "ranked_lists" if self.spec.options["unjudged"] == "condensed" else "list_sums"
+        return "ranked_lists" if self.leaves_out else "list_sums"
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether items are left out of their lists before these are ranked."""
+        options = self.spec.options
+        return options["unjudged"] == "condensed" or options["identical_ids"] == "drop"
 
     @property
     def reads_item(self) -> bool:

@@ -67,6 +67,7 @@ def evaluate(
     ties: str = "id_asc",
     score_precision: str = "double",
     duplicate_rankings: str = "best_score",
+    identical_ids: str = "keep",
     depth: int | None = None,
     unjudged: str = "nonrelevant",
     negative_grades: str = "zero",
@@ -89,6 +90,7 @@ def evaluate(
         ties: id_asc, id_desc, input_order, best, worst or average.
         score_precision: double, float32 or decimal6.
         duplicate_rankings: best_score, first or count.
+        identical_ids: keep, or drop to leave out an item whose id is that of its query.
         depth: The rank below which nothing counts, None for no such rank.
         unjudged: nonrelevant; condensed to leave out items without a label; skip or nan to
             leave out the queries where a metric looks at one, or to make its value NaN.
@@ -123,6 +125,7 @@ def evaluate(
         unjudged,
         depth,
         ties,
+        identical_ids,
         catalogue or {},
         baseline,
     )

@@ -83,6 +83,7 @@ class World:
         unjudged: What becomes of items without a label: nonrelevant, condensed, skip or nan.
         depth: How many items of a list count, None for all.
         ties: The rule for equal scores.
+        identical_ids: keep, or drop to leave out an item whose id is that of its query.
         catalogue: What is known of items.
         baseline: The system that the others are compared with.
     """
@@ -98,6 +99,7 @@ class World:
     unjudged: str
     depth: int | None
     ties: str
+    identical_ids: str
     catalogue: Catalogue
     baseline: str | None
 
@@ -124,6 +126,9 @@ class World:
         """The items of a list in rank order, in groups of equal scores; depth is not cut."""
         labels = self.labels(key) or {}
         groups = list(self.lists.get(key, []))
+        if self.identical_ids == "drop":
+            own = (key[2], again(key[2]))
+            groups = [[item for item in group if item not in own] for group in groups]
         if self.unjudged == "condensed":
             groups = [[i for i in group if labels.get(i) is not None] for group in groups]
         if self.ties in ("best", "worst"):
@@ -184,6 +189,11 @@ def best_of(rows: Sequence[tuple[str, float]]) -> dict[str, float]:
     return best
 
 
+def again(item: str) -> str:
+    """The name of an item's repeats, that no label has."""
+    return f"{item}\0again"
+
+
 def in_order(
     rows: Sequence[tuple[str, float]], ties: str, *, marked: bool = False
 ) -> list[list[str]]:
@@ -203,7 +213,7 @@ def in_order(
     for _, group in groupby(order, key=lambda row: row[1]):
         items = []
         for item, _ in group:
-            items.append(f"{item}\0again" if marked and item in seen else item)
+            items.append(again(item) if marked and item in seen else item)
             seen.add(item)
         groups.append(items)
     return groups

@@ -445,6 +445,16 @@ def test_sasrec_ranks_are_those_of_an_unstable_sort() -> None:
     assert ranks == [0, 0, 0]
 
 
+def test_beir_drops_an_item_that_is_its_query() -> None:
+    """A list of which nothing is left counts 0; the label of such an item is still to be found."""
+    lists = {"q": {"q": 3.0, "a": 2.0, "b": 1.0}, "a": {"a": 1.0}, "c": {"q": 2.0, "d": 1.0}}
+    labels = {"q": {"q": 1, "b": 2}, "a": {"b": 1}, "c": {"d": 1}}
+    found = pairs(BY_PRESET["beir"], Data(lists, labels), ["ndcg@3", "recall@1", "ap@3"])
+    assert found["recall@1", "q"][1] == 0
+    assert found["recall@1", MEAN][1] == 0
+    assert not wrong(found, DECIMALS5)
+
+
 def test_phoenix_has_no_ndcg_of_a_list_that_is_evaluated_in_part() -> None:
     """Of short lists, some are: those alone have a value, and make the mean."""
     data = world(3, ties=True, lengths=(1, 4), queries=30)
