@@ -27,6 +27,9 @@ class Table(dict[float, float]):
 
 Value = str | int | Table
 
+DECIMALS = 4
+"""Of the values in a table that is printed, as trec_eval has them."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -125,6 +128,7 @@ class Preset:
         metrics: Metric -> options that hold for that metric alone.
         caveat: What a reader of its numbers should know, if anything.
         only: The metrics that the tool has, where it has few: `reconcile` names it for no other.
+        decimals: How many decimals the tool prints its means with, and tables of values have.
     """
 
     note: str
@@ -132,6 +136,7 @@ class Preset:
     metrics: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     caveat: str = ""
     only: tuple[str, ...] = ()
+    decimals: int = DECIMALS
 
     def has(self, metric: str) -> bool:
         """Whether a number of a metric can be the tool's."""

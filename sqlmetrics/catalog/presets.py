@@ -260,13 +260,15 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             "BEIR: NDCG, MAP, recall and precision over the queries of the run",
             {**_RUN, "identical_ids": "drop"},
             only=("ndcg", "ap", "recall", "precision"),
+            decimals=5,
         ),
         "beir_custom": Preset(
             "BEIR's evaluate_custom: MRR, accuracy and capped recall over all labelled queries",
             {**_TREC, "recall_denominator": "min_k_r", "ties": "input_order"},
             only=("mrr", "hit", "recall"),
+            decimals=5,
         ),
-        "mteb": Preset("MTEB: the queries of the run", _RUN),
+        "mteb": Preset("MTEB: the queries of the run", _RUN, decimals=5),
         "mteb_old": Preset(
             "MTEB's MRR before August 2026: equal scores as they come",
             {**_TREC, "ties": "input_order", "average_over": "common"},

@@ -60,11 +60,11 @@ class WindowRanking:
             "rankings": self.rankings,
             "labels": self.labels,
             "on": self._on,
-            "where": " and ".join(self._kept()),
+            "where": " and ".join(self._not_left_out()),
         }
         return Stage(name, "ranked", view)
 
-    def _kept(self) -> Iterator[str]:
+    def _not_left_out(self) -> Iterator[str]:
         """The conditions of the items that are not left out."""
         options = self.shape.spec.options
         if options["unjudged"] == "condensed":
