@@ -114,6 +114,12 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         needs=("a cutoff", "a cutoff of at most 1,000,000", "gain=binary"),
                     ),
                     Choice(
+                        "all_returned",
+                        "all items returned in the top k are relevant, however few labels are",
+                        "{every_returned}",
+                        needs=("gain=binary",),
+                    ),
+                    Choice(
                         "min_k_r",
                         "the first min(k, R) ranks are relevant: labels_at_k of binary gains",
                         "{best}",

@@ -24,7 +24,16 @@ class Conventions(TypedDict, total=False):
     discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal"]]
     stop: Each[Literal["exp", "linear"]]
     ideal: Each[
-        Literal["labels_at_k", "labels", "shown_at_k", "all_k", "min_k_r", "hits", "returned"]
+        Literal[
+            "labels_at_k",
+            "labels",
+            "shown_at_k",
+            "all_k",
+            "all_returned",
+            "min_k_r",
+            "hits",
+            "returned",
+        ]
     ]
     recall_denominator: Each[Literal["r", "min_k_r", "shown"]]
     recall_level: Each[Literal["at_least", "nearest"]]

@@ -33,6 +33,12 @@ _BOOSTER: Mapping[str, Value] = {
     "ties": "input_order",
     "no_relevant": "one",
 }
+_LLAMAINDEX: Mapping[str, Value] = {
+    **_BINARY,
+    "precision_denominator": "returned",
+    "ties": "input_order",
+    "average_over": "common_relevant",
+}
 _RUN: Mapping[str, Value] = {**_TREC, "score_precision": "float32", "average_over": "common"}
 _VERDICTS: Mapping[str, Value] = {
     "ap_denominator": "hits",
@@ -205,13 +211,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "llamaindex": Preset(
             "LlamaIndex's retriever evaluator: the ideal list is not cut",
-            {
-                **_BINARY,
-                "ideal": "labels",
-                "precision_denominator": "returned",
-                "ties": "input_order",
-                "average_over": "common_relevant",
-            },
+            {**_LLAMAINDEX, "ideal": "labels"},
+        ),
+        "llamaindex_old": Preset(
+            "LlamaIndex's NDCG before November 2024: all that was returned could be relevant",
+            {**_LLAMAINDEX, "ideal": "all_returned"},
+            only=("ndcg",),
         ),
         "haystack": Preset(
             "Haystack's document evaluators: the ideal list is not cut",

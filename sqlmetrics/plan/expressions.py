@@ -15,7 +15,7 @@ from sqlmetrics.sql.template import case, double, number
 WHOLE_LIST = "@list"
 """Behind a part's name in a header: the part has no cutoff."""
 
-OF_LABELLING = ("num_ret", "num_judged")
+OF_LABELLING = ("num_ret", "num_judged", "every_returned_dcg")
 """The sums over a list that look at no grade."""
 
 SURELY_GONE = "-1e3"
@@ -139,7 +139,14 @@ class RowContext(MetricContext):
     @property
     def term(self) -> str:
         """Gain x discount."""
-        value = f"{self.gain} * {self.discount('rnk')}"
+        return self._rounded(f"{self.gain} * {self.discount('rnk')}")
+
+    def rank_term(self, rank: str) -> str:
+        """The same of a relevant item at a rank, whose gain is 1."""
+        return self._rounded(self.discount(rank))
+
+    def _rounded(self, value: str) -> str:
+        """A term of DCG, as `rounding` has it."""
         term = self.choice("rounding").term
         return value if term == "{value}" else term.format(value=f"({value})")
 

@@ -93,6 +93,7 @@ def idcg(
         "labels": lambda: gains,
         "shown_at_k": lambda: sorted((_gain(g, gain, rel) for g in grades), reverse=True)[:k],
         "all_k": lambda: [1.0] * (k or 0),
+        "all_returned": lambda: [1.0] * len(grades[:k]),
         "min_k_r": lambda: [1.0] * n_relevant(labels, rel),
         "hits": lambda: [1.0] * len(hit_ranks(grades, k, rel)),
         "returned": lambda: gains[: len(grades[:k])],
@@ -140,6 +141,11 @@ def hits_first_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
 def every_rank_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
     """DCG of k relevant items."""
     return idcg(grades, labels, ideal="all_k", **how | {"gain": "binary"})
+
+
+def every_returned_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+    """DCG of relevant items alone, as many as were returned."""
+    return idcg(grades, labels, ideal="all_returned", **how | {"gain": "binary"})
 
 
 def num_q(grades: Grades, labels: Grades) -> Value:
@@ -684,7 +690,7 @@ def looks_at_all(one: Question) -> bool:
 
 OF_NO_LIST = {
     *("num_q", "num_ret", "num_rel", "num_judged", "judged", "hole", "bpref_bound"),
-    *("best_dcg", "best_dcg_returned", "every_rank_dcg"),
+    *("best_dcg", "best_dcg_returned", "every_rank_dcg", "every_returned_dcg"),
 }
 """Metrics that are given the grades of a list, and look at none of them."""
 
