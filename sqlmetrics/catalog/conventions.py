@@ -59,21 +59,30 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "log2",
                         "1 / log2(rank + 1)",
                         "ln(2e0) / ln({rank} + 1e0)",
-                        weight=lambda rank: math.log(2) / math.log(rank + 1),
+                        weight=lambda rank, _: math.log(2) / math.log(rank + 1),
                     ),
                     Choice(
                         "log2_max2",
                         "1 / log2(max(rank, 2)): ranks 1 and 2 weigh the same",
                         "ln(2e0) / ln(case when {rank} > 2 then {rank} * 1e0 else 2e0 end)",
-                        weight=lambda rank: math.log(2) / math.log(max(rank, 2)),
+                        weight=lambda rank, _: math.log(2) / math.log(max(rank, 2)),
                     ),
                     Choice(
                         "ln",
                         "1 / ln(rank + 1)",
                         "1e0 / ln({rank} + 1e0)",
-                        weight=lambda rank: 1 / math.log(rank + 1),
+                        weight=lambda rank, _: 1 / math.log(rank + 1),
                     ),
-                    Choice("reciprocal", "1 / rank", "1e0 / {rank}", weight=lambda rank: 1 / rank),
+                    Choice(
+                        "reciprocal", "1 / rank", "1e0 / {rank}", weight=lambda rank, _: 1 / rank
+                    ),
+                    Choice(
+                        "geometric",
+                        "p^(rank - 1), p being a setting of the metric: dcg(discount=geometric, p=0.6)",
+                        "case when {rank} <= {last} then power({p}, {rank} - 1) else 0e0 end",
+                        weight=lambda rank, settings: settings["p"] ** (rank - 1),
+                        parameters={"p": (0.8, "below 1")},
+                    ),
                 ),
             ),
             Option(

@@ -21,7 +21,7 @@ class Conventions(TypedDict, total=False):
     """What `evaluate` takes beside its own arguments; all are optional."""
 
     gain: Each[Literal["exp", "linear", "binary"] | Gains]
-    discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal"]]
+    discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal", "geometric"]]
     stop: Each[Literal["exp", "linear"]]
     ideal: Each[
         Literal[

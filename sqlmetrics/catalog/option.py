@@ -31,6 +31,11 @@ DECIMALS = 4
 """Of the values in a table that is printed, as trec_eval has them."""
 
 
+def _nothing(rank: int, _: Mapping[str, float]) -> float:
+    """What a rank is worth where nobody asks."""
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Choice:
     """One value of an option.
@@ -44,7 +49,9 @@ class Choice:
         uncut: The text for a metric without a cutoff, where it is another.
         term: For `rounding`: the text that a term of DCG becomes.
         cut: The same for a term that is a number.
-        weight: For `discount`: what a rank is worth.
+        weight: For `discount`: what a rank is worth, given the metric's parameters.
+        parameters: What a metric gets to set with it: name -> its default, and its limit as
+            `Metric.limits` has it.
         only: For `average_over`: the flags of the queries that the mean runs over.
         part: For `average_over` and `no_relevant`: the metric that {count} stands for.
         needs: What must hold for it, in words; the spec knows how to tell.
@@ -61,7 +68,8 @@ class Choice:
     uncut: str = ""
     term: str = "{value}"
     cut: Callable[[float], float] = float
-    weight: Callable[[int], float] = float
+    weight: Callable[[int, Mapping[str, float]], float] = _nothing
+    parameters: Mapping[str, tuple[float, str]] = field(default_factory=dict, hash=False)
     only: tuple[str, ...] = ()
     part: str = ""
     needs: tuple[str, ...] = ()

@@ -85,7 +85,8 @@ class MetricContext:
     def every_discount(self) -> str:
         """The sum of the discounts of ranks 1 to k, as a number."""
         weight, cut = self.choice("discount").weight, self.choice("rounding").cut
-        return double(sum(cut(weight(rank)) for rank in range(1, (self.k or 0) + 1)))
+        known = {name: self._settings.parameter(name) for name in self.measure.metric.parameters}
+        return double(sum(cut(weight(rank, known)) for rank in range(1, (self.k or 0) + 1)))
 
 
 class RowContext(MetricContext):
@@ -152,7 +153,17 @@ class RowContext(MetricContext):
 
     def discount(self, rank: str) -> str:
         """What a rank is worth."""
-        return self.choice("discount").sql.format(rank=rank)
+        text = self.choice("discount").sql
+        given = {"p": self.p, "last": self._last} if "{p}" in text else {}
+        return text.format(rank=rank, **given)
+
+    @property
+    def _last(self) -> int:
+        """The last rank where p^(rank - 1) is above e^-300.
+
+        Some databases refuse what is too small for 64 bits, and so would be the square.
+        """
+        return 1 + int(300 / -math.log(self._settings.parameter("p")))
 
     @property
     def hits_so_far(self) -> str:
@@ -189,12 +200,8 @@ class RowContext(MetricContext):
 
     @property
     def not_faded(self) -> str:
-        """The condition of ranks where p^(rank - 1) is above e^-300; empty if all of the top k are.
-
-        Some databases refuse what is too small for 64 bits, and so would be the square.
-        """
-        last = 1 + int(300 / -math.log(self._settings.parameter("p")))
-        return "" if self.k and self.k <= last else f"rnk <= {last}"
+        """The condition of ranks where p^(rank - 1) is no faint number; empty if all are."""
+        return "" if self.k and self.k <= self._last else f"rnk <= {self._last}"
 
     def in_top(self, value: str, condition: str = "") -> str:
         """The value for rows in the top k, 0 for others."""

@@ -45,8 +45,10 @@ def gain(grade: float | None, how: Gain, rel: float) -> float:
     return 1.0 if grade >= rel else 0.0
 
 
-def discount(rank: int, how: str) -> float:
-    """What a rank is worth, rank 1 being the best."""
+def discount(rank: int, how: str, p: float = 0.8) -> float:
+    """What a rank is worth, rank 1 being the best; geometric, p times what the last one was."""
+    if how == "geometric":
+        return float(p ** (rank - 1))
     if how == "log2":
         return 1.0 / math.log2(rank + 1)
     if how == "log2_max2":
@@ -69,10 +71,11 @@ def dcg(
     gain: Gain,
     discount: str,
     rel: float,
+    p: float = 0.8,
     rounding: Rounding = "none",
 ) -> Value:
     """Sum of gain x discount in the top k."""
-    return _discounted([_gain(grade, gain, rel) for grade in grades[:k]], discount, rounding)
+    return _discounted([_gain(grade, gain, rel) for grade in grades[:k]], discount, p, rounding)
 
 
 def idcg(
@@ -84,6 +87,7 @@ def idcg(
     discount: str,
     ideal: str,
     rel: float,
+    p: float = 0.8,
     rounding: Rounding = "none",
 ) -> Value:
     """DCG of the best list that there could be, by what counts as that."""
@@ -98,7 +102,7 @@ def idcg(
         "hits": lambda: [1.0] * len(hit_ranks(grades, k, rel)),
         "returned": lambda: gains[: len(grades[:k])],
     }[ideal]()
-    return _discounted(best if ideal == "labels" else best[:k], discount, rounding)
+    return _discounted(best if ideal == "labels" else best[:k], discount, p, rounding)
 
 
 def ndcg(
@@ -110,10 +114,11 @@ def ndcg(
     discount: str,
     ideal: str,
     rel: float,
+    p: float = 0.8,
     rounding: Rounding = "none",
 ) -> Value:
     """DCG / IDCG, undefined if IDCG is 0."""
-    how: dict[str, Any] = {"k": k, "gain": gain, "discount": discount, "rel": rel}
+    how: dict[str, Any] = {"k": k, "gain": gain, "discount": discount, "rel": rel, "p": p}
     best = idcg(grades, labels, ideal=ideal, rounding=rounding, **how)
     return _ratio(dcg(grades, labels, rounding=rounding, **how), best)
 
@@ -598,8 +603,8 @@ OF_SETS = {"auc", "coverage", "gini"}
 _gain = gain  # metrics have a parameter of this name
 
 
-def _discounted(gains: Iterable[float], how: str, rounding: Rounding) -> float:
-    terms = (g * discount(rank, how) for rank, g in enumerate(gains, start=1))
+def _discounted(gains: Iterable[float], how: str, p: float, rounding: Rounding) -> float:
+    terms = (g * discount(rank, how, p) for rank, g in enumerate(gains, start=1))
     return math.fsum(rounded(term, rounding) if rounding == "floor2" else term for term in terms)
 
 

@@ -24,7 +24,7 @@ HELD = ("depth",)
 POLICIES = ("no_relevant", "average", "average_over")
 """The options of a metric that are arithmetic over its per-query values."""
 
-UNTRIED = ("table", "number", "error", "nan")
+UNTRIED = ("table", "number", "geometric", "error", "nan")
 """Choices that need a value of their own, refuse the data, or give no number."""
 
 RARE: Mapping[str, Collection[Setting]] = {"unjudged": ("skip",), "no_relevant": ("one_if_empty",)}
