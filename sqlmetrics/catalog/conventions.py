@@ -78,7 +78,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     ),
                     Choice(
                         "geometric",
-                        "p^(rank - 1), p being a setting of the metric: dcg(discount=geometric, p=0.6)",
+                        "p^(rank - 1), with p of the metric: dcg(discount=geometric, p=0.6)",
                         "case when {rank} <= {last} then power({p}, {rank} - 1) else 0e0 end",
                         weight=lambda rank, settings: settings["p"] ** (rank - 1),
                         parameters={"p": (0.8, "below 1")},

@@ -31,11 +31,6 @@ DECIMALS = 4
 """Of the values in a table that is printed, as trec_eval has them."""
 
 
-def _nothing(rank: int, _: Mapping[str, float]) -> float:
-    """What a rank is worth where nobody asks."""
-    return 0.0
-
-
 @dataclass(frozen=True)
 class Choice:
     """One value of an option.
@@ -68,7 +63,7 @@ class Choice:
     uncut: str = ""
     term: str = "{value}"
     cut: Callable[[float], float] = float
-    weight: Callable[[int, Mapping[str, float]], float] = _nothing
+    weight: Callable[[int, Mapping[str, float]], float] = lambda _rank, _settings: 0.0
     parameters: Mapping[str, tuple[float, str]] = field(default_factory=dict, hash=False)
     only: tuple[str, ...] = ()
     part: str = ""
