@@ -390,6 +390,19 @@ def _operators(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 @by_turns(1)
+def test_items_that_are_their_own_query_are_told_of() -> None:
+    """BEIR leaves them out: known, it is tried so."""
+    rows = [("q", "q", 2.0), ("q", "a", 1.0), ("p", "b", 1.0)]
+    names = ("query_id", "item_id", "score")
+    rankings = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+    labels = pa.table({"query_id": ["q", "p"], "item_id": ["a", "c"], "grade": [1.0, 1.0]})
+    (note,) = reconcile(rankings, labels, "mrr", ".25", departures=0).notes
+    assert note.startswith("items with the id of their query: 1;")
+    found = reconcile(rankings, labels, "mrr", ".5", departures=0, identical_ids="drop")
+    assert not found.notes
+    assert found.candidates
+
+
 def test_nothing_fits_and_the_nearest_are_told() -> None:
     found = matched(counted(None, "ndcg@3"), "0.12345678")
     assert found.candidates == ()

@@ -145,6 +145,7 @@ def _of_input(tables: _Tables) -> Iterator[Asked]:
         },
         "grades that are texts": {"labels": {"relation": tables.of("words"), "grades": mapped}},
         "condensed lists": {"conventions": {"unjudged": "condensed"}},
+        "lists with an unjudged item left out": {"conventions": {"unjudged": "skip"}},
         "a condition": {"rankings": tables.where("score >= 0 and item_id <> 'ss'")},
         "repeated rows": {
             "rankings": tables.where("", "doubled"),
