@@ -253,6 +253,8 @@ def metric_texts(
     given = {name: draw(_setting(name, table, metric.name)) for name in names}
     if "ties" in given:  # the only rule that a metric can have for itself
         given["ties"] = "average"
+    if "discount" in metric.options and given.get("discount") != "geometric":
+        given.pop("p", None)
     if "gain" in metric.options and not _uses_rel(given):
         given.pop("rel", None)
     inside = ", ".join(f"{name}={value}" for name, value in given.items())

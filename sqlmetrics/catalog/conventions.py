@@ -59,21 +59,30 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "log2",
                         "1 / log2(rank + 1)",
                         "ln(2e0) / ln({rank} + 1e0)",
-                        weight=lambda rank: math.log(2) / math.log(rank + 1),
+                        weight=lambda rank, _: math.log(2) / math.log(rank + 1),
                     ),
                     Choice(
                         "log2_max2",
                         "1 / log2(max(rank, 2)): ranks 1 and 2 weigh the same",
                         "ln(2e0) / ln(case when {rank} > 2 then {rank} * 1e0 else 2e0 end)",
-                        weight=lambda rank: math.log(2) / math.log(max(rank, 2)),
+                        weight=lambda rank, _: math.log(2) / math.log(max(rank, 2)),
                     ),
                     Choice(
                         "ln",
                         "1 / ln(rank + 1)",
                         "1e0 / ln({rank} + 1e0)",
-                        weight=lambda rank: 1 / math.log(rank + 1),
+                        weight=lambda rank, _: 1 / math.log(rank + 1),
                     ),
-                    Choice("reciprocal", "1 / rank", "1e0 / {rank}", weight=lambda rank: 1 / rank),
+                    Choice(
+                        "reciprocal", "1 / rank", "1e0 / {rank}", weight=lambda rank, _: 1 / rank
+                    ),
+                    Choice(
+                        "geometric",
+                        "p^(rank - 1), with p of the metric: dcg(discount=geometric, p=0.6)",
+                        "case when {rank} <= {last} then power({p}, {rank} - 1) else 0e0 end",
+                        weight=lambda rank, settings: settings["p"] ** (rank - 1),
+                        parameters={"p": (0.8, "below 1")},
+                    ),
                 ),
             ),
             Option(
@@ -112,6 +121,12 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "all k ranks are relevant, also if there are fewer relevant labels",
                         "{every_rank}",
                         needs=("a cutoff", "a cutoff of at most 1,000,000", "gain=binary"),
+                    ),
+                    Choice(
+                        "all_returned",
+                        "all items returned in the top k are relevant, however few labels are",
+                        "{every_returned}",
+                        needs=("gain=binary",),
                     ),
                     Choice(
                         "min_k_r",
@@ -317,6 +332,20 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 ),
             ),
             Option(
+                "identical_ids",
+                "spec",
+                "a ranked item whose id is that of its query: the query itself, in the corpus",
+                (
+                    Choice("keep", "counts as any other"),
+                    Choice(
+                        "drop",
+                        "is left out before ranking; its label, if it has one, still counts",
+                        "{item} <> {query}",
+                    ),
+                ),
+                later=True,
+            ),
+            Option(
                 "duplicate_labels",
                 "spec",
                 "an item that a query's labels hold twice",
@@ -333,6 +362,17 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("nonrelevant", "counts as grade 0"),
                     Choice("condensed", "is left out before ranking"),
                     Choice("error", "is refused, in the list of a labelled query"),
+                    Choice(
+                        "skip",
+                        "leaves a query out, where a metric looks at the item's grade",
+                        "case when {judged} = {returned} then {value} end",
+                    ),
+                    Choice(
+                        "nan",
+                        "makes the value of a metric NaN that looks at the item's grade",
+                        "case when {judged} = {returned} then {value} "
+                        "else cast('NaN' as double) end",
+                    ),
                 ),
             ),
             Option(
@@ -390,6 +430,13 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "coalesce({value}, cast('NaN' as double))",
                     ),
                     Choice("one", "counts 1", "coalesce({value}, 1e0)"),
+                    Choice(
+                        "one_if_empty",
+                        "counts 1 if it has no relevant label and no ranking, else 0",
+                        "coalesce({value}, case when {is_ranked} = 0 and "
+                        "coalesce({count}, 0e0) = 0e0 then 1e0 else 0e0 end)",
+                        part="num_rel",
+                    ),
                 ),
             ),
             Option(

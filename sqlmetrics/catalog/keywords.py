@@ -21,10 +21,19 @@ class Conventions(TypedDict, total=False):
     """What `evaluate` takes beside its own arguments; all are optional."""
 
     gain: Each[Literal["exp", "linear", "binary"] | Gains]
-    discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal"]]
+    discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal", "geometric"]]
     stop: Each[Literal["exp", "linear"]]
     ideal: Each[
-        Literal["labels_at_k", "labels", "shown_at_k", "all_k", "min_k_r", "hits", "returned"]
+        Literal[
+            "labels_at_k",
+            "labels",
+            "shown_at_k",
+            "all_k",
+            "all_returned",
+            "min_k_r",
+            "hits",
+            "returned",
+        ]
     ]
     recall_denominator: Each[Literal["r", "min_k_r", "shown"]]
     recall_level: Each[Literal["at_least", "nearest"]]
@@ -38,12 +47,13 @@ class Conventions(TypedDict, total=False):
     score_precision: Literal["double", "float32", "decimal6"]
     depth: Literal["none"] | int
     duplicate_rankings: Literal["error", "best_score", "first", "count"]
+    identical_ids: Literal["keep", "drop"]
     duplicate_labels: Literal["error", "max_grade"]
-    unjudged: Literal["nonrelevant", "condensed", "error"]
+    unjudged: Literal["nonrelevant", "condensed", "error", "skip", "nan"]
     negative_grades: Literal["error", "unjudged", "zero"]
     missing: Literal["zero", "drop", "error"]
     absent_systems: Literal["skip", "missing"]
-    no_relevant: Each[Literal["skip", "zero", "nan", "one"]]
+    no_relevant: Each[Literal["skip", "zero", "nan", "one", "one_if_empty"]]
     average: Each[Literal["macro", "micro"]]
     average_over: Each[
         Literal[

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.sql.template import environment, folder
 
 Parameter = float | int
@@ -53,7 +54,7 @@ class Metric:
         aliases: Other spellings; one that ends in `@k` needs a cutoff, one that ends in
             `(rel)` is meant only with that setting.
         options: Conventions that change its formula.
-        parameters: Numbers of its own, with their defaults.
+        parameters: Numbers of its own, with their defaults, and those of its options' choices.
         limits: Parameter -> its limit, like `below 1` or `at most 1`, above 0; or both its ends,
             like `0 to 1`.
         parts: The metrics it is made of: name in the template -> metric; `@list` behind it
@@ -160,6 +161,15 @@ def _read(path: Path) -> Metric:
     values = tomllib.loads(header.removeprefix("{#"))
     tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
     macros = tuple(re.findall(r"{% macro (\w+)", text))
+    of_choices = {
+        name: known
+        for option in values.get("options", ())
+        for choice in OPTIONS[option].choices
+        for name, known in choice.parameters.items()
+    }
+    for key, place in (("parameters", 0), ("limits", 1)):
+        more = {name: known[place] for name, known in of_choices.items()}
+        values[key] = {**values.get(key, {}), **more}
     return Metric(name=path.name.removesuffix(".sql.jinja"), macros=macros, **(values | tuples))
 
 

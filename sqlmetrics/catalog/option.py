@@ -27,6 +27,9 @@ class Table(dict[float, float]):
 
 Value = str | int | Table
 
+DECIMALS = 4
+"""Of the values in a table that is printed, as trec_eval has them."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -41,9 +44,11 @@ class Choice:
         uncut: The text for a metric without a cutoff, where it is another.
         term: For `rounding`: the text that a term of DCG becomes.
         cut: The same for a term that is a number.
-        weight: For `discount`: what a rank is worth.
+        weight: For `discount`: what a rank is worth, given the metric's parameters.
+        parameters: What a metric gets to set with it: name -> its default, and its limit as
+            `Metric.limits` has it.
         only: For `average_over`: the flags of the queries that the mean runs over.
-        part: For `average_over`: the metric that {count} stands for.
+        part: For `average_over` and `no_relevant`: the metric that {count} stands for.
         needs: What must hold for it, in words; the spec knows how to tell.
         data: What metrics need beside rankings and labels if it holds; see `Metric.needs`.
         all_orders: For `ties`: whether the metrics are means over all orders of ties.
@@ -58,7 +63,8 @@ class Choice:
     uncut: str = ""
     term: str = "{value}"
     cut: Callable[[float], float] = float
-    weight: Callable[[int], float] = float
+    weight: Callable[[int, Mapping[str, float]], float] = lambda _rank, _settings: 0.0
+    parameters: Mapping[str, tuple[float, str]] = field(default_factory=dict, hash=False)
     only: tuple[str, ...] = ()
     part: str = ""
     needs: tuple[str, ...] = ()
@@ -125,6 +131,7 @@ class Preset:
         metrics: Metric -> options that hold for that metric alone.
         caveat: What a reader of its numbers should know, if anything.
         only: The metrics that the tool has, where it has few: `reconcile` names it for no other.
+        decimals: How many decimals the tool prints its means with, and tables of values have.
     """
 
     note: str
@@ -132,6 +139,7 @@ class Preset:
     metrics: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     caveat: str = ""
     only: tuple[str, ...] = ()
+    decimals: int = DECIMALS
 
     def has(self, metric: str) -> bool:
         """Whether a number of a metric can be the tool's."""

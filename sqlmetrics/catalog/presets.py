@@ -33,6 +33,12 @@ _BOOSTER: Mapping[str, Value] = {
     "ties": "input_order",
     "no_relevant": "one",
 }
+_LLAMAINDEX: Mapping[str, Value] = {
+    **_BINARY,
+    "precision_denominator": "returned",
+    "ties": "input_order",
+    "average_over": "common_relevant",
+}
 _RUN: Mapping[str, Value] = {**_TREC, "score_precision": "float32", "average_over": "common"}
 _VERDICTS: Mapping[str, Value] = {
     "ap_denominator": "hits",
@@ -205,13 +211,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "llamaindex": Preset(
             "LlamaIndex's retriever evaluator: the ideal list is not cut",
-            {
-                **_BINARY,
-                "ideal": "labels",
-                "precision_denominator": "returned",
-                "ties": "input_order",
-                "average_over": "common_relevant",
-            },
+            {**_LLAMAINDEX, "ideal": "labels"},
+        ),
+        "llamaindex_old": Preset(
+            "LlamaIndex's NDCG before November 2024: all that was returned could be relevant",
+            {**_LLAMAINDEX, "ideal": "all_returned"},
+            only=("ndcg",),
         ),
         "haystack": Preset(
             "Haystack's document evaluators: the ideal list is not cut",
@@ -235,8 +240,22 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "gain": "linear",
                 "ties": "input_order",
                 "duplicate_rankings": "count",
+                "unjudged": "skip",
                 "no_relevant": "zero",
             },
+        ),
+        "mlflow": Preset(
+            "MLflow's ndcg_at_k, recall_at_k and precision_at_k of retrieved documents",
+            {
+                **_BINARY,
+                "ideal": "returned",
+                "precision_denominator": "returned",
+                "ties": "input_order",
+                "no_relevant": "one_if_empty",
+                "average_over": "either",
+            },
+            {"precision": {"no_relevant": "zero"}},
+            only=("ndcg", "recall", "precision"),
         ),
         "sentence_transformers": Preset(
             "Sentence Transformers' InformationRetrievalEvaluator",
@@ -244,15 +263,17 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "beir": Preset(
             "BEIR: NDCG, MAP, recall and precision over the queries of the run",
-            _RUN,
+            {**_RUN, "identical_ids": "drop"},
             only=("ndcg", "ap", "recall", "precision"),
+            decimals=5,
         ),
         "beir_custom": Preset(
             "BEIR's evaluate_custom: MRR, accuracy and capped recall over all labelled queries",
             {**_TREC, "recall_denominator": "min_k_r", "ties": "input_order"},
             only=("mrr", "hit", "recall"),
+            decimals=5,
         ),
-        "mteb": Preset("MTEB: the queries of the run", _RUN),
+        "mteb": Preset("MTEB: the queries of the run", _RUN, decimals=5),
         "mteb_old": Preset(
             "MTEB's MRR before August 2026: equal scores as they come",
             {**_TREC, "ties": "input_order", "average_over": "common"},

@@ -15,6 +15,9 @@ from sqlmetrics.sql.template import case, double, number
 WHOLE_LIST = "@list"
 """Behind a part's name in a header: the part has no cutoff."""
 
+OF_LABELLING = ("num_ret", "num_judged", "every_returned_dcg")
+"""The sums over a list that look at no grade."""
+
 SURELY_GONE = "-1e3"
 """Stands for the logarithm of 0, which databases refuse."""
 
@@ -91,7 +94,8 @@ class MetricContext:
     def every_discount(self) -> str:
         """The sum of the discounts of ranks 1 to k, as a number."""
         weight, cut = self.choice("discount").weight, self.choice("rounding").cut
-        return double(sum(cut(weight(rank)) for rank in range(1, (self.k or 0) + 1)))
+        known = {name: self._settings.parameter(name) for name in self.measure.metric.parameters}
+        return double(sum(cut(weight(rank, known)) for rank in range(1, (self.k or 0) + 1)))
 
 
 class RowContext(MetricContext):
@@ -145,13 +149,30 @@ class RowContext(MetricContext):
     @property
     def term(self) -> str:
         """Gain x discount."""
-        value = f"{self.gain} * {self.discount('rnk')}"
+        return self._rounded(f"{self.gain} * {self.discount('rnk')}")
+
+    def rank_term(self, rank: str) -> str:
+        """The same of a relevant item at a rank, whose gain is 1."""
+        return self._rounded(self.discount(rank))
+
+    def _rounded(self, value: str) -> str:
+        """A term of DCG, as `rounding` has it."""
         term = self.choice("rounding").term
         return value if term == "{value}" else term.format(value=f"({value})")
 
     def discount(self, rank: str) -> str:
         """What a rank is worth."""
-        return self.choice("discount").sql.format(rank=rank)
+        text = self.choice("discount").sql
+        given = {"p": self.p, "last": self._last} if "{p}" in text else {}
+        return text.format(rank=rank, **given)
+
+    @property
+    def _last(self) -> int:
+        """The last rank where p^(rank - 1) is above e^-300.
+
+        Some databases refuse what is too small for 64 bits, and so would be the square.
+        """
+        return 1 + int(300 / -math.log(self._settings.parameter("p")))
 
     @property
     def hits_so_far(self) -> str:
@@ -188,12 +209,8 @@ class RowContext(MetricContext):
 
     @property
     def not_faded(self) -> str:
-        """The condition of ranks where p^(rank - 1) is above e^-300; empty if all of the top k are.
-
-        Some databases refuse what is too small for 64 bits, and so would be the square.
-        """
-        last = 1 + int(300 / -math.log(self._settings.parameter("p")))
-        return "" if self.k and self.k <= last else f"rnk <= {last}"
+        """The condition of ranks where p^(rank - 1) is no faint number; empty if all are."""
+        return "" if self.k and self.k <= self._last else f"rnk <= {self._last}"
 
     def in_top(self, value: str, condition: str = "") -> str:
         """The value for rows in the top k, 0 for others."""
@@ -313,6 +330,32 @@ def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
     for macro in ("numerator", "denominator") if measure.metric.ratio else ("value",):
         measure.metric.sql(macro, view)
     return list(found)
+
+
+def sums_of(spec: Spec, measure: Measure) -> Iterator[Measure]:
+    """The sums that a metric is made of, under the choices that hold."""
+    if measure.metric.over != "query" and not measure.metric.pooled:
+        yield measure
+        return
+    for part in used_parts(spec, measure):
+        yield from sums_of(spec, part)
+
+
+def graded_part(spec: Spec, measure: Measure, count: str) -> Measure | None:
+    """A count over the items of a list whose grades a metric looks at; None if it looks at none.
+
+    Whoever sorts the items by their grades looks at the whole list.
+    """
+    sums = [
+        one
+        for one in sums_of(spec, measure)
+        if one.metric.over in ("ranked", "ideal_shown") and one.metric.name not in OF_LABELLING
+    ]
+    if not sums:
+        return None
+    part = part_named(measure, count)
+    whole = any(one.k is None or one.metric.over == "ideal_shown" for one in sums)
+    return part.uncut() if whole else part
 
 
 def _added(terms: Sequence[str]) -> str:

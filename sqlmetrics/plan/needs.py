@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
+from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
 from sqlmetrics.catalog.option import Choice, Table
-from sqlmetrics.plan.expressions import MetricContext, RowContext, both, part_named
+from sqlmetrics.plan.expressions import MetricContext, RowContext, both, graded_part, part_named
 from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.spec.segments import RELEVANT_LABELS
@@ -140,7 +141,13 @@ class Needs:
     @property
     def lists(self) -> str:
         """The stage with one row per list: the sums, unless items are left out before them."""
-        return "ranked_lists" if self.spec.options["unjudged"] == "condensed" else "list_sums"
+        return "ranked_lists" if self.leaves_out else "list_sums"
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether items are left out of their lists before these are ranked."""
+        options = self.spec.options
+        return options["unjudged"] == "condensed" or options["identical_ids"] == "drop"
 
     @property
     def reads_item(self) -> bool:
@@ -212,17 +219,16 @@ class Needs:
         metric = measure.metric
         value = self._chosen("rounding", measure).format(value=value)
         if metric.undefined == "no_relevant":
-            value = self._chosen("no_relevant", measure).format(value=value)
+            value = self._filled("no_relevant", measure, value)
         elif metric.undefined == "zero":
             value = f"coalesce({value}, 0e0)"
         return self._counted(measure, value)
 
     def _counted(self, measure: Measure, value: str) -> str:
         """The value of a query that the mean runs over, NULL for another."""
-        over = self._over(measure)
-        if over.part:
-            count = self._summed(part_named(measure, over.part))
-            value = over.sql.format(count=count, value=value)
+        value = self._judged(measure, value)
+        if self._over(measure).part:
+            value = self._filled("average_over", measure, value)
         where = {"is_labelled": "query_systems", "is_ranked": self.lists}
         only = self.population(measure)
         if self.spec.options["missing"] == "drop":
@@ -235,6 +241,22 @@ class Needs:
             return line
         inner = value.replace("\n", "\n    ")
         return f"case when {both(*flags)}\n    then {inner}\nend"
+
+    def _judged(self, measure: Measure, value: str) -> str:
+        """The value, where no item without a label forbids one."""
+        text = OPTIONS["unjudged"].choice(self.spec.options["unjudged"]).sql
+        counts = [graded_part(self.spec, measure, name) for name in ("num_judged", "num_ret")]
+        if not text or None in counts:
+            return value
+        judged, returned = (self._summed(count) for count in counts if count)
+        return text.format(judged=judged, returned=returned, value=value)
+
+    def _filled(self, option: str, measure: Measure, value: str) -> str:
+        """A value as an option's choice has it, by what the choice looks at of the query."""
+        choice = self.spec.settings(measure).choice(option)
+        count = self._summed(part_named(measure, choice.part)) if choice.part else ""
+        is_ranked = f"coalesce({self.lists}.is_ranked, 0)"
+        return choice.sql.format(value=value, count=count, is_ranked=is_ranked)
 
     def _chosen(self, option: str, measure: Measure) -> str:
         """The text of an option's choice for a metric."""

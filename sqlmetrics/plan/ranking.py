@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
@@ -54,15 +55,24 @@ class WindowRanking:
 
     def stage(self, name: str) -> Stage:
         """The stage of a name."""
-        condensed = self.shape.spec.options["unjudged"] == "condensed"
         view = {
             "columns": [*dict.fromkeys(self._known()), *self._graded(), *self._ranks()],
             "rankings": self.rankings,
             "labels": self.labels,
             "on": self._on,
-            "where": f"{self.labels}.grade is not null" if condensed else "",
+            "where": " and ".join(self._not_left_out()),
         }
         return Stage(name, "ranked", view)
+
+    def _not_left_out(self) -> Iterator[str]:
+        """The conditions of the items that are not left out."""
+        options = self.shape.spec.options
+        if options["unjudged"] == "condensed":
+            yield f"{self.labels}.grade is not null"
+        text = OPTIONS["identical_ids"].choice(options["identical_ids"]).sql
+        if text:
+            query, item = (f"{self.rankings}.{name}" for name in ("query_id", "item_id"))
+            yield text.format(item=item, query=query)
 
     @property
     def _on(self) -> list[str]:

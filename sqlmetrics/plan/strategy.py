@@ -173,14 +173,13 @@ def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
         yield "ties=average looks at every tie"
     if needs.rows.best_above:
         yield "a metric looks for the best label above an item"
-    yield from _uncounted(shape)
+    yield from _uncounted(shape, needs)
 
 
-def _uncounted(shape: Shape) -> Iterator[str]:
+def _uncounted(shape: Shape, needs: Needs) -> Iterator[str]:
     """Why some rows of a list do not count as the others do."""
-    options = shape.spec.options
-    if options["depth"] != "none" or options["unjudged"] == "condensed":
-        yield "depth and unjudged=condensed leave out rows"
+    if shape.spec.options["depth"] != "none" or needs.leaves_out:
+        yield "depth, unjudged=condensed and identical_ids=drop leave out rows"
     if shape.counts_repeats:
         yield "rows of the same item count, or keep their places"
 

@@ -93,8 +93,10 @@ def gain(grade: float | None, how: Gain, rel: float) -> float:
     return 1.0 if grade >= rel else 0.0
 
 
-def discount(rank: int, how: str) -> float:
-    """What a rank is worth, rank 1 being the best."""
+def discount(rank: int, how: str, p: float = 0.8) -> float:
+    """What a rank is worth, rank 1 being the best; geometric, p times what the last one was."""
+    if how == "geometric":
+        return float(p ** (rank - 1))
     if how == "log2":
         return 1.0 / math.log2(rank + 1)
     if how == "log2_max2":
@@ -117,10 +119,11 @@ def dcg(
     gain: Gain,
     discount: str,
     rel: float,
+    p: float = 0.8,
     rounding: Rounding = "none",
 ) -> Value:
     """Sum of gain x discount in the top k."""
-    return _discounted([_gain(grade, gain, rel) for grade in grades[:k]], discount, rounding)
+    return _discounted([_gain(grade, gain, rel) for grade in grades[:k]], discount, p, rounding)
 
 
 def idcg(
@@ -132,6 +135,7 @@ def idcg(
     discount: str,
     ideal: str,
     rel: float,
+    p: float = 0.8,
     rounding: Rounding = "none",
 ) -> Value:
     """DCG of the best list that there could be, by what counts as that."""
@@ -141,11 +145,12 @@ def idcg(
         "labels": lambda: gains,
         "shown_at_k": lambda: sorted((_gain(g, gain, rel) for g in grades), reverse=True)[:k],
         "all_k": lambda: [1.0] * (k or 0),
+        "all_returned": lambda: [1.0] * len(grades[:k]),
         "min_k_r": lambda: [1.0] * n_relevant(labels, rel),
         "hits": lambda: [1.0] * len(hit_ranks(grades, k, rel)),
         "returned": lambda: gains[: len(grades[:k])],
     }[ideal]()
-    return _discounted(best if ideal == "labels" else best[:k], discount, rounding)
+    return _discounted(best if ideal == "labels" else best[:k], discount, p, rounding)
 
 
 def ndcg(
@@ -157,10 +162,11 @@ def ndcg(
     discount: str,
     ideal: str,
     rel: float,
+    p: float = 0.8,
     rounding: Rounding = "none",
 ) -> Value:
     """DCG / IDCG, undefined if IDCG is 0."""
-    how: dict[str, Any] = {"k": k, "gain": gain, "discount": discount, "rel": rel}
+    how: dict[str, Any] = {"k": k, "gain": gain, "discount": discount, "rel": rel, "p": p}
     best = idcg(grades, labels, ideal=ideal, rounding=rounding, **how)
     return _ratio(dcg(grades, labels, rounding=rounding, **how), best)
 
@@ -188,6 +194,11 @@ def hits_first_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
 def every_rank_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
     """DCG of k relevant items."""
     return idcg(grades, labels, ideal="all_k", **how | {"gain": "binary"})
+
+
+def every_returned_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+    """DCG of relevant items alone, as many as were returned."""
+    return idcg(grades, labels, ideal="all_returned", **how | {"gain": "binary"})
 
 
 def num_q(grades: Grades, labels: Grades) -> Value:
@@ -674,8 +685,8 @@ OF_SETS = {"auc", "coverage", "gini"}
 _gain = gain  # metrics have a parameter of this name
 
 
-def _discounted(gains: Iterable[float], how: str, rounding: Rounding) -> float:
-    terms = (g * discount(rank, how) for rank, g in enumerate(gains, start=1))
+def _discounted(gains: Iterable[float], how: str, p: float, rounding: Rounding) -> float:
+    terms = (g * discount(rank, how, p) for rank, g in enumerate(gains, start=1))
     return math.fsum(rounded(term, rounding) if rounding == "floor2" else term for term in terms)
 
 
@@ -724,8 +735,8 @@ class Question:
     Attributes:
         name: A function of this module.
         arguments: Its keyword arguments.
-        no_relevant: What an undefined value becomes: skip, zero, nan or one. A metric
-            for which that makes no sense has skip.
+        no_relevant: What an undefined value becomes: skip, zero, nan, one or
+            one_if_empty. A metric for which that makes no sense has skip.
         average: macro or micro.
         average_over: labels, rankings, common, either, relevant, common_relevant, hits
             or relevant_shown.
@@ -742,6 +753,33 @@ class Question:
     rounding: Rounding = "none"
     ties: str = ""
     count: bool = False
+
+
+def looks_at_grades(one: Question) -> bool:
+    """Whether a metric looks at the grades of the items of a list."""
+    if one.name == "idcg":
+        return one.arguments["ideal"] in ("shown_at_k", "hits")
+    function: Callable[..., Value] = globals()[one.name]
+    return "grades" in function.__annotations__ and one.name not in OF_NO_LIST
+
+
+def looks_at_all(one: Question) -> bool:
+    """Whether it looks at all of them, whatever its cutoff."""
+    whole = (
+        ("ideal", ("shown_at_k",)),
+        ("recall_denominator", ("shown",)),
+        ("ap_denominator", ("shown", "min_k_shown")),
+        ("rr_of", ("all",)),
+    )
+    by_choice = any(one.arguments.get(name) in choices for name, choices in whole)
+    return one.arguments.get("k") is None or one.name == "best_dcg_shown" or by_choice
+
+
+OF_NO_LIST = {
+    *("num_q", "num_ret", "num_rel", "num_judged", "judged", "hole", "bpref_bound"),
+    *("best_dcg", "best_dcg_returned", "every_rank_dcg", "every_returned_dcg"),
+}
+"""Metrics that are given the grades of a list, and look at none of them."""
 
 
 def computed(one: Question, given: Mapping[str, Any]) -> Value:

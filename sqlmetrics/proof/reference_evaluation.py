@@ -17,6 +17,8 @@ from sqlmetrics.proof.reference import (
     computed,
     hit_ranks,
     idcg,
+    looks_at_all,
+    looks_at_grades,
     n_relevant,
     pnr_parts,
     precision_bottom,
@@ -66,6 +68,7 @@ def evaluate(
     ties: str = "id_asc",
     score_precision: str = "double",
     duplicate_rankings: str = "best_score",
+    identical_ids: str = "keep",
     depth: int | None = None,
     unjudged: str = "nonrelevant",
     negative_grades: str = "zero",
@@ -88,8 +91,10 @@ def evaluate(
         ties: id_asc, id_desc, input_order, best, worst or average.
         score_precision: double, float32 or decimal6.
         duplicate_rankings: best_score, first or count.
+        identical_ids: keep, or drop to leave out an item whose id is that of its query.
         depth: The rank below which nothing counts, None for no such rank.
-        unjudged: nonrelevant, or condensed to leave out items without a label.
+        unjudged: nonrelevant; condensed to leave out items without a label; skip or nan to
+            leave out the queries where a metric looks at one, or to make its value NaN.
         negative_grades: zero, or unjudged to take such a label for none.
         missing: zero or drop.
         absent_systems: skip, or missing for days between a system's first and last day.
@@ -119,9 +124,10 @@ def evaluate(
         missing,
         absent_systems,
         of_one_system,
-        unjudged == "condensed",
+        unjudged,
         depth,
         ties,
+        identical_ids,
         catalogue or {},
         baseline,
     )
@@ -183,10 +189,37 @@ def _per_query(one: Question, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
     if not _is_counted(one, world, key):
         return None
+    if _looks_at_unjudged(one, world, key):
+        return math.nan if world.unjudged == "nan" else None
     value = world.value(one, key)
     if value is None:
-        return {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0}[one.no_relevant]
+        return _undefined(one, world, key)
     return rounded(value, one.rounding)
+
+
+def _looks_at_unjudged(one: Question, world: World, key: Key) -> bool:
+    """Whether an item without a label, among those that a metric looks at, forbids a value."""
+    if world.unjudged not in ("skip", "nan") or not looks_at_grades(one):
+        return False
+    ends = [] if looks_at_all(one) else [one.arguments["k"]]
+    last = min((end for end in (*ends, world.depth) if end is not None), default=math.inf)
+    tied = (one.ties or world.ties) == "average"
+    groups = world.groups(key) if tied else [[grade] for grade in world.grades(key)[0]]
+    first = 0
+    for group in groups:
+        if first < last and None in group:
+            return True
+        first += len(group)
+    return False
+
+
+def _undefined(one: Question, world: World, key: Key) -> Value:
+    """What a query counts for which a metric is undefined."""
+    _, labels = world.grades(key)
+    is_empty = key not in world.lists and not n_relevant(labels, one.arguments.get("rel", 1))
+    values = {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0, "one_if_empty": is_empty}
+    value = values[one.no_relevant]
+    return None if value is None else float(value)
 
 
 def _is_counted(one: Question, world: World, key: Key) -> bool:
@@ -258,7 +291,10 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
 def mean_parts(one: Question, value: Value, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a mean."""
     if one.average == "micro":
-        return micro_parts(one, world, key)
+        above, below = micro_parts(one, world, key)
+        if not _looks_at_unjudged(one, world, key):
+            return above, below
+        return (math.nan, below) if world.unjudged == "nan" else (0.0, 0.0)
     if value is None:
         return 0.0, 0.0
     weight = 1.0

@@ -84,9 +84,10 @@ class World:
         missing: zero or drop.
         absent_systems: skip or missing.
         of_one_system: Whether a query is of the system alone that has a list for it.
-        condensed: Whether items without a label are left out of the lists.
+        unjudged: What becomes of items without a label: nonrelevant, condensed, skip or nan.
         depth: How many items of a list count, None for all.
         ties: The rule for equal scores.
+        identical_ids: keep, or drop to leave out an item whose id is that of its query.
         catalogue: What is known of items.
         baseline: The system that the others are compared with.
     """
@@ -100,9 +101,10 @@ class World:
     missing: str
     absent_systems: str
     of_one_system: bool
-    condensed: bool
+    unjudged: str
     depth: int | None
     ties: str
+    identical_ids: str
     catalogue: Catalogue
     baseline: str | None
 
@@ -129,7 +131,10 @@ class World:
         """The items of a list in rank order, in groups of equal scores; depth is not cut."""
         labels = self.labels(key) or {}
         groups = list(self.lists.get(key, []))
-        if self.condensed:
+        if self.identical_ids == "drop":
+            own = (key[2], again(key[2]))
+            groups = [[item for item in group if item not in own] for group in groups]
+        if self.unjudged == "condensed":
             groups = [[i for i in group if labels.get(i) is not None] for group in groups]
         if self.ties in ("best", "worst"):
             up = self.ties == "worst"
@@ -190,6 +195,11 @@ def best_of(rows: Sequence[tuple[str, float]]) -> dict[str, float]:
     return best
 
 
+def again(item: str) -> str:
+    """The name of an item's repeats, that no label has."""
+    return f"{item}\0again"
+
+
 def in_order(
     rows: Sequence[tuple[str, float]], ties: str, *, marked: bool = False
 ) -> list[list[str]]:
@@ -209,7 +219,7 @@ def in_order(
     for _, group in groupby(order, key=lambda row: row[1]):
         items = []
         for item, _ in group:
-            items.append(f"{item}\0again" if marked and item in seen else item)
+            items.append(again(item) if marked and item in seen else item)
             seen.add(item)
         groups.append(items)
     return groups

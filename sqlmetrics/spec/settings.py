@@ -36,6 +36,15 @@ class Settings:
         """The row of an option's value."""
         return OPTIONS[option].choice(self[option])
 
+    def reads(self, parameter: str) -> bool:
+        """Whether a parameter decides a value: not if it belongs to a choice that does not hold."""
+        options = [
+            name
+            for name in self.measure.metric.options
+            if any(parameter in choice.parameters for choice in OPTIONS[name].choices)
+        ]
+        return not options or any(parameter in self.choice(name).parameters for name in options)
+
     @property
     def choices(self) -> list[Choice]:
         """The choices that hold for the options of the metric's formula."""

@@ -295,7 +295,9 @@ class Spec(Model):
     def _decided(self, measure: Measure) -> dict[str, object]:
         """What decides the numbers of a metric of lists, by name."""
         settings, names = self.settings(measure), measure.metric.parameters
-        numbers: dict[str, object] = {name: float(settings.parameter(name)) for name in names}
+        numbers: dict[str, object] = {
+            name: float(settings.parameter(name)) for name in names if settings.reads(name)
+        }
         decided = numbers | {
             name: settings[name]
             for name, option in OPTIONS.items()
@@ -322,6 +324,11 @@ class Spec(Model):
                 f"{measure}: rel does not touch the gains; it needs gain=binary or "
                 "average_over=hits"
             )
+        problems += [
+            f"{measure}: {name} needs {choice}"
+            for name, choice in _of_choices(measure.metric.options).items()
+            if measure.setting(name) is not None and not self.settings(measure).reads(name)
+        ]
         repeats = self.options["duplicate_rankings"]
         if repeats in ("first", "count") and not measure.metric.by_grades:
             problems.append(
@@ -432,6 +439,12 @@ class Spec(Model):
             return True
         settings = self.settings(measure)
         return settings["gain"] == "binary" or bool(settings.choice("average_over").part)
+
+
+def _of_choices(options: Iterable[str]) -> dict[str, str]:
+    """The parameters that options bring -> the choice that reads each, as it is written."""
+    choices = ((name, choice) for name in options for choice in OPTIONS[name].choices)
+    return {one: f"{name}={choice.name}" for name, choice in choices for one in choice.parameters}
 
 
 def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:

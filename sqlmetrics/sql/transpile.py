@@ -162,7 +162,7 @@ def _of_type(node: Tree, dialect: Dialect) -> str:
 
 def _of_cast(node: Tree, dialect: Dialect) -> str:
     is_nan = node.this.is_string and node.this.name.casefold() == "nan"
-    return "NaN (no_relevant=nan)" if is_nan and not dialect.has_nan else ""
+    return "NaN (no_relevant=nan, unjudged=nan)" if is_nan and not dialect.has_nan else ""
 
 
 LOOKS: Mapping[type, Callable[[Tree, Dialect], str]] = {

@@ -133,6 +133,7 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "score_precision": "double",
         "depth": "none",
         "duplicate_rankings": "error",
+        "identical_ids": "keep",
         "duplicate_labels": "error",
         "unjudged": "nonrelevant",
         "negative_grades": "error",

@@ -60,6 +60,8 @@ class Compared:
     """Metrics that fail, or are wrong, on lists with nothing relevant or shorter than k."""
     findable: bool = False
     """Whether every list has something relevant to find, in it or not."""
+    labelled: bool = False
+    """Whether every item of a list has a label, 0 where it would have none."""
 
     def __str__(self) -> str:
         return "-".join(filter(None, (self.preset, *self.only)))
@@ -85,6 +87,11 @@ class Compared:
         labels = data.labels
         if self.binary:
             labels = {q: {i: min(g, 1) for i, g in items.items()} for q, items in labels.items()}
+        if self.labelled:
+            labels = labels | {
+                query: dict.fromkeys(scores, 0) | dict(labels.get(query, {}))
+                for query, scores in data.lists.items()
+            }
         lists = {
             query: scores
             for query, scores in data.lists.items()
@@ -128,7 +135,8 @@ LIVE = (
     Compared("haystack"),
     Compared("ragas"),
     Compared("deepeval"),
-    Compared("phoenix"),
+    Compared("phoenix", labelled=True),
+    Compared("mlflow"),
     Compared("sentence_transformers"),
     Compared("beir", tolerance=DECIMALS5),
     Compared("beir_custom", tolerance=DECIMALS5, without=("recall",)),
@@ -435,6 +443,36 @@ def test_sasrec_ranks_are_those_of_an_unstable_sort() -> None:
     numpy = peer("numpy")
     ranks = [int(numpy.zeros(size).argsort().argsort()[0]) for size in (2, 5, 16)]
     assert ranks == [0, 0, 0]
+
+
+def test_beir_drops_an_item_that_is_its_query() -> None:
+    """A list of which nothing is left counts 0; the label of such an item is still to be found."""
+    lists = {"q": {"q": 3.0, "a": 2.0, "b": 1.0}, "a": {"a": 1.0}, "c": {"q": 2.0, "d": 1.0}}
+    labels = {"q": {"q": 1, "b": 2}, "a": {"b": 1}, "c": {"d": 1}}
+    found = pairs(BY_PRESET["beir"], Data(lists, labels), ["ndcg@3", "recall@1", "ap@3"])
+    assert found["recall@1", "q"][1] == 0
+    assert found["recall@1", MEAN][1] == 0
+    assert not wrong(found, DECIMALS5)
+
+
+def test_phoenix_has_no_ndcg_of_a_list_that_is_evaluated_in_part() -> None:
+    """Of short lists, some are: those alone have a value, and make the mean."""
+    data = world(3, ties=True, lengths=(1, 4), queries=30)
+    theirs = tool("phoenix").per_query(data.lists, data.labels, "ndcg@3")
+    ours = data.ours(["ndcg@3"], "phoenix")
+    known = {query: value for (_, query), value in ours.items() if value is not None}
+    assert 0 < len(theirs) < len(data.lists)
+    mean = tool("phoenix").mean(data.lists, data.labels, "ndcg@3")
+    assert known == pytest.approx({**theirs, MEAN: mean}, abs=DOUBLE)
+
+
+def test_phoenix_looks_at_documents_below_the_cutoff() -> None:
+    """Precision is NaN for what nobody evaluated there; RR is not, below the first hit."""
+    lists, labels = {"q": {"a": 3.0, "b": 2.0}}, {"q": {"a": 1}}
+    asked = ("precision@1", "mrr", "ndcg@1")
+    assert [tool("phoenix").per_query(lists, labels, text) for text in asked] == [{}, {"q": 1}, {}]
+    ours = Data(lists, labels).ours(asked, "phoenix")
+    assert [ours.get((text, "q")) for text in asked] == [1, None, None]
 
 
 @pytest.mark.parametrize("policy", ["count", "best_score"])

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from sqlmetrics.proof.reconcile import chance, target, words
 from sqlmetrics.proof.reconcile.matching import MeanMatch
 from sqlmetrics.proof.reconcile.reconcile import _counted
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
-from sqlmetrics.proof.reconcile.space import HELD, SPEC_WIDE, Point
+from sqlmetrics.proof.reconcile.space import HELD, RARE, SPEC_WIDE, Point
 from sqlmetrics.proof.reconcile.tally import Tally
 
 pytestmark = by_turns(0.2)
@@ -163,7 +164,7 @@ def told_by(preset: str) -> sm.Result:
 @pytest.mark.parametrize("preset", sliced("mean", 0.3, PRESETS))
 def test_every_preset_s_mean_names_it_first(metric: str, preset: str) -> None:
     mean = told_by(preset)[metric]
-    if math.isnan(mean) or not PRESETS[preset].has(metric.partition("@")[0]):
+    if mean is None or math.isnan(mean) or not PRESETS[preset].has(metric.partition("@")[0]):
         pytest.skip("a mean that is NaN names nothing, nor one that the tool does not have")
     found = matched(counted(None, metric), f"{mean:.4f}")
     first, *others = found.candidates
@@ -261,7 +262,13 @@ def test_every_combination_gives_what_evaluate_gives(metric: str) -> None:
     tally, points = counted(seed, metric, 1)
     wide = (*SPEC_WIDE, *HELD)
     alike: dict[tuple[Any, ...], dict[str, Point]] = {}
-    for point in rng.sample(list(points), min(200, len(points))):
+    rare = [
+        one
+        for one in points
+        if any(tally.space.value(one, name) in values for name, values in RARE.items())
+    ]
+    some = (rng.sample(these, min(200, len(these))) for these in (list(points), rare))
+    for point in chain(*some):
         values: dict[str, Any] = dict(zip(tally.space.tried, point, strict=True))
         measure = tally.space.measure
         for name, value in values.items():
@@ -269,7 +276,7 @@ def test_every_combination_gives_what_evaluate_gives(metric: str) -> None:
                 measure = measure.having(name, value)
         key = tuple(values[name] for name in wide)
         alike.setdefault(key, {})[str(measure)] = point
-    for key in rng.sample(list(alike), min(4, len(alike))):
+    for key in [*rng.sample(list(alike), min(4, len(alike))), [*alike][-1]]:
         given = dict(zip(wide, key, strict=True))
         result = evaluate(*world(seed), list(alike[key]), cell=f"{metric} {key}", **given)
         for text, point in alike[key].items():
@@ -383,6 +390,19 @@ def _operators(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 @by_turns(1)
+def test_items_that_are_their_own_query_are_told_of() -> None:
+    """BEIR leaves them out: known, it is tried so."""
+    rows = [("q", "q", 2.0), ("q", "a", 1.0), ("p", "b", 1.0)]
+    names = ("query_id", "item_id", "score")
+    rankings = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+    labels = pa.table({"query_id": ["q", "p"], "item_id": ["a", "c"], "grade": [1.0, 1.0]})
+    (note,) = reconcile(rankings, labels, "mrr", ".25", departures=0).notes
+    assert note.startswith("items with the id of their query: 1;")
+    found = reconcile(rankings, labels, "mrr", ".5", departures=0, identical_ids="drop")
+    assert not found.notes
+    assert found.candidates
+
+
 def test_nothing_fits_and_the_nearest_are_told() -> None:
     found = matched(counted(None, "ndcg@3"), "0.12345678")
     assert found.candidates == ()

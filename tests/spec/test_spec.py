@@ -519,6 +519,16 @@ def test_the_text_of_a_click_log_has_no_per_query_table_and_no_plan() -> None:
             sm.compile(asked, **given)
 
 
+def test_a_parameter_needs_the_choice_that_reads_it() -> None:
+    """And decides a definition there alone."""
+    assert spec(metrics=["dcg(discount=geometric, p=0.6)@3"])
+    assert spec(metrics=["dcg(p=0.6)@3"], conventions={"discount": "geometric"})
+    with pytest.raises(sm.SpecError, match="p needs discount=geometric"):
+        spec(metrics=["dcg(p=0.6)@3"])
+    one = spec(metrics=["dcg@3", "dcg(discount=geometric)@3"])
+    assert ["p" in one.definition(measure) for measure in one.measures] == [False, True]
+
+
 @pytest.mark.parametrize("policy", ["first", "count"])
 def test_repeats_that_count_are_for_metrics_of_grades(policy: str) -> None:
     """An item beside itself has no similarity, and a pair of it no order."""

@@ -7,6 +7,7 @@ Its module needs NumPy and pandas, its package a server: the file is read alone,
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, files
@@ -30,17 +31,18 @@ def version() -> str:
 
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
-    """What was not evaluated is given as 0."""
+    """What was not evaluated is given as NaN, and NaN is what Phoenix has no value for."""
     tool, found = _module(), {}
     for query, scores in lists.items():
         graded = labels.get(query, {})
-        shown = tool.RetrievalMetrics(float(graded.get(item, 0)) for item in ordered(scores))
+        shown = tool.RetrievalMetrics(float(graded.get(item, math.nan)) for item in ordered(scores))
         arguments = [cutoff(text)] if "@" in text else []
         found[query] = float(getattr(shown, metrics[text])(*arguments))
-    return found
+    return {query: value for query, value in found.items() if not math.isnan(value)}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
+    """The mean that pandas makes leaves NaN out."""
     return average(per_query(lists, labels, text))
 
 

@@ -242,9 +242,10 @@ class Losses:
         Args:
             count: The column of how many they are.
         """
-        settings = self.plan.spec.settings(parse("recall@1"))
+        policy = self.plan.spec.settings(parse("recall@1")).choice("no_relevant").sql
         value = f"1e0 * {count} / nullif(n_relevant, 0)"
-        return chosen_if("is_counted = 1", settings.choice("no_relevant").sql.format(value=value))
+        given = {"value": value, "count": "n_relevant", "is_ranked": "is_ranked"}
+        return chosen_if("is_counted = 1", policy.format(**given))
 
     # -- what becomes of all -----------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.option import DECIMALS
+from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.evaluation.report.table import metric_value, parts, printable
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Facts(NamedTuple):
         counts: The columns of counts that say something, with their headings.
         has_several_means: Whether metrics are averaged over different queries, so that each
             needs its count.
+        decimals: How many decimals values are shown with.
     """
 
     rows: Sequence[Row]
@@ -64,6 +67,7 @@ class Facts(NamedTuple):
     has_segments: bool
     counts: Mapping[str, str]
     has_several_means: bool = False
+    decimals: int = DECIMALS
 
 
 class Cells(NamedTuple):
@@ -104,6 +108,7 @@ def facts(result: Result) -> Facts:
         bool(result.spec.by),
         {name: COUNTS[name] for name in counted(result)},
         len(over) > 1,
+        PRESETS[result.spec.preset].decimals,
     )
 
 
@@ -136,10 +141,11 @@ def queries(result: Result) -> Cells:
     measures = [measure for measure in result.measures if not measure.metric.pooled]
     columns = {measure.column for measure in measures}
     keys = [name for name in table.column_names if name not in columns]
+    decimals = PRESETS[result.spec.preset].decimals
     rows = [
         [
             *(printable(row[key]) for key in keys),
-            *(_number(measure, row[measure.column]) for measure in measures),
+            *(_number(measure, row[measure.column], decimals) for measure in measures),
         ]
         for row in table.to_pylist()
     ]
@@ -264,7 +270,10 @@ class _Table:
         best = set(self._best())
         texts, marked, shares = [], set(), {}
         for number, (labels, mine, measures) in enumerate(lines):
-            shown = [_mean(measure, row or {}) for measure, row in zip(measures, mine, strict=True)]
+            shown = [
+                _mean(measure, row or {}, self.facts.decimals)
+                for measure, row in zip(measures, mine, strict=True)
+            ]
             counts = [_span([row[count] for row in mine if row]) for count in self.facts.counts]
             texts.append([*labels, *shown, *counts])
             for i, (row, measure) in enumerate(zip(mine, measures, strict=True), left):
@@ -286,7 +295,7 @@ class _Table:
             known = [row for row in rows if row["value"] is not None]
             if not sign or len({row.get("n_days") for row in rows}) > 1:
                 continue  # neither is better, or they are not of the same days
-            shown = {id(row): round(row["value"], 4) * sign for row in known}
+            shown = {id(row): round(row["value"], self.facts.decimals) * sign for row in known}
             if len(set(shown.values())) > 1:
                 yield from (row for row, value in shown.items() if value == max(shown.values()))
 
@@ -297,17 +306,17 @@ def _segment(row: Row) -> str:
     return f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
 
 
-def _mean(measure: Columned, row: Row) -> str:
+def _mean(measure: Columned, row: Row, decimals: int) -> str:
     """A value, and half of its interval if it has one."""
-    text = _number(measure, row.get("value"))
+    text = _number(measure, row.get("value"), decimals)
     if row.get("ci_low") is None:
         return text
-    return f"{text} ±{metric_value((row['ci_high'] - row['ci_low']) / 2)}"
+    return f"{text} ±{metric_value((row['ci_high'] - row['ci_low']) / 2, decimals)}"
 
 
-def _number(measure: Columned, value: float | None) -> str:
+def _number(measure: Columned, value: float | None, decimals: int) -> str:
     is_count = value is not None and measure.metric.count
-    return f"{value:,.0f}" if is_count else metric_value(value)
+    return f"{value:,.0f}" if is_count else metric_value(value, decimals)
 
 
 def _span(counts: Sequence[int | None]) -> str:

@@ -15,7 +15,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.checks.ids import alike
 from sqlmetrics.evaluation.checks.problem import Problem
-from sqlmetrics.plan.expressions import used_parts
+from sqlmetrics.plan.expressions import sums_of
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.spec.spec import Spec
@@ -174,14 +174,5 @@ def _tells(spec: Spec, measure: Measure) -> bool:
     if filled and measure.metric.undefined == "no_relevant":
         return False
     relations = ("ranked", "ideal_shown", "pairs")
-    leaves = _leaves(spec, spec.settings(measure).measure)
+    leaves = sums_of(spec, spec.settings(measure).measure)
     return any(one.metric.over in relations and one.metric.name != "num_ret" for one in leaves)
-
-
-def _leaves(spec: Spec, measure: Measure) -> Iterator[Measure]:
-    """The sums that a metric is made of."""
-    if measure.metric.over != "query" and not measure.metric.pooled:
-        yield measure
-        return
-    for part in used_parts(spec, measure):
-        yield from _leaves(spec, part)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from textwrap import wrap
 
+from sqlmetrics.catalog.option import DECIMALS
+
 NARROW = 12
 """No column of texts becomes narrower than this for the sake of others."""
 
@@ -201,13 +203,13 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | Non
     return "\n".join(lines)
 
 
-def metric_value(value: float | None) -> str:
+def metric_value(value: float | None, decimals: int = DECIMALS) -> str:
     """A metric's value for a cell.
 
-    >>> metric_value(0.5), metric_value(None)
-    ('0.5000', '-')
+    >>> metric_value(0.5), metric_value(None), metric_value(0.5, 2)
+    ('0.5000', '-', '0.50')
     """
-    return "-" if value is None else f"{value:.4f}"
+    return "-" if value is None else f"{value:.{decimals}f}"
 
 
 def many(count: int, noun: str, nouns: str = "") -> str:

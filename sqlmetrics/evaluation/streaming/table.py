@@ -46,7 +46,7 @@ def deepest(spec: Spec) -> int:
             return 0
         if settings.parameter("rel") <= 0:
             return 0
-        if settings["depth"] != "none" or settings["unjudged"] == "condensed":
+        if settings["depth"] != "none" or settings["unjudged"] not in ("nonrelevant", "error"):
             return 0
     return max(int(measure.k or 0) for measure in spec.measures)
 

@@ -160,6 +160,7 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
             },
         },
         "condensed lists": {"conventions": {"unjudged": "condensed"}},
+        "lists with an unjudged item left out": {"conventions": {"unjudged": "skip"}},
         "a condition": {"rankings": tables.where("score >= 0 and item_id <> 'ss'")},
         "repeated rows": {
             "rankings": tables.where("", "doubled"),

@@ -115,7 +115,8 @@ class Arithmetic:
 
     def discount(self, rank: int) -> float:
         """What a rank is worth."""
-        return reference.discount(rank, str(self.spec.settings(self.measure)["discount"]))
+        settings = self.spec.settings(self.measure)
+        return reference.discount(rank, str(settings["discount"]), settings.parameter("p"))
 
     def ideal(self) -> Grades:
         """The items of the ideal order, best first; empty if the metric has none."""

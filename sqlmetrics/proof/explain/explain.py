@@ -180,11 +180,9 @@ def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
     yield "empty", metric.empty
     yield "cutoff", {"required": "needed", "optional": "optional"}.get(metric.cutoff, "has none")
     yield "aliases", ", ".join(metric.aliases) or "-"
-    defaults = metric.parameters.items()
-    own = [
-        f"{n}={number(spec.settings(measure).parameter(n))} (default {number(d)})"
-        for n, d in defaults
-    ]
+    settings = spec.settings(measure)
+    defaults = [(n, d) for n, d in metric.parameters.items() if settings.reads(n)]
+    own = [f"{n}={number(settings.parameter(n))} (default {number(d)})" for n, d in defaults]
     yield "parameters", ", ".join(own) or "-"
     for part in dict.fromkeys(parts(spec, measure)):
         if part != measure:

@@ -100,7 +100,8 @@ def reconcile(
             )
         else:
             found = _found(spec, tables, target, departures, engine)
-        notes = (*tables.notes, *_days(spec, tables, engine))
+        own = () if "identical_ids" in given else _own_ids(spec, tables, engine)
+        notes = (*tables.notes, *_days(spec, tables, engine), *own)
     if unfit and not found.candidates:
         raise unfit
     return replace(found, notes=notes)
@@ -272,6 +273,17 @@ def _days(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
     if len(_distinct("metric_date", spec, tables, engine)) < 2:
         return ()
     return ("the mean runs over the queries of all days; for one day give a condition: where",)
+
+
+def _own_ids(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
+    """A note where an item has the id of its query, which some tools leave out."""
+    shape = plan(spec, tables).shape
+    name = shape.names["rankings"]
+    stages = [stage for stage in shape.stages() if stage.name == name]
+    last = f"select count(*)\nfrom {name}\nwhere item_id = query_id"
+    count = engine.rows(with_stages(stages, last))[0][0]
+    said = f"items with the id of their query: {count:,}; BEIR drops them: identical_ids=drop"
+    return (said,) if count else ()
 
 
 def _grades(spec: Spec, tables: Tables, engine: Database) -> list[float]:

@@ -24,8 +24,11 @@ HELD = ("depth",)
 POLICIES = ("no_relevant", "average", "average_over")
 """The options of a metric that are arithmetic over its per-query values."""
 
-UNTRIED = ("table", "number", "error", "nan")
+UNTRIED = ("table", "number", "geometric", "error", "nan")
 """Choices that need a value of their own, refuse the data, or give no number."""
+
+RARE: Mapping[str, Collection[Setting]] = {"unjudged": ("skip",), "no_relevant": ("one_if_empty",)}
+"""Choices that are tried where a preset has them alone: queries are told apart by a count more."""
 
 DEFAULTS: Mapping[str, Value] = {"rel": 1} | {
     name: option.choices[0].name for name, option in OPTIONS.items()
@@ -111,9 +114,9 @@ class Space:
         return {name: mine for name, mine, theirs in pairs if mine != theirs}
 
     def _beside(self, point: Point) -> Iterator[Point]:
-        for place, values in enumerate(self.tried.values()):
+        for place, (name, values) in enumerate(self.tried.items()):
             for value in values:
-                if value != point[place]:
+                if value != point[place] and value not in RARE.get(name, ()):
                     yield (*point[:place], value, *point[place + 1 :])
 
     def _is_tried(self, point: Point) -> bool:
@@ -151,8 +154,7 @@ def space(
             some[0] if name in known or name in needless else _of(preset, measure, name)
             for name, some in tried.items()
         )
-        for preset, row in PRESETS.items()
-        if row.has(measure.metric.name)
+        for preset in _with(measure)
     }
     return Space(measure, tried, presets)
 
@@ -169,13 +171,19 @@ def _values(
     """The choices of an option that can be tried, and those that a preset has."""
     if name == "rel":
         return tuple(dict.fromkeys((1, *grades)))
-    names = (choice.name for choice in OPTIONS[name].choices if choice.name not in UNTRIED)
+    rare = RARE.get(name, ())
+    names = (one.name for one in OPTIONS[name].choices if one.name not in (*UNTRIED, *rare))
     written: list[Setting] = [int(one) if one.isdecimal() else one for one in names]
     without = {"error"} if ordered else {"error", "input_order"}
     if name == "discount" and measure.metric.ratio:
         without.add("ln")  # log2 times a constant
-    written += [_of(preset, measure, name) for preset in PRESETS]
+    written += [_of(preset, measure, name) for preset in _with(measure)]
     return tuple(one for one in dict.fromkeys(written) if one not in without)
+
+
+def _with(measure: Measure) -> list[str]:
+    """The presets of tools that have the metric."""
+    return [preset for preset, row in PRESETS.items() if row.has(measure.metric.name)]
 
 
 def _held(spec: Spec, measure: Measure, name: str) -> Setting:

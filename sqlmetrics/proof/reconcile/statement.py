@@ -25,7 +25,15 @@ from sqlmetrics.plan.shape import Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile.orders import Lists
 from sqlmetrics.proof.reconcile.target import NOISE
-from sqlmetrics.proof.reconcile.worlds import MICRO, Evaluations, Place, conventions_of, has, named
+from sqlmetrics.proof.reconcile.worlds import (
+    JUDGED,
+    MICRO,
+    Evaluations,
+    Place,
+    conventions_of,
+    has,
+    named,
+)
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
@@ -139,7 +147,9 @@ class Statement:
         ]
         for mark in world.marks:
             value = f"per_query.{spec.measure(str(mark)).column}"
-            columns.append(Column(f"case when {value} is null then 0 else 1 end", has(mark)))
+            unjudged = f"per_query.is_ranked = 1 and {value} < 1e0"
+            lacks = unjudged if mark.metric.name == JUDGED else f"{value} is null"
+            columns.append(Column(f"case when {lacks} then 0 else 1 end", has(mark)))
         if self.given:
             known = f"case when {self.given.table}.query_id is null then 0 else 1 end"
             columns.append(Column(known, "is_given"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,16 @@ from sqlmetrics.proof.reconcile.orders import name_of
 from sqlmetrics.proof.reconcile.space import Point, Space
 from sqlmetrics.proof.reconcile.statement import Statement
 from sqlmetrics.proof.reconcile.target import NOISE
-from sqlmetrics.proof.reconcile.worlds import MICRO, Place, has, mark_of, named, place_of, summed
+from sqlmetrics.proof.reconcile.worlds import (
+    MICRO,
+    Place,
+    has,
+    known_of,
+    marks_of,
+    named,
+    place_of,
+    summed,
+)
 
 Row = Mapping[str, Any]
 
@@ -40,8 +49,8 @@ class Tally:
         world = self.statement.worlds.get(place)
         if world is None or self.space.formula(point) not in world.formulas:
             return False
-        mark = mark_of(self.space, point)
-        return mark is None or mark in world.marks
+        counts = (*marks_of(self.space, point), known_of(self.space, point))
+        return all(one in world.marks for one in counts if one)
 
     def mean(self, point: Point) -> float | None:
         """The summary of the metric; None if it runs over no query, or is no number."""
@@ -50,35 +59,48 @@ class Tally:
         parts = named(formula, "total", way), weight
         if way == MICRO:
             parts = named(formula, "numerator"), named(formula, "denominator")
-        top = bottom = undefined = 0.0
+        filling = self._filled(point)
+        top = bottom = unfilled = 0.0
         for row in self._counted(point):
             top += row[parts[0]] or 0
             bottom += row[parts[1]] or 0
-            undefined += row["weight"] - row[weight]
-        policy = self.space.value(point, "no_relevant")
-        if policy in FILLED and way != MICRO:
-            top += FILLED[policy] * undefined
-            bottom += undefined
+            undefined, filled = row["weight"] - row[weight], filling(row)
+            if filled is None or way == MICRO:
+                unfilled += undefined
+            else:
+                top += filled * undefined
+                bottom += undefined
         if self.space.measure.metric.count:
             return top
-        is_number = policy != "nan" or way == MICRO or undefined <= NOISE
+        policy = self.space.value(point, "no_relevant")
+        is_number = policy != "nan" or way == MICRO or unfilled <= NOISE
         return top / bottom if bottom and is_number else None
 
     def fits(self, point: Point, *, cut: bool = False) -> tuple[int, int]:
         """How many of the given values a point explains, and how many it has beside them."""
         formula, way = self.space.formula(point), summed(self.space, point)
         fitting = named(formula, "cut" if cut else "rounded", way)
-        filled = FILLED.get(self.space.value(point, "no_relevant"))
-        undefined = named(formula, "unknown" if filled is None else "ones" if filled else "zeros")
+        filling = self._filled(point)
         explained = beyond = 0
         for row, counts in self._rows(point):
             if not row["is_given"]:
                 beyond += row["queries"] if counts else 0
             elif counts:
-                explained += row[fitting] + row[undefined]
+                filled = filling(row)
+                name = "unknown" if filled is None else "ones" if filled else "zeros"
+                explained += row[fitting] + row[named(formula, name)]
             else:
                 explained += row["blank"]
         return int(explained), int(beyond)
+
+    def _filled(self, point: Point) -> Callable[[Row], float | None]:
+        """What the queries of a row count for which the metric is undefined, None if nothing."""
+        known = known_of(self.space, point)
+        if known is None:
+            filled = FILLED.get(self.space.value(point, "no_relevant"))
+            return lambda _: filled
+        name = has(known)
+        return lambda row: float(not row["is_ranked"] and not row[name])
 
     def _counted(self, point: Point) -> Iterator[Row]:
         return (row for row, counts in self._rows(point) if counts)
@@ -89,8 +111,7 @@ class Tally:
         flags = [*OPTIONS["average_over"].choice(self.space.value(point, "average_over")).only]
         if self.space.value(point, "missing") == "drop":
             flags.append("is_ranked")
-        if mark := mark_of(self.space, point):
-            flags.append(has(mark))
+        flags += [has(mark) for mark in marks_of(self.space, point)]
         for row in self._by_rule[place, name_of(rule)]:
             yield row, all(row[flag] for flag in flags)
 

@@ -23,6 +23,7 @@ _SENTENCES = {
     "score_precision": "scores are compared in {}",
     "depth": "a list is looked at {}",
     "duplicate_rankings": "an item that a ranking holds twice {}",
+    "identical_ids": "an item whose id is its query's {}",
     "unjudged": "a ranked item without a label {}",
     "missing": "a labelled query without a ranking {}",
     "no_relevant": "a query for which the metric is undefined {}",

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.measure import Measure, Setting
 from sqlmetrics.catalog.metric import catalog
+from sqlmetrics.plan.expressions import graded_part
 from sqlmetrics.proof.reconcile.space import Point, Space
 from sqlmetrics.spec.spec import Spec
 
-MICRO = "micro"
+MICRO, JUDGED = "micro", "judged"
+
+_NOWHERE: Any = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
 
 Place = tuple[str, bool]
 """What identifies a world: `unjudged`, and whether metrics are means over all orders."""
@@ -36,7 +40,8 @@ class Evaluations:
         rules: The rules for the order of a list.
         formulas: The metrics, without the policies of their means -> how their values are
             summed: rounded in which way, or `micro`.
-        marks: Counts that say by their value for a query whether a mean runs over it.
+        marks: Metrics that say by their value for a query whether a mean runs over it: a count
+            by whether it has one, the share of labelled items by whether it is 1.
     """
 
     unjudged: str
@@ -65,7 +70,8 @@ def place_of(space: Space, point: Point) -> tuple[Place, Rule]:
     ties, precision, unjudged = (
         str(space.value(point, name)) for name in ("ties", "score_precision", "unjudged")
     )
-    return (unjudged, OPTIONS["ties"].choice(ties).all_orders), (ties, precision)
+    kept = "nonrelevant" if unjudged == "skip" else unjudged
+    return (kept, OPTIONS["ties"].choice(ties).all_orders), (ties, precision)
 
 
 def summed(space: Space, point: Point) -> str:
@@ -76,15 +82,34 @@ def summed(space: Space, point: Point) -> str:
     return str(rounding) if OPTIONS["rounding"].choice(rounding).term == "{value}" else "none"
 
 
-def mark_of(space: Space, point: Point) -> Measure | None:
-    """The count that has a value for the queries that a mean runs over, if it picks some.
+def marks_of(space: Space, point: Point) -> list[Measure]:
+    """What says by its value for a query whether a mean runs over it, if it picks some.
 
     A count of relevant items in the top k has all that such a choice may look at: the
-    grade of a relevant item, and the cutoff.
+    grade of a relevant item, and the cutoff. Of `unjudged=skip`, the share of labelled items
+    has: what it leaves has the values that it has otherwise.
     """
     over = space.value(point, "average_over")
-    if not OPTIONS["average_over"].choice(over).sql:
+    marks = [_hits(space, point, over)] if OPTIONS["average_over"].choice(over).sql else []
+    if space.value(point, "unjudged") == "skip":
+        looked_at = _looked_at(space.formula(point))
+        marks += [looked_at] if looked_at else []
+    return marks
+
+
+@cache
+def _looked_at(formula: Measure) -> Measure | None:
+    return graded_part(Spec(**_NOWHERE, metrics=("num_q",)), formula, JUDGED)
+
+
+def known_of(space: Space, point: Point) -> Measure | None:
+    """The count that has a value for queries with a relevant label, where that decides a value."""
+    if space.value(point, "no_relevant") != "one_if_empty":
         return None
+    return _hits(space, point, "relevant")
+
+
+def _hits(space: Space, point: Point, over: Setting | None) -> Measure:
     rel = space.value(point, "rel")
     settings = () if rel in (None, 1) else (("rel", rel),)
     alike = Measure(space.measure.metric, settings, space.measure.k)
@@ -99,8 +124,8 @@ def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, 
         world = worlds.setdefault(place, Evaluations(*place))
         world.rules[rule] = None
         world.formulas.setdefault(space.formula(point), {})[summed(space, point)] = None
-        if mark := mark_of(space, point):
-            world.marks[mark] = None
+        counts = [*marks_of(space, point), known_of(space, point)]
+        world.marks |= dict.fromkeys(one for one in counts if one)
     for world in worlds.values():
         bare = spec.having(metrics=("num_q",), conventions=conventions_of(spec, world))
         for measures in (world.formulas, world.marks):
@@ -111,7 +136,7 @@ def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, 
 
 def conventions_of(spec: Spec, world: Evaluations) -> dict[str, Any]:
     """The conventions of a world: what is given for bad input, its own, and no policies."""
-    kept = ("depth", "duplicate_rankings", "negative_grades", "absent_systems")
+    kept = ("depth", "duplicate_rankings", "identical_ids", "negative_grades", "absent_systems")
     bare = {
         "missing": "zero",
         "no_relevant": "skip",
