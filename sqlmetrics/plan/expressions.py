@@ -84,18 +84,23 @@ class MetricContext:
     @property
     def every_novelty(self) -> str:
         """The most that a group can add in the top k: every item is of it, as a number."""
-        weight = self.choice("discount").weight
         left = 1 - self._settings.parameter("alpha")
-        return double(
-            sum(left ** (rank - 1) * weight(rank) for rank in range(1, (self.k or 0) + 1))
-        )
+        return double(sum(left ** (rank - 1) * self._weight(rank) for rank in self._ranks))
 
     @property
     def every_discount(self) -> str:
         """The sum of the discounts of ranks 1 to k, as a number."""
-        weight, cut = self.choice("discount").weight, self.choice("rounding").cut
+        cut = self.choice("rounding").cut
+        return double(sum(cut(self._weight(rank)) for rank in self._ranks))
+
+    @property
+    def _ranks(self) -> range:
+        return range(1, (self.k or 0) + 1)
+
+    def _weight(self, rank: int) -> float:
+        """What a rank is worth, as a number."""
         known = {name: self._settings.parameter(name) for name in self.measure.metric.parameters}
-        return double(sum(cut(weight(rank, known)) for rank in range(1, (self.k or 0) + 1)))
+        return self.choice("discount").weight(rank, known)
 
 
 class RowContext(MetricContext):

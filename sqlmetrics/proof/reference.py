@@ -534,37 +534,37 @@ def categorical_diversity(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
 
 
 def alpha_dcg(
-    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str
+    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str, p: float
 ) -> Value:
     """What the items add to those above, discounted / that of items that are of every group."""
     wanted = relevant_in(groups, rel)
-    gained = group_dcg(items, groups, k=k, alpha=alpha, rel=rel, discount=discount)
+    gained = group_dcg(items, groups, k=k, alpha=alpha, rel=rel, discount=discount, p=p)
     most = [len(wanted) * (1 - alpha) ** above for above in range(k)]
-    return _ratio(gained, _discounted(most, discount, "none"))
+    return _ratio(gained, _discounted(most, discount, p, "none"))
 
 
 def alpha_ndcg(
-    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str
+    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str, p: float
 ) -> Value:
     """The same / that of the greedy list."""
-    how: dict[str, Any] = {"k": k, "alpha": alpha, "rel": rel, "discount": discount}
+    how: dict[str, Any] = {"k": k, "alpha": alpha, "rel": rel, "discount": discount, "p": p}
     return _ratio(group_dcg(items, groups, **how), best_group_dcg(items, groups, **how))
 
 
 def group_dcg(
-    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str
+    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str, p: float
 ) -> Value:
     """What the items of the top k add to those above, discounted."""
     gains = novel_gains(items[:k], relevant_in(groups, rel), alpha)
-    return _discounted(gains, discount, "none")
+    return _discounted(gains, discount, p, "none")
 
 
 def best_group_dcg(
-    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str
+    items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str, p: float
 ) -> Value:
     """The same of the greedy list."""
     ideal = greedy(relevant_in(groups, rel), alpha, k)
-    return group_dcg(ideal, groups, k=k, alpha=alpha, rel=rel, discount=discount)
+    return group_dcg(ideal, groups, k=k, alpha=alpha, rel=rel, discount=discount, p=p)
 
 
 def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
