@@ -1,8 +1,8 @@
 """The rows that metrics of groups are summed over: labels of a group, and where lists show them.
 
-    labels ─> label_groups ─┬> group_hits ─> shown_groups ─> evidence
-              (of ranked) ──┘
-              label_groups ──> ideal_steps ... ─> ideal_groups
+    labels ─> label_groups ─┬─> group_hits ─> shown_groups ─> evidence
+                    ranked ─┘
+              label_groups ──> ideal_groups_0 ─> ideal_groups_1 ─> ... ─> ideal_groups
 
 A group is a subtopic, nugget, intent or evidence set: whatever an item may be relevant to
 besides others. Only relevant labels are looked at, so the stages are there once for each `rel`.
@@ -48,9 +48,9 @@ class GroupRows:
         grouped = [one for one in sums if one.over in OF_GROUPS]
         for of_rel in dict.fromkeys(one.of_rel for one in grouped):
             mine = [one for one in grouped if one.of_rel == of_rel]
-            places = (_MADE.index(one.over) for one in mine if one.over in _MADE)
-            made = (self._labels, self._hits, self._shown, self._evidence)
-            for make in made[: max(places, default=0) + 1]:
+            asked = (_MADE.index(one.over) for one in mine if one.over in _MADE)
+            makers = (self._labels, self._hits, self._shown, self._evidence)
+            for make in makers[: max(asked, default=0) + 1]:
                 yield make(mine[0])
             for one in mine:
                 if one.over == IDEAL_GROUPS:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 from memory import evaluate
 
 import sqlmetrics as sm
+
+pytestmark = by_turns(0.9)
 
 RUN = pa.table({"query_id": ["1"] * 4, "item_id": list("ADEB"), "score": [4.0, 3.0, 2.0, 1.0]})
 QRELS = "1 1 A 1\n1 2 B 1\n1 2 D 1\n1 3 C 1\n1 1 B 0\n"
