@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from position_bias import simulated_log
 from test_job_days import LATER
 
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
+from sqlmetrics.clicks.propensity.em import Round
 from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
@@ -135,15 +137,24 @@ def test_a_method_is_what_its_formula_says(name: str) -> None:
     assert curve(found) == near(wanted(name, rows(**only)))
     assert [one.position for one in found.curve.rows] == [1, 2, 3, 4]
     by_device = estimated({**METHODS[name], "by": "device"})
+    if name == "em":
+        numbers = [(one.group, one.number) for one in by_device.rounds]
+        assert numbers == [(one, n + 1) for one in ("desktop", "phone") for n in range(ROUNDS)]
+        assert "em of phone did not come to rest in 4 rounds" in " ".join(by_device.warnings())
     for device in ("desktop", "phone"):
         assert curve(by_device, device) == near(wanted(name, rows(device=device, **only)))
     assert by_device.below == pytest.approx(0.2)
 
 
 @by_turns(0.5)
-def test_rounds_of_em_are_told_and_rise() -> None:
+def test_rounds_of_em_are_told_and_rise(caplog: pytest.LogCaptureFixture) -> None:
     pairs = reference.cells(rows(), 4)
-    found = estimated({"method": "em", "max_rounds": 6, "tolerance": 1e-12})
+    caplog.set_level(logging.INFO, "sqlmetrics")
+    told_rounds: list[Round] = []
+    with opened({"method": "em", "max_rounds": 6, "tolerance": 1e-12}) as done:
+        found = done.estimate_propensities(told_rounds.append)
+    assert tuple(told_rounds) == found.rounds
+    assert [one.message for one in caplog.records] == [f"em {one}" for one in found.rounds]
     _, likelihoods = reference.em(pairs, reference.harvest(pairs), 6)
     assert [one.log_likelihood for one in found.rounds] == near(likelihoods)
     assert likelihoods == sorted(likelihoods)
