@@ -27,8 +27,6 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
-    from sqlmetrics.clicks.clean_log import CleanLog
-    from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
 
@@ -210,24 +208,23 @@ def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any
         return offline_online(
             result.offline.to_dicts() if result.offline else [], result.online().to_pylist()
         )
-    with connect(engine) as opened, cleaned_log(asked.clicks, opened) as log:
+    with (
+        progress_bar("steps of the log") as told,
+        connect(engine) as opened,
+        cleaned_log(asked.clicks, opened, told) as log,
+    ):
         shows: dict[str, Callable[[], Any]] = {
             "depth": lambda: depth(log, title=asked.title),
             "soundness": lambda: soundness(log, title=asked.title, ranked=log.tables.clicks.ranked),
             "judgments": lambda: log.judgments(some=True),
             "models": lambda: click_models(log),
             "interleaving": lambda: interleaving_outcome(log),
-            "propensities": lambda: _propensities(log),
+            "propensities": log.estimate_propensities,
             COUNTERFACTUAL: lambda: counterfactual_metrics(
                 log, confidence=confidence or asked.confidence
             ),
         }
         return shows[show]()
-
-
-def _propensities(log: CleanLog) -> PropensityEstimate:
-    with progress_bar("rounds") as told:
-        return log.estimate_propensities(told)
 
 
 def _json(found: Any) -> str:

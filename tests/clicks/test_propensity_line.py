@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
+import re
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from marked import by_turns
@@ -16,7 +22,7 @@ from position_bias import simulated_log
 from walked import printed
 
 import sqlmetrics as sm
-from sqlmetrics.cli import cli
+from sqlmetrics.cli import cli, common
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.engines.database import connect
 
@@ -245,6 +251,46 @@ def test_the_line_prints_a_table_or_one_object_a_line(tmp_path: Path) -> None:
     told = [json.loads(row) for row in rows if row.startswith("{")]
     assert [one["position"] for one in told] == [1, 2, 3, 4]
     assert set(told[0]) == {"position", "propensity", "ci_low", "ci_high", "method"}
+
+
+class Terminal(io.StringIO):
+    """A stream on which something may be drawn."""
+
+    def isatty(self) -> bool:
+        """It says so."""
+        return True
+
+
+EM_SPEC = """
+name: search
+clicks:
+  log: {file: log.parquet, columns: {request: request, query: query, item: item, clicked: clicked}}
+  propensity: {method: em, positions: 4, replicates: 0, max_rounds: 3}
+  labels: {pool: query_item, rate: ips}
+metrics: [mrr(rel=0.1)]
+output: {relation: metrics}
+"""
+WHERE_EM_RUNS = ["clicks em.yml --show propensities", "show em.yml", "run em.yml --db jobs.duckdb"]
+
+
+@by_turns(2)
+@pytest.mark.parametrize("call", WHERE_EM_RUNS)
+def test_rounds_are_drawn_on_a_terminal_and_nowhere_else(call: str, tmp_path: Path) -> None:
+    pq.write_table(two_weeks().slice(0, 20_000), tmp_path / "log.parquet")
+    (tmp_path / "em.yml").write_text(EM_SPEC)
+    drawn = {}
+    for name, stream in (("terminal", Terminal()), ("file", io.StringIO())):
+        with (
+            chdir(tmp_path),
+            patch.object(common, "WAIT", 0),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(stream),
+        ):
+            cli(call.split(), standalone_mode=False)
+        drawn[name] = stream.getvalue()
+    assert re.search(r"em round 3: log-likelihood -[\d,.]+, largest change", drawn["terminal"])
+    assert "log-likelihood" not in drawn["file"]
+    assert not logging.getLogger("sqlmetrics").handlers
 
 
 @by_turns(3)
