@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.propensity.curve import PropensityCurve, propensities
+from sqlmetrics.clicks.segment import Rows
 from sqlmetrics.spec.click_columns import SourceColumns
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
@@ -51,26 +52,27 @@ class Merge:
     curve: PropensityCurve | None = None
 
 
-def credit_sums(tables: ClickTables, merge: Merge) -> str:
+def credit_sums(tables: ClickTables, merge: Merge, rows: Rows) -> str:
     """What the report is made of, as a `select` of one row.
 
     Args:
         tables: The log.
         merge: How it was interleaved.
+        rows: Whose impressions.
     """
     stages = [
-        *tables.stages(tables.evaluates, "answers"),
-        *_credits(tables, merge),
+        *rows.stages(tables, "answers"),
+        *_credits(tables, merge, rows),
         _stage("user_credits", cluster=_cluster(tables)),
     ]
     return with_stages(stages, print_template("clicks/interleaving/credit_sums", {}))
 
 
-def _credits(tables: ClickTables, merge: Merge) -> Iterator[Stage]:
+def _credits(tables: ClickTables, merge: Merge, rows: Rows) -> Iterator[Stage]:
     named = {"system": literal(merge.system), "baseline": literal(merge.baseline)}
     source, curve = merge.source, merge.curve
     has_teams = source is None
-    yield _stage("shown_places", of=tables.of, shown=tables.evaluates, has_teams=has_teams)
+    yield _stage("shown_places", of=rows.of(tables), shown=rows.name, has_teams=has_teams)
     if source is None:
         yield Stage("credits", "clicks/interleaving/team_credits", named)
         return
