@@ -219,7 +219,7 @@ def _shown(
         shows: dict[str, Callable[[], Any]] = {
             "depth": lambda: depth(log, title=asked.title),
             "soundness": lambda: soundness(log, title=asked.title, ranked=log.tables.clicks.ranked),
-            "judgments": lambda: log.judgments(some=True),
+            "judgments": lambda: _judgments(log),
             "models": lambda: click_models(log, by=_segment(log, show, by)),
             "interleaving": lambda: interleaving_outcome(log, by=_segment(log, show, by)),
             "propensities": log.estimate_propensities,
@@ -228,6 +228,14 @@ def _shown(
             ),
         }
         return shows[show]()
+
+
+def _judgments(log: CleanLog) -> Any:
+    """The labels, once it is said what must be known of them."""
+    found = log.judgments(some=True)
+    for note in log.label_notes:
+        say(f"note: {note}")
+    return found
 
 
 def _segment(log: CleanLog, show: str, by: tuple[str, ...]) -> str | None:

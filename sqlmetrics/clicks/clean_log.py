@@ -170,6 +170,11 @@ class CleanLog:
         return estimate(self.tables, self.engine) if corrects else None
 
     @property
+    def label_notes(self) -> tuple[str, ...]:
+        """What a reader of corrected labels must know; nothing of others."""
+        return self.propensities.notes() if self.propensities else ()
+
+    @property
     def _labelled(self) -> ClickTables:
         """The stages with what labels need to know; of a log without rows, nothing is estimated."""
         asked = self.tables.clicks

@@ -39,6 +39,9 @@ from sqlmetrics.sql.stage import select_of
 SPARSE = 100
 """With fewer impressions a pair, expectation maximisation is off by 5 % and more: benchmarks."""
 
+MUCH = 0.1
+"""A larger share of impressions below the last position, or of weight cut off, is doubtful."""
+
 Samples = Sequence[Mapping[int, float]]
 
 Told = Callable[[em.Round], None]
@@ -88,8 +91,30 @@ class PropensityEstimate:
             if one.change > self.tolerance:
                 of = "" if one.group is None else f" of {printable(one.group)}"
                 yield f"em{of} did not come to rest in {one.number} rounds (max_rounds)"
-        if self.correction and (warning := self.correction.warning()):
+        if self.below > MUCH:
+            more = "give" if self.curve.method == "given" else "raise propensity.positions for"
+            yield f"{self._told_below}; {more} the propensities of more positions"
+        if self.correction is None:
+            yield (
+                "none of the impressions whose propensity is known was clicked: corrected rates "
+                "are 0"
+            )
+            return
+        if self.correction.clipped > MUCH:
+            yield (
+                f"max_weight cuts off {self.correction.clipped:.0%} of the weight of clicks: lower "
+                "positions are corrected by that much too little"
+            )
+        if warning := self.correction.warning():
             yield warning
+
+    @property
+    def _told_below(self) -> str:
+        last = max(one.position for one in self.curve.rows)
+        return (
+            f"{self.below:.1%} of the impressions stood below position {last}, and have no part in "
+            "corrected rates"
+        )
 
     @property
     def _last_rounds(self) -> Iterable[em.Round]:
@@ -103,11 +128,8 @@ class PropensityEstimate:
         if self.moves:
             yield str(self.moves)
         yield from map(str, self._last_rounds)
-        if self.below:
-            yield (
-                f"{self.below:.1%} of the impressions stood below, and have no part in corrected "
-                "rates"
-            )
+        if 0 < self.below <= MUCH:
+            yield self._told_below
         if self.correction:
             yield str(self.correction)
         yield from (f"note: {warning}" for warning in self.warnings())
