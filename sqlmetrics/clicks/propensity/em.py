@@ -44,6 +44,9 @@ MOST = 0.999999
 """The largest propensity, and the largest attraction: a chance of 1 has no logarithm of its
 opposite."""
 
+FARTHEST = 1.0
+"""The logarithm of a propensity is accelerated by no more."""
+
 NOISE = 1e-12
 """A log-likelihood that falls by a smaller share has not fallen."""
 
@@ -100,7 +103,7 @@ class Asked:
     """How far expectation maximisation goes.
 
     Attributes:
-        tolerance: A round that changes no propensity by a larger share is the last.
+        tolerance: A round in which no propensity would change by a larger share is the last.
         max_rounds: After so many it ends at the latest.
         replicates: How many samples of the queries are drawn.
         told: Is told each round, as the log `sqlmetrics` is.
@@ -170,10 +173,17 @@ def _fitted(engine: Database, group: str | None, start: Curve, counts: Counts, a
             asked.tell(rounds[-1])
             if rounds[-1].change <= asked.tolerance:
                 break
-            gone = path.next(_logs(looks), _logs(after))
-            looks, back = _scaled(dict(zip(looks, map(exp, gone), strict=True))), _scaled(after)
+            looks, back = _accelerated(path, looks, after), _scaled(after)
         drawn = _resampled(engine, group, after, number, asked.replicates)
     return Fit(_relative(after), tuple(rounds), drawn)
+
+
+def _accelerated(path: Anderson, looks: Curve, after: Curve) -> dict[int, float]:
+    """Where the next round begins: no propensity is farther than FARTHEST from the step's."""
+    image = _logs(after)
+    gone = path.next(_logs(looks), image)
+    near = (min(max(x, at - FARTHEST), at + FARTHEST) for x, at in zip(gone, image, strict=True))
+    return _scaled(dict(zip(looks, map(exp, near), strict=True)))
 
 
 def _scaled(curve: Curve) -> dict[int, float]:
