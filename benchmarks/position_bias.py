@@ -4,7 +4,8 @@
 known, and prints how well the rates of labels rank the truth (Spearman's correlation over the
 pairs of a query and an item), by size of the log, by how much items move and by how well the
 ranker knows them, beside the bias and noise that the product tells. `--cost 20_000_000` measures
-the compression and the rounds of a log of so many impressions. DuckDB alone is needed.
+the compression and the rounds of a log of so many impressions, beside scans of what was compressed.
+DuckDB alone is needed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import product
-from statistics import fmean
+from itertools import pairwise, product
+from statistics import fmean, median
 from typing import Any
 
 import duckdb
@@ -95,10 +96,17 @@ select corr(truth, guess) from (
 
 
 SCAN = f"""
-select position, sum(n_impressions) as n_impressions, sum(n_clicks) as n_clicks, count(*) as n
+select
+    position,
+    sum(n_impressions) as n_impressions,
+    sum(n_clicks) as n_clicks,
+    sum(n_purchases) as n_purchases,
+    max(query_text) as last_query,
+    max(item_id) as last_item
 from {ITEM_POSITIONS}
 group by position
 """
+"""All columns of the compressed table, and one row a position."""
 
 
 def simulated(impressions: int, moves: float, skill: float, seed: int, queries: int) -> Any:
@@ -180,26 +188,40 @@ def timed(what: str) -> Iterator[None]:
 
 
 def cost(impressions: int) -> None:
-    """What the compression and the estimators cost."""
+    """What the compression and the estimators cost, and a round beside a scan."""
     with timed("simulated"):
         database = simulated(impressions, 1, 1, 1, 20_000)
     with timed("cleaned"), sm.clicks.clean(asked(), database) as log:
         tables = log.tables
         kept = replace(tables, keeps_positions=True)
         step = Step(ITEM_POSITIONS, select_of(kept.stages_of("item_positions")))
+        with timed("harvest, with compression"):
+            estimate(tables, log.engine)
         with ExitStack() as stack:
             with timed("compressed"):
                 stack.enter_context(step.there(log.engine))
-            with timed("20 scans of the compressed table, by position"):
-                for _ in range(20):
-                    log.engine.rows(SCAN)
-        with timed("harvest, with compression"):
-            estimate(tables, log.engine)
+            scan = median(_laps(lambda _: log.engine.rows(SCAN), range(30)))
+        print(f"    a scan of the compressed table: {1000 * scan:.0f} CPU ms")
         for replicates in (0, 200):
             clicks = asked(method="em", replicates=replicates)
+            ends: list[float] = []
             with timed(f"em, with compression, {replicates} replicates"):
-                found = estimate(replace(tables, clicks=clicks), log.engine)
+                found = estimate(
+                    replace(tables, clicks=clicks),
+                    log.engine,
+                    lambda _, ends=ends: ends.append(time.process_time()),
+                )
+            lap = median(end - start for start, end in pairwise(ends))
             print(f"    {len(found.rounds)} rounds; {found.rounds[-1]}")
+            print(f"    a round: {1000 * lap:.0f} CPU ms, {lap / scan:.1f} scans")
+
+
+def _laps(done: Callable[[int], object], numbers: Iterable[int]) -> Iterator[float]:
+    """The CPU seconds of each call."""
+    for number in numbers:
+        start = time.process_time()
+        done(number)
+        yield time.process_time() - start
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -28,7 +28,6 @@ from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
     from sqlmetrics.clicks.clean_log import CleanLog
-    from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
 
@@ -102,7 +101,7 @@ def clicks(
         raise SpecError(f"--confidence is of means and ratios; --show {show} has none")
     with _asking(log, ubi, metrics, by, location) as (asked, engine):
         result = (
-            _shown(asked, engine, show, confidence)
+            _shown(asked, engine, show, by, confidence)
             if show
             else _evaluated(asked, engine, per_query, confidence)
         )
@@ -184,7 +183,9 @@ def _evaluated(asked: Spec, engine: Any, per_query: bool, confidence: float | No
     return result.offline
 
 
-def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any:
+def _shown(
+    asked: Spec, engine: Any, show: str, by: tuple[str, ...], confidence: float | None
+) -> Any:
     """One of SHOWN."""
     from sqlmetrics.clicks.analysis.depth import depth
     from sqlmetrics.clicks.analysis.experiment import soundness
@@ -210,14 +211,18 @@ def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any
         return offline_online(
             result.offline.to_dicts() if result.offline else [], result.online().to_pylist()
         )
-    with connect(engine) as opened, cleaned_log(asked.clicks, opened) as log:
+    with (
+        progress_bar("steps of the log") as told,
+        connect(engine) as opened,
+        cleaned_log(asked.clicks, opened, told) as log,
+    ):
         shows: dict[str, Callable[[], Any]] = {
             "depth": lambda: depth(log, title=asked.title),
             "soundness": lambda: soundness(log, title=asked.title, ranked=log.tables.clicks.ranked),
-            "judgments": lambda: log.judgments(some=True),
-            "models": lambda: click_models(log),
-            "interleaving": lambda: interleaving_outcome(log),
-            "propensities": lambda: _propensities(log),
+            "judgments": lambda: _judgments(log),
+            "models": lambda: click_models(log, by=_segment(log, show, by)),
+            "interleaving": lambda: interleaving_outcome(log, by=_segment(log, show, by)),
+            "propensities": log.estimate_propensities,
             COUNTERFACTUAL: lambda: counterfactual_metrics(
                 log, confidence=confidence or asked.confidence
             ),
@@ -225,9 +230,23 @@ def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any
         return shows[show]()
 
 
-def _propensities(log: CleanLog) -> PropensityEstimate:
-    with progress_bar("rounds") as told:
-        return log.estimate_propensities(told)
+def _judgments(log: CleanLog) -> Any:
+    """The labels, once it is said what must be known of them."""
+    found = log.judgments(some=True)
+    for note in log.label_notes:
+        say(f"note: {note}")
+    return found
+
+
+def _segment(log: CleanLog, show: str, by: tuple[str, ...]) -> str | None:
+    """The column whose values are shown by themselves: the one that propensities differ by too."""
+    clicks = log.tables.clicks
+    if len(by) > 1:
+        raise SpecError(f"--show {show} takes one column of --by; given {', '.join(by)}")
+    merged = clicks.interleaving
+    if show == "interleaving" and (merged is None or merged.method != "debiased_balanced"):
+        return by[0] if by else None
+    return by[0] if by else clicks.propensity.by
 
 
 def _json(found: Any) -> str:

@@ -73,7 +73,8 @@ def say(what: str) -> None:
 def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
     """What is being done and for how long, from WAIT seconds on; on a terminal alone.
 
-    Nothing may be written to stdout meanwhile.
+    Below it stands the last line that the package logged (at INFO), such as a round of expectation
+    maximisation. Nothing may be written to stdout meanwhile.
 
     Args:
         what: What is done, or what of it is counted.
@@ -84,32 +85,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
     if is_quiet() or not sys.stderr.isatty():
         yield None
         return
-    from threading import Timer
+    from sqlmetrics.cli.progress import drawn
 
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[told]}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task(what, total=None, visible=False, told="", left="")
-        shown = Timer(WAIT, bar.update, [task], {"visible": True})
-        shown.daemon = True
-        shown.start()
-
-        def told(done: int, total: int, n_rows: int) -> None:
-            rows = f", {n_rows:,} rows" if n_rows else ""
-            bar.update(task, completed=done, total=total, told=f"{done:,} of {total:,}{rows}")
-            remaining = bar.tasks[0].time_remaining
-            bar.update(task, left=f"{remaining:.0f} s left" if remaining else "")
-
-        try:
-            yield told
-        finally:
-            shown.cancel()
+    with drawn(what, WAIT) as told:
+        yield told

@@ -149,6 +149,8 @@ def emit_clicks(result: ClickResult, output: str, out: str | None) -> None:
     from sqlmetrics.evaluation.report.table import has_colors
 
     styled = out is None and has_colors()
+    for note in result.told if output not in ("table", "html") else ():
+        say(f"note: {note}")
     texts = {
         "table": lambda: result.text(whole=out is not None, styled=styled),
         "markdown": result.markdown,

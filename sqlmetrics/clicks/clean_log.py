@@ -17,7 +17,7 @@ from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
 from sqlmetrics.clicks.labels import labels, pooled
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
-from sqlmetrics.clicks.propensity.estimate import PropensityEstimate, estimate
+from sqlmetrics.clicks.propensity.estimate import PropensityEstimate, Told, estimate
 from sqlmetrics.clicks.rankings import rankings, shown_ranks
 from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists
 from sqlmetrics.clicks.ubi import Kinds
@@ -170,6 +170,11 @@ class CleanLog:
         return estimate(self.tables, self.engine) if corrects else None
 
     @property
+    def label_notes(self) -> tuple[str, ...]:
+        """What a reader of corrected labels must know; nothing of others."""
+        return self.propensities.notes() if self.propensities else ()
+
+    @property
     def _labelled(self) -> ClickTables:
         """The stages with what labels need to know; of a log without rows, nothing is estimated."""
         asked = self.tables.clicks
@@ -179,14 +184,15 @@ class CleanLog:
         given = found.curve if found else PropensityCurve.of(asked.propensity)
         return replace(self.tables, propensities=given or PropensityCurve.flat(asked.propensity))
 
-    def estimate_propensities(self, progress: Progress | None = None) -> PropensityEstimate:
+    def estimate_propensities(self, progress: Told | None = None) -> PropensityEstimate:
         """How often positions are looked at; by harvesting where no method is said.
 
         They are learned from the requests of `labels.window`; without one of those that are not
         evaluated, or of all.
 
         Args:
-            progress: Is told after each round of expectation maximisation.
+            progress: Is told each round of expectation maximisation: its number, the
+                log-likelihood and how much the propensities changed.
 
         Raises:
             InputError: If the log cannot tell them, with the numbers that say so.

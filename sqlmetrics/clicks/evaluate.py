@@ -144,11 +144,15 @@ def online_rows(
 
 
 @contextmanager
-def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[None]:
-    """What a spec's evaluation reads, while the block lasts: of a click log, it is made first."""
+def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[tuple[str, ...]]:
+    """What a spec's evaluation reads, while the block lasts: of a click log, it is made first.
+
+    Yields:
+        What must be known of its labels.
+    """
     if spec.clicks is None:
-        yield
+        yield ()
         return
     with cleaned_log(spec.clicks, engine, dry=dry) as log, log.views():
         online_step(log.tables, spec)
-        yield
+        yield log.label_notes

@@ -101,7 +101,7 @@ class ClickResult(Display):
         parts = [report.page(cells(self.steps, self.rows), self._odd())]
         parts += [report.page(layout.arranged(one)) for one in self._facts()]
         parts += [report.html(self.offline)] if self.offline else []
-        return "\n".join(filter(None, [*parts, report.page_notes(self._notes)]))
+        return "\n".join(filter(None, [*parts, report.page_notes(self.told)]))
 
     def text(self, *, whole: bool = False, styled: bool = False) -> str:
         """All of it as tables.
@@ -119,7 +119,7 @@ class ClickResult(Display):
             )
         if self.offline:
             parts.append(report.text(self.offline, whole=whole, styled=styled))
-        return "\n\n".join(filter(None, [*parts, "\n".join(self._notes)]))
+        return "\n\n".join(filter(None, [*parts, "\n".join(self.told)]))
 
     def __repr__(self) -> str:
         return self.text()
@@ -129,7 +129,7 @@ class ClickResult(Display):
         return self.html()
 
     @property
-    def _notes(self) -> tuple[str, ...]:
+    def told(self) -> tuple[str, ...]:
         """The notes, and what is to be known of the correction for positions."""
         return (*self.notes, *(self.propensities.notes() if self.propensities else ()))
 

@@ -206,8 +206,9 @@ def _tables(
         spec = rankings.having(by=asks.carried, **own)
         days_of(spec, days)
         of_days = on_days(spec, days)
-        with ready(of_days.spec, engine):
-            yield of_days.spec, opened(of_days.spec, engine).on(asks.ends(of_days.ends))
+        with ready(of_days.spec, engine) as notes:
+            tables = opened(of_days.spec, engine).on(asks.ends(of_days.ends))
+            yield of_days.spec, replace(tables, notes=(*tables.notes, *notes))
         return
     named = {"by": asks.carried, **asked}
     spec, tables = question(engine, rankings, labels, asks.metrics, **named)

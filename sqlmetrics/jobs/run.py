@@ -230,7 +230,7 @@ def _evaluated(
             log.views() as told,
             _lists(asked, engine, check=check, how=how, told=told) as (per_query, notes_of_lists),
         ):
-            yield per_query, [*notes_of_lists, *estimated]
+            yield per_query, [*notes_of_lists, *estimated, *log.label_notes]
 
 
 @contextmanager

@@ -99,44 +99,104 @@ def harvest(
     return {k: math.exp(x) for k, x in found.items()}
 
 
-def em(
-    pairs: Cells, start: Mapping[int, float], rounds: int
-) -> tuple[dict[int, float], list[float]]:
-    """Position -> propensity of the position-based model, and each round's log-likelihood."""
-    theta, _, told = em_state(pairs, start, rounds)
-    return {k: p / theta[min(theta)] for k, p in theta.items()}, told
+MOST = 0.999999
+"""The largest propensity and attraction."""
+
+State = tuple[dict[int, float], dict[tuple[str, str], float]]
+"""The chance that a position is looked at, and that a pair attracts."""
 
 
-def em_state(
-    pairs: Cells, start: Mapping[int, float], rounds: int
-) -> tuple[dict[int, float], dict[tuple[str, str], float], list[float]]:
-    """The chance that a position is looked at, that a pair attracts, and log-likelihoods."""
-    own = moved(pairs)
-    highest = max(start.values())
-    theta = {k: 0.999 * p / highest for k, p in start.items()}
+def start(pairs: Cells, curve: Mapping[int, float]) -> State:
+    """Where it begins: clicks over how often a pair was looked at."""
+    highest = max(curve.values())
+    theta = {k: MOST * p / highest for k, p in curve.items()}
     gamma = {
         pair: min(
-            sum(c for _, c in at.values()) / sum(n * theta[k] for k, (n, _) in at.items()), 0.999999
+            sum(c for _, c in at.values()) / sum(n * theta[k] for k, (n, _) in at.items()), MOST
         )
-        for pair, at in own.items()
+        for pair, at in moved(pairs).items()
     }
-    told = []
-    for _ in range(rounds):
-        looked, shown, likelihood = defaultdict(float), defaultdict(float), 0.0
-        attracted = {}
-        for pair, at in own.items():
-            total = 0.0
-            for k, (n, c) in at.items():
-                chance = theta[k] * gamma[pair]
-                looked[k] += c + (n - c) * theta[k] * (1 - gamma[pair]) / (1 - chance)
-                shown[k] += n
-                total += c + (n - c) * (1 - theta[k]) * gamma[pair] / (1 - chance)
-                likelihood += c * math.log(chance) + (n - c) * math.log(1 - chance)
-            attracted[pair] = min(total / sum(n for n, _ in at.values()), 0.999999)
-        theta = {k: looked[k] / shown[k] for k in theta}
-        gamma = attracted
-        told.append(likelihood)
-    return theta, gamma, told
+    return theta, gamma
+
+
+def log_likelihood(pairs: Cells, state: State) -> float:
+    """Of the clicks of moved items."""
+    theta, gamma = state
+    return sum(
+        c * math.log(theta[k] * gamma[pair]) + (n - c) * math.log(1 - theta[k] * gamma[pair])
+        for pair, at in moved(pairs).items()
+        for k, (n, c) in at.items()
+    )
+
+
+def em_round(pairs: Cells, state: State) -> State:
+    """One round of plain expectation maximisation: no step is longer than it says."""
+    theta, gamma = state
+    looked, shown = defaultdict(float), defaultdict(float)
+    attracted = {}
+    for pair, at in moved(pairs).items():
+        total = 0.0
+        for k, (n, c) in at.items():
+            chance = theta[k] * gamma[pair]
+            looked[k] += c + (n - c) * theta[k] * (1 - gamma[pair]) / (1 - chance)
+            shown[k] += n
+            total += c + (n - c) * (1 - theta[k]) * gamma[pair] / (1 - chance)
+        attracted[pair] = min(total / sum(n for n, _ in at.values()), MOST)
+    return {k: min(looked[k] / shown[k], MOST) for k in theta}, attracted
+
+
+def em(pairs: Cells, curve: Mapping[int, float]) -> State:
+    """Where plain expectation maximisation comes to rest, however many rounds that takes."""
+    state = start(pairs, curve)
+    for _ in range(100_000):
+        before = relative(state[0])
+        state = em_round(pairs, state)
+        if max(abs(p / before[k] - 1) for k, p in relative(state[0]).items()) < 1e-13:
+            break
+    return state
+
+
+def one_round(
+    pairs: Cells, curve: Mapping[int, float]
+) -> tuple[dict[int, float], dict[int, float], dict[tuple[str, str], float]]:
+    """Propensities before and after a round that is not accelerated, and attractions within it.
+
+    Attractions take one of Newton's steps first; the largest propensity stays.
+    """
+    theta, gamma = start(pairs, curve)
+    for pair, at in moved(pairs).items():
+        expected, slope = 0.0, 0.0
+        for k, (n, c) in at.items():
+            skip = 1 - theta[k] * gamma[pair]
+            expected += (n - c) / skip
+            slope += (n - c) * theta[k] / skip**2
+        shown = sum(n for n, _ in at.values())
+        # where 1 / expected is 1 / shown
+        there = gamma[pair] + (1 / expected - 1 / shown) * expected**2 / slope if slope else 1.0
+        gamma[pair] = min(there, MOST)
+    after = em_round(pairs, (theta, gamma))[0]
+    return theta, {k: p if p == max(theta.values()) else after[k] for k, p in theta.items()}, gamma
+
+
+def relative(theta: Mapping[int, float]) -> dict[int, float]:
+    """Against the first position."""
+    return {k: p / theta[min(theta)] for k, p in theta.items()}
+
+
+def likeliest(pairs: Cells, theta: Mapping[int, float]) -> dict[tuple[str, str], float]:
+    """How likely each pair attracts, given the propensities: by bisection."""
+    found = {}
+    for pair, at in moved(pairs).items():
+        low, high = 0.0, MOST
+        for _ in range(200):
+            middle = (low + high) / 2
+            pull = sum(
+                c / middle - (n - c) * theta[k] / (1 - theta[k] * middle)
+                for k, (n, c) in at.items()
+            )
+            low, high = (middle, high) if pull > 0 else (low, middle)
+        found[pair] = high if high == MOST else (low + high) / 2
+    return found
 
 
 def em_sample(

@@ -22,7 +22,7 @@ from sqlmetrics.clicks.models.held_out import held_out
 from sqlmetrics.clicks.models.query import Prior
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
-from sqlmetrics.errors import InputError
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.spec.click_log import Clicks
 
 Session = tuple[str, str, list[tuple[str, bool]]]
@@ -67,7 +67,7 @@ def clicks_of(given: Sequence[Session]) -> Clicks:
     return Clicks(log={"data": pa.Table.from_pylist(rows), "columns": columns})
 
 
-def found(clicks: Clicks, **more: Any) -> ModelFits:
+def found(clicks: Clicks, **more: Any) -> Any:
     with connect() as engine, cleaned_log(clicks, engine) as cleaned:
         return click_models(cleaned, **more)
 
@@ -244,8 +244,67 @@ def test_propensities_of_the_spec_are_taken() -> None:
             "propensity": {"method": "given", "given": {1: 1, 2: 0.6, 3: 0.45, 4: 0.3}},
         }
     )
-    assert found(said).to_dicts() == found(clicks, curve=CURVE).to_dicts()
+    for one, other in zip(found(said).fits, found(clicks, curve=CURVE).fits, strict=True):
+        assert one.model == other.model
+        assert one.perplexity == pytest.approx(other.perplexity, rel=1e-12)
     assert "cannot" in found(clicks).notes[0]
+
+
+def on_devices(rows: pa.Table) -> pa.Table:
+    """The same, each request with a device, and some without one."""
+    devices = ("phone", "desktop", None)
+    requests = rows["request"].to_pylist()
+    return rows.append_column("device", pa.array([devices[one % 3] for one in requests]))
+
+
+@by_turns(2)
+@pytest.mark.parametrize("method", ["none", "harvest", "em", "given"])
+def test_a_device_is_what_its_rows_alone_say(method: str) -> None:
+    theta = [1, 0.5, 0.3]
+    log = on_devices(simulated_log(6, 9_000, theta, queries=4, swaps=3).log)
+    given = {"given": {1: 1, 2: 0.4, 3: 0.3}} if method == "given" else {}
+    roles = ("request", "query", "item", "position", "clicked", "time")
+    columns = {**{role: role for role in roles}, "segments": ["device"]}
+
+    def asked(rows: pa.Table, **more: Any) -> Clicks:
+        propensity = {"method": method, "positions": 3, "min_clicks": 1, **given, **more}
+        return Clicks(log={"data": rows, "columns": columns}, propensity=propensity)
+
+    fits = found(asked(log), by="device")
+    assert [*fits.groups] == ["", "desktop", "phone"]
+    for device, fit in fits.groups.items():
+        own = pa.compute.equal(pa.compute.fill_null(log["device"], ""), device)
+        alone = found(asked(log.filter(own)))
+        assert [one["model"] for one in alone.to_dicts()] == [one.model for one in fit.fits]
+        for one, other in zip(fit.fits, alone.fits, strict=True):
+            assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-9)
+            assert one.perplexity == pytest.approx(other.perplexity, rel=1e-9)
+    assert fits["phone"].fits[0].by_position
+    assert {row["group"] for row in fits.to_dicts()} == {"", "desktop", "phone"}
+    assert "device: (none)" in repr(fits)
+    if method == "harvest":
+        by_device = asked(log, by="device")
+        again = found(by_device, by="device")
+        assert again["phone"].best.perplexity == pytest.approx(
+            fits["phone"].best.perplexity, rel=1e-9
+        )
+        assert "ask for each value by itself: by device" in found(by_device).notes[0]
+
+
+def test_a_device_that_cannot_be_judged_is_a_note() -> None:
+    rows = [
+        {"request": n, "item": item, "position": k, "clicked": int(n < 60), "device": device}
+        for n, device in enumerate(["phone"] * 60 + ["tv"] * 20)
+        for k, item in enumerate("ab", 1)
+    ]
+    columns = {"request": "request", "item": "item", "clicked": "clicked", "segments": ["device"]}
+    clicks = Clicks(log={"data": pa.Table.from_pylist(rows), "columns": columns})
+    fits = found(clicks, by="device")
+    assert [*fits.groups] == ["phone"]
+    assert "tv: no click is left to learn from" in fits.notes[0]
+    assert "tv: no click" in repr(fits)
+    with pytest.raises(SpecError, match=r"unknown segment 'devise'; did you mean 'device'\?"):
+        found(clicks, by="devise")
 
 
 def test_evaluation_says_what_is_held_out() -> None:

@@ -27,7 +27,7 @@ from test_job_days import LATER
 from walked import printed
 
 from sqlmetrics.clicks.clean_log import cleaned_log
-from sqlmetrics.clicks.interleaving.outcome import InterleavingOutcome, interleaving_outcome
+from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError
@@ -52,7 +52,7 @@ def clicks_of(log: pa.Table, rankings: pa.Table | None, method: str, **more: Any
     )
 
 
-def found(clicks: Clicks, engine: Any = None, **more: Any) -> InterleavingOutcome:
+def found(clicks: Clicks, engine: Any = None, **more: Any) -> Any:
     debiased = clicks.interleaving is not None and clicks.interleaving.method == METHODS[2]
     curve = {"curve": CURVE} if debiased else {}
     with connect(engine) as opened, cleaned_log(clicks, opened) as log:
@@ -144,6 +144,47 @@ def test_plain_python_says_the_same(method: str) -> None:
     for value, right in near.items():
         assert value == pytest.approx(right, rel=1e-9)
     assert outcome.sign_test == sign_test(outcome.wins, outcome.losses)
+
+
+@by_turns(2)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_device_is_what_its_rows_alone_say(method: str) -> None:
+    kind = "team_draft" if method == "team_draft" else "balanced"
+    made = experiment(5, 240, THETA, method=kind)
+    log = made.log.append_column(
+        "device",
+        pa.array(["phone" if one % 3 else "tv" for one in made.log["request_id"].to_pylist()]),
+    )
+    given = {device: {1: 1, 2: p} for device, p in (("phone", 0.5), ("tv", 0.9))}
+
+    def asked(rows: pa.Table, **propensity: Any) -> Clicks:
+        plain = clicks_of(rows, made.rankings, method)
+        assert plain.log is not None
+        columns = plain.log.columns.model_copy(update={"segments": ("device",)})
+        source = plain.log.model_copy(update={"columns": columns})
+        known = {"method": "given", **propensity} if method == METHODS[2] else {}
+        return Clicks(log=source, interleaving=plain.interleaving, propensity=known)
+
+    outcomes = found(asked(log, given=given, by="device"), curve=None, by="device")
+    assert [*outcomes.groups] == ["phone", "tv"]
+    for device, outcome in outcomes.groups.items():
+        rows = log.filter(pa.compute.equal(log["device"], device))
+        alone = found(asked(rows, given=given[device]), curve=None)
+        assert outcome.to_dicts() == [near(row) for row in alone.to_dicts()]
+        assert outcome.n_requests < 240
+    assert [row["group"] for row in outcomes.to_dicts()] == ["phone", "tv"]
+    assert repr(outcomes).startswith(f"device: phone\n\n{method}: new against old")
+    if method == METHODS[2]:
+        with pytest.raises(SpecError, match="ask for each value by itself: by device"):
+            found(asked(log, given=given, by="device"), curve=None)
+
+
+def near(row: dict[str, Any]) -> dict[str, Any]:
+    """The same, but for the last digits."""
+    return {
+        name: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+        for name, value in row.items()
+    }
 
 
 def small(clicked: Mapping[str, str], shown: Mapping[str, str]) -> tuple[pa.Table, pa.Table]:
@@ -287,10 +328,7 @@ def test_every_database_says_the_same(writer: str, servers: Any) -> None:
                 for name in tables:
                     engine.execute(f"drop table {name}")
             wanted = found(clicks).to_dicts()[0]
-            assert outcome.to_dicts()[0] == {
-                name: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
-                for name, value in wanted.items()
-            }
+            assert outcome.to_dicts()[0] == near(wanted)
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from position_bias import simulated_log
 from test_job_days import LATER
 
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
+from sqlmetrics.clicks.propensity.em import Round
 from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
@@ -109,11 +111,10 @@ def near(wanted: Any) -> Any:
 
 
 RANDOM = {"method": "randomised", "randomised": "shuffled = 1"}
-ROUNDS = 4
 METHODS: dict[str, dict[str, Any]] = {
     "all pairs": {"method": "harvest"},
     "adjacent pairs": {"method": "harvest", "pairs": "adjacent"},
-    "em": {"method": "em", "tolerance": 1e-9, "max_rounds": ROUNDS},
+    "em": {"method": "em", "tolerance": 1e-11},
     "randomised": RANDOM,
 }
 
@@ -121,7 +122,7 @@ METHODS: dict[str, dict[str, Any]] = {
 def wanted(name: str, own: list[reference.Row]) -> dict[int, float]:
     pairs = reference.cells(own, 4)
     if name == "em":
-        return reference.em(pairs, reference.harvest(pairs), ROUNDS)[0]
+        return reference.relative(reference.em(pairs, reference.harvest(pairs))[0])
     if name == "randomised":
         return reference.click_rates(own, 4)
     return reference.harvest(pairs, adjacent=name == "adjacent pairs")
@@ -135,26 +136,59 @@ def test_a_method_is_what_its_formula_says(name: str) -> None:
     assert curve(found) == near(wanted(name, rows(**only)))
     assert [one.position for one in found.curve.rows] == [1, 2, 3, 4]
     by_device = estimated({**METHODS[name], "by": "device"})
+    if name == "em":
+        groups = [one.group for one in by_device.rounds]
+        assert groups == sorted(groups, key=str)
+        assert {*groups} == {"desktop", "phone"}
     for device in ("desktop", "phone"):
         assert curve(by_device, device) == near(wanted(name, rows(device=device, **only)))
     assert by_device.below == pytest.approx(0.2)
 
 
-@by_turns(0.5)
-def test_rounds_of_em_are_told_and_rise() -> None:
+@by_turns(0.7)
+def test_rounds_of_em_are_told_and_rise(caplog: pytest.LogCaptureFixture) -> None:
     pairs = reference.cells(rows(), 4)
-    found = estimated({"method": "em", "max_rounds": 6, "tolerance": 1e-12})
-    _, likelihoods = reference.em(pairs, reference.harvest(pairs), 6)
-    assert [one.log_likelihood for one in found.rounds] == near(likelihoods)
-    assert likelihoods == sorted(likelihoods)
+    caplog.set_level(logging.INFO, "sqlmetrics")
+    told_rounds: list[Round] = []
+    with opened({"method": "em", "max_rounds": 3, "tolerance": 1e-12}) as done:
+        found = done.estimate_propensities(told_rounds.append)
+    assert tuple(told_rounds) == found.rounds
+    assert [one.message for one in caplog.records] == [f"em {one}" for one in found.rounds]
     doubts = " ".join(found.warnings())
     told = reference.moved(pairs)
     each = sum(n for at in told.values() for n, _ in at.values()) / len(told)
     assert f"em learns {len(told)} attractions from {each:.1f} impressions each" in doubts
-    assert "em did not come to rest in 6 rounds" in doubts
+    assert "em did not come to rest in 3 rounds" in doubts
     assert "em" not in " ".join(estimated({"method": "harvest"}).warnings()).split()
     early = estimated({"method": "em", "tolerance": 0.5})
     assert len(early.rounds) == 1, "the first round changes less than a half"
+
+
+@by_turns(1)
+def test_em_comes_to_rest_where_plain_em_does_but_sooner() -> None:
+    log = small_log(4, 1000)
+    pairs = reference.cells(rows(log), 4)
+    state = reference.em(pairs, reference.harvest(pairs))
+    found = estimated({**METHODS["em"], "replicates": 0}, log=log)
+    likelihoods = [one.log_likelihood for one in found.rounds]
+    assert likelihoods == sorted(likelihoods)
+    assert likelihoods[-1] == near(reference.log_likelihood(pairs, state))
+    gamma = reference.likeliest(pairs, state[0])
+    assert state[1] == pytest.approx(gamma, rel=1e-6), "plain EM has come to rest"
+    plain, rounds = reference.start(pairs, reference.harvest(pairs)), 0
+    while reference.relative(plain[0])[4] != pytest.approx(curve(found)[4], rel=1e-4):
+        plain, rounds = reference.em_round(pairs, plain), rounds + 1
+    soon = estimated({"method": "em", "replicates": 0}, log=log)
+    assert len(soon.rounds) < rounds
+
+
+@by_turns(0.3)
+def test_a_round_of_em_takes_the_step_of_plain_em() -> None:
+    pairs = reference.cells(rows(), 4)
+    theta, after, gamma = reference.one_round(pairs, reference.harvest(pairs))
+    found = estimated({"method": "em", "max_rounds": 1})
+    assert found.rounds[0].log_likelihood == near(reference.log_likelihood(pairs, (theta, gamma)))
+    assert curve(found) == near(reference.relative(after))
 
 
 @by_turns(1)
@@ -166,14 +200,20 @@ def test_intervals_are_the_percentiles_of_samples_of_queries(
     log = LOG if queries is FEW else small_log(2, 700, queries)
     pairs = reference.cells(rows(log), 4)
     asked = {"method": method, "replicates": 60, "confidence": 0.9}
-    more = {"max_rounds": ROUNDS, "tolerance": 1e-9} if method == "em" else {}
-    found = estimated({**asked, **more}, log=log)
+    # few impressions a pair: all the way, em would find all positions looked at alike
+    more = METHODS["em"] if queries is FEW else {"max_rounds": 1}
+    found = estimated({**asked, **(more if method == "em" else {})}, log=log)
     assert found.moves is not None
     told = reference.moved(pairs)
     assert found.moves.n_pairs == len(told)
     assert found.moves.n_impressions == sum(n for at in told.values() for n, _ in at.values())
     drawn = []
-    theta, gamma, _ = reference.em_state(pairs, reference.harvest(pairs), ROUNDS)
+    curve_there = reference.harvest(pairs)
+    theta, gamma = (
+        reference.em(pairs, curve_there)
+        if queries is FEW
+        else reference.one_round(pairs, curve_there)[1:]
+    )
     own = [query for query, _ in reference.moved(pairs)]
     for one in reference.samples([row[0] for row in rows(log) if row[0] is not None], own, 60):
         if method == "em":

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
+import random
+import re
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from command import sqlmetrics
 from marked import by_turns
 from position_bias import simulated_log
 from walked import printed
 
 import sqlmetrics as sm
-from sqlmetrics.cli import cli
+from sqlmetrics.cli import cli, common
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.engines.database import connect
 
@@ -31,6 +39,7 @@ COLUMNS = {
     "user": "user",
 }
 WIDE = {**COLUMNS, "clicked": "clicked"}
+COLUMNS_OF_FEW = {role: WIDE[role] for role in ("request", "query", "item", "clicked")}
 EARLY, LATE = (1, 0.5, 0.25, 0.2), (1, 0.9, 0.8, 0.7)
 
 
@@ -245,6 +254,120 @@ def test_the_line_prints_a_table_or_one_object_a_line(tmp_path: Path) -> None:
     told = [json.loads(row) for row in rows if row.startswith("{")]
     assert [one["position"] for one in told] == [1, 2, 3, 4]
     assert set(told[0]) == {"position", "propensity", "ci_low", "ci_high", "method"}
+
+
+class Terminal(io.StringIO):
+    """A stream on which something may be drawn."""
+
+    def isatty(self) -> bool:
+        """It says so."""
+        return True
+
+
+EM_SPEC = """
+name: search
+clicks:
+  log: {file: log.parquet, columns: {request: request, query: query, item: item, clicked: clicked}}
+  propensity: {method: em, positions: 4, replicates: 0, max_rounds: 3}
+  labels: {pool: query_item, rate: ips}
+metrics: [mrr(rel=0.1)]
+output: {relation: metrics}
+"""
+WHERE_EM_RUNS = ["clicks em.yml --show propensities", "show em.yml", "run em.yml --db jobs.duckdb"]
+
+
+@by_turns(2)
+@pytest.mark.parametrize("call", WHERE_EM_RUNS)
+def test_rounds_are_drawn_on_a_terminal_and_nowhere_else(call: str, tmp_path: Path) -> None:
+    pq.write_table(two_weeks().slice(0, 20_000), tmp_path / "log.parquet")
+    (tmp_path / "em.yml").write_text(EM_SPEC)
+    drawn = {}
+    for name, stream in (("terminal", Terminal()), ("file", io.StringIO())):
+        with (
+            chdir(tmp_path),
+            patch.object(common, "WAIT", 0),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(stream),
+        ):
+            cli(call.split(), standalone_mode=False)
+        drawn[name] = stream.getvalue()
+    assert re.search(r"em round 3: log-likelihood -[\d,.]+, largest change", drawn["terminal"])
+    assert "log-likelihood" not in drawn["file"]
+    assert not logging.getLogger("sqlmetrics").handlers
+
+
+ODD_SPEC = """
+name: search
+clicks:
+  log:
+    relation: shown
+    columns: {request: request, query: query, item: item, clicked: clicked, system: system}
+  propensity: {method: harvest, positions: 4, min_clicks: 1, replicates: 30}
+  labels: {pool: query_item, rate: ips}
+metrics: [ndcg(gain=linear)@4]
+output: {relation: metrics}
+"""
+BEFORE_USE = [
+    *("clicks odd.yml", "clicks odd.yml -o json", "clicks odd.yml --show judgments"),
+    *("clicks odd.yml --show propensities", "show odd.yml -o csv", "run odd.yml"),
+    *("compare odd.yml --unpaired", "diagnose odd.yml"),
+]
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grid of 9 places in which all are looked at alike, as good as at random."""
+    folder, chance = tmp_path_factory.mktemp("odd"), random.Random(1)
+    rows = [
+        {
+            "request": request,
+            "query": f"q{request % 3}",
+            "item": f"i{item}",
+            "position": position,
+            "clicked": int(chance.random() < 0.1),
+            "system": "ab"[request % 2],
+        }
+        for request in range(200)
+        for position, item in enumerate(chance.sample(range(9), 9), 1)
+    ]
+    with connect(str(folder / "shop.duckdb"), create=True) as engine:
+        engine.load("loaded", pa.Table.from_pylist(rows))
+        engine.execute("create table shown as select * from loaded")
+    (folder / "odd.yml").write_text(ODD_SPEC)
+    return folder
+
+
+@by_turns(4)
+@pytest.mark.parametrize("call", BEFORE_USE)
+def test_that_correction_does_not_help_is_said_wherever_it_is_used(call: str, odd: Path) -> None:
+    done = sqlmetrics(*call.split(), "--db", "shop.duckdb", folder=odd)
+    is_report = call == "clicks odd.yml" or call.endswith(("propensities", "unpaired"))
+    is_report |= call == "diagnose odd.yml"
+    told = " ".join((done.stdout if is_report else done.stderr).split())
+    assert "correction adds more noise" in told
+    assert "55.6% of the impressions stood below position 4" in told
+
+
+@by_turns(0.9)
+def test_what_cannot_be_corrected_is_told() -> None:
+    known = {"method": "given", "given": {1: 1, 2: 0.05}}
+    rows = [
+        {"request": n, "query": "q", "item": f"i{k}", "position": k, "clicked": int(n % k == 1)}
+        for n in range(30)
+        for k in (1, 2)
+    ]
+
+    def told(clicked: bool, **more: Any) -> str:
+        given = [row if clicked else row | {"clicked": 0} for row in rows]
+        log = {"data": pa.Table.from_pylist(given), "columns": COLUMNS_OF_FEW}
+        with sm.clicks.clean(sm.clicks.Clicks(log=log, propensity={**known, **more})) as done:
+            return " ".join(done.estimate_propensities().warnings())
+
+    assert "none of the impressions whose propensity is known was clicked" in told(False)
+    assert "max_weight cuts off 50% of the weight of clicks" in told(True)
+    assert "cuts off" not in told(True, max_weight=20)
+    alike = told(True, given={1: 1, 2: 1})
+    assert "there is nothing to correct: how often items were looked at differs by 0.0%" in alike
 
 
 @by_turns(3)

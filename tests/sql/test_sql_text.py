@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.jobs.files import compile_job
+from sqlmetrics.sql.translation import Translation
 
 WIDTH = 88
 
@@ -30,6 +34,7 @@ CLICKS = {
     "cleaning": {"max_events_per_user_hour": 100, "test": "is_test", "unseen": 3, "min_dwell": 5},
 }
 GROUPED = {"relation": "labels", "columns": {"group": "subtopic"}}
+THIRDS = {1: 1, 2: 2 / 3, 3: 1 / 3}
 POOLED = {"pool": "query_item", "prior": 10, "quantiles": [0.5, 0.8]}
 
 
@@ -74,22 +79,126 @@ def test_the_text_of_other_dialects_is_laid_out_likewise(dialect: str) -> None:
         assert not re.search(r"select\n +\*\n", text)
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "mysql", "postgres", "spark"])
+JOB_DIALECTS = ["duckdb", "mysql", "postgres", "spark"]
+
+
+@pytest.mark.parametrize("dialect", JOB_DIALECTS)
 def test_no_line_of_a_job_is_long_but_for_texts(dialect: str) -> None:
-    """What a comment of a table says, and the conventions as JSON, cannot be broken."""
     window = {**POOLED, "window": {"end": "2026-01-04"}}
-    log = {**CLICKS, "labels": window, "evaluation": {"start": "2026-01-04"}}
+    check_job({**CLICKS, "labels": window, "evaluation": {"start": "2026-01-04"}}, dialect)
+
+
+@by_turns(2)
+@pytest.mark.parametrize("dialect", JOB_DIALECTS)
+def test_no_line_of_a_job_with_estimates_is_long(dialect: str) -> None:
+    metrics = ["clicks@3", "recall@10", "sum_reciprocal_rank@10", "dcg@10"]
+    log = {
+        **CLICKS,
+        "propensity": {"method": "given", "by": "country", "given": {"JP": THIRDS, "DE": THIRDS}},
+        "labels": {**POOLED, "rate": "ips", "window": {"end": "2026-01-04"}},
+        "counterfactual": {
+            "rankings": {"relation": "new_lists"},
+            "metrics": metrics,
+            "estimators": ["ips", "clipped_ips", "snips", "dr"],
+        },
+        "evaluation": {"start": "2026-01-04"},
+        "cleaning": {**CLICKS["cleaning"], "unseen": None},
+    }
+    check_job(log, dialect)
+
+
+def check_job(log: Mapping[str, Any], dialect: str) -> None:
+    """What a comment of a table says, and the conventions as JSON, cannot be broken."""
     spec = {"clicks": log, "metrics": ["ndcg@10", "ctr@5", "abandonment"], "by": ["country"]}
     job = compile_job(sm.Spec(**spec, name="x", output={"relation": "metrics"}), dialect)
     lines = [
         line for name, text in job.items() if name != "manifest.json" for line in text.split("\n")
     ]
     code = [re.sub(r"'(?:[^']|'')*'", "''", line) for line in lines if not line.startswith("--")]
+    code = [re.sub(r"(?:'', )+''", "''", line) for line in code]
     comments = [line for line in lines if line.startswith("--")]
     assert [line for line in comments if len(line) > WIDTH] == []
     kept = ("comment ''", "current_timestamp")  # a column with its meaning; what is stored in views
     code = [line for line in code if not any(word in line for word in kept)]
     assert [line for line in code if len(line) > WIDTH] == []
+
+
+def told_of_a_log(name: str) -> Iterator[str]:
+    """The texts by which propensities are learned, models compared, or interleaved lists judged."""
+    shown = [
+        {"request": n, "item": item, "position": k, "clicked": int(n % k == 0), "device": "tv"}
+        | {"query": f"q{n % 2}", "team": "ab"[k % 2]}
+        for n in range(40)
+        for k, item in enumerate(("abc", "bac", "cab")[n % 3], 1)
+    ]
+    roles = ("request", "query", "item", "clicked", "team")
+    columns = {**{role: role for role in roles}, "segments": ["device"]}
+    lists = [
+        {"request_id": n, "system": system, "item_id": item, "rank": rank}
+        for n in range(40)
+        for system, items in (("x", ("abc", "bac", "cab")[n % 3]), ("y", "abc"))
+        for rank, item in enumerate(items, 1)
+    ]
+    rankings = {"data": pa.Table.from_pylist(lists), "columns": {"rank": "rank"}}
+    method, _, merge = name.partition(" ")
+    given = {"given": {"tv": THIRDS}} if method == "given" else {}
+    given |= {"randomised": "position > 0"} if method == "randomised" else {}
+    clicks = sm.clicks.Clicks(
+        log={"data": pa.Table.from_pylist(shown), "columns": columns},
+        propensity={"method": method, "by": "device", "min_clicks": 1, "positions": 3, **given},
+        labels={"pool": "query_item", "rate": merge if merge in ("ips", "coee") else "ctr"},
+        interleaving={"method": merge, **({} if merge == "team_draft" else {"rankings": rankings})}
+        if "_draft" in merge or "balanced" in merge
+        else None,
+    )
+    with sm.clicks.clean(clicks) as log:
+        text, told = Translation.text, list[str]()
+
+        def kept(at: Translation, sql: str) -> str:
+            told.append(text(at, sql))
+            return told[-1]
+
+        with patch.object(Translation, "text", kept):
+            if clicks.interleaving:
+                sm.clicks.interleaving_outcome(log, by="device")
+            elif merge == "models":
+                sm.clicks.click_models(log, by="device")
+            else:
+                log.judgments()
+                log.estimate_propensities()
+    yield from told
+
+
+LEARNED = (
+    *("harvest ips", "em coee", "randomised ips", "given models"),
+    *("given team_draft", "given balanced", "given debiased_balanced"),
+)
+
+
+@by_turns(3)
+@pytest.mark.parametrize("name", LEARNED)
+def test_what_is_learned_of_a_log_is_laid_out_likewise(name: str) -> None:
+    """These texts no command prints; who reads a database's own log sees them."""
+    found = [one for one in told_of_a_log(name) if not one.startswith(("drop ", "describe "))]
+    assert len(found) > 1
+    for text in found:
+        assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+        assert not re.search(r"\n\n +\S", text)
+        assert not re.search(r"\(\n(?! +select)[^\n]{1,40}\n *\)", text)
+        assert not re.search(r"select\n +\*\n", text)
+    read = "\n".join(found)
+    computed = {name for text in found for name in columns_of_stages(text)}
+    assert {one for one in computed if not re.search(rf"(?<!\bas )\b{one}\b", read)} == set()
+
+
+def columns_of_stages(text: str) -> set[str]:
+    """The columns that the stages of a text compute, but for one that is read whole."""
+    stages, _, last = text.rpartition("\n)\n\nselect")
+    whole = re.search(r"^ \*\nfrom (\w+)|(\w+)\.\*", last)
+    stages = stages.partition(f"\n{whole[1] or whole[2]} as (")[0] if whole else stages
+    tables = set(re.findall(r"^ *\) as (\w+)$|^ *(?:from|\w+ join) \S+ as (\w+)$", stages, re.M))
+    named = re.findall(r" as (\w+),?$", stages, re.M)
+    return set(named) - {name for both in tables for name in both}
 
 
 def test_what_a_user_wrote_keeps_its_parentheses_on_lines_of_their_own() -> None:

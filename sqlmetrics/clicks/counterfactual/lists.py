@@ -180,7 +180,8 @@ def _added(measure: CounterfactualMeasure, *, rates: bool) -> Iterator[Column]:
     for gain in ("ips", "clipped_ips", *["dr"] * rates):
         yield Column(f"sum({at} * {gain})", f"{at}_{gain}")
     for gain in ("ips", "clipped_ips"):
-        yield Column(f"sum({at} * {gain} * {at} * {gain})", f"{at}_{gain}_squares")
+        square = f"sum(\n    {at} * {gain}\n        * {at} * {gain}\n)"
+        yield Column(square, f"{at}_{gain}_squares")
     yield Column(f"sum({at})", f"{at}_whole")
     yield Column(f"sum({at} * is_unshown)", f"{at}_unshown")
     if rates:

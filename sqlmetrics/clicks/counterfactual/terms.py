@@ -10,7 +10,7 @@ from sqlmetrics.catalog.counterfactual import CounterfactualMeasure
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
-from sqlmetrics.sql.template import case, double
+from sqlmetrics.sql.template import LINE, case, double
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,7 @@ class Question:
         view = {"units": self.stages[-1].name, "columns": of_cluster, "day": self.day}
         clusters = Stage("cluster_sums", "clicks/counterfactual/cluster_sums", view)
         sums = [Column(f"sum({name})", f"sum_{name}") for name in plain]
-        products = [
-            Column(f"sum(1e0 * {a} * {b})", name) for name, (a, b) in self._products.items()
-        ]
+        products = [Column(_product(a, b), name) for name, (a, b) in self._products.items()]
         view = {"columns": [*sums, *products], "day": self.day}
         return with_stages(
             [*self.stages, clusters], print_template("clicks/counterfactual/sums", view)
@@ -123,3 +121,9 @@ def clipped(weight: str, clip: float | None) -> Column:
 def case_column(condition: str, then: str, otherwise: str = "0e0") -> str:
     """A `case` that is a column by itself: of a long one the lines stand below each other."""
     return dedent(case(condition, then, otherwise)).strip("\n")
+
+
+def _product(one: str, other: str) -> str:
+    """The sum of products, on a line of its own if it is long."""
+    line = f"sum(1e0 * {one} * {other})"
+    return line if len(line) <= LINE - 4 else f"sum(\n    1e0 * {one}\n        * {other}\n)"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.propensity.curve import PropensityCurve, propensities
+from sqlmetrics.clicks.segment import Rows
 from sqlmetrics.spec.click_columns import SourceColumns
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
@@ -23,13 +24,6 @@ LOOKS = {
     "if_baseline_first": "baseline_first",
 }
 """How likely an item is looked at -> where it stands then."""
-
-BETTER = """\
-case
-    when baseline_rank is null or system_rank <= baseline_rank then system_rank
-    else baseline_rank
-end"""
-"""The better one of two ranks, of which one may be missing."""
 
 
 @dataclass(frozen=True)
@@ -51,63 +45,55 @@ class Merge:
     curve: PropensityCurve | None = None
 
 
-def credit_sums(tables: ClickTables, merge: Merge) -> str:
+def credit_sums(tables: ClickTables, merge: Merge, rows: Rows) -> str:
     """What the report is made of, as a `select` of one row.
 
     Args:
         tables: The log.
         merge: How it was interleaved.
+        rows: Whose impressions.
     """
     stages = [
-        *tables.stages(tables.evaluates, "answers"),
-        *_credits(tables, merge),
+        *rows.stages(tables, "answers"),
+        *_credits(tables, merge, rows),
         _stage("user_credits", cluster=_cluster(tables)),
     ]
     return with_stages(stages, print_template("clicks/interleaving/credit_sums", {}))
 
 
-def _credits(tables: ClickTables, merge: Merge) -> Iterator[Stage]:
+def _credits(tables: ClickTables, merge: Merge, rows: Rows) -> Iterator[Stage]:
     named = {"system": literal(merge.system), "baseline": literal(merge.baseline)}
     source, curve = merge.source, merge.curve
     has_teams = source is None
-    yield _stage("shown_places", of=tables.of, shown=tables.evaluates, has_teams=has_teams)
+    yield _stage("shown_places", of=rows.of(tables), shown=rows.name, has_teams=has_teams)
     if source is None:
         yield Stage("credits", "clicks/interleaving/team_credits", named)
         return
     yield source
     yield _stage("source_ranks", direction=merge.direction, **named)
     yield _stage("merges")
-    yield _stage("merged_requests")
-    told = {"is_interleaved": _IS_INTERLEAVED, "began": _BEGAN, "better": BETTER}
+    yield _stage("merged_requests", is_debiased=curve is not None)
     if curve is None:
-        yield Stage("credits", "clicks/interleaving/balanced_credits", told)
+        yield Stage("credits", "clicks/interleaving/balanced_credits", {})
         return
-    yield _stage("depths", **told)
+    yield _stage("depths")
     yield propensities(curve)
     looks = {name: _look(name, curve) for name in LOOKS}
     view = {
         "looks": LOOKS,
-        "system_look": looks["of_system"],
-        "baseline_look": looks["of_baseline"],
-        "mean_look": f"(({looks['if_system_first']} + {looks['if_baseline_first']}) / 2e0)",
+        "looked_at": looks,
+        "mean_look": _MEAN_LOOK.format(**looks),
     }
-    yield Stage("credits", "clicks/interleaving/debiased_credits", told | view)
+    yield Stage("credits", "clicks/interleaving/debiased_credits", view)
 
 
-_IS_INTERLEAVED = """\
-case
-    when merged_requests.n_system_first = merged_requests.n_shown
-            or merged_requests.n_baseline_first = merged_requests.n_shown
-        then 1
-    else 0
-end"""
-
-_BEGAN = """\
-case
-    when merged_requests.n_system_first = merged_requests.n_baseline_first then null
-    when merged_requests.n_system_first = merged_requests.n_shown then 1
-    when merged_requests.n_baseline_first = merged_requests.n_shown then 0
-end"""
+_MEAN_LOOK = """\
+(
+    (
+        {if_system_first}
+        + {if_baseline_first}
+    ) / 2e0
+)"""
 
 
 def _look(name: str, curve: PropensityCurve) -> str:

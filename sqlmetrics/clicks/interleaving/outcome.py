@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
-from typing import Any
+from typing import Any, overload
 
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.interleaving.credits import Merge, credit_sums, source_items
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
+from sqlmetrics.clicks.segment import ByGroup, Rows, by_group
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.distributions.binomial import sign_test
@@ -141,9 +142,29 @@ class InterleavingOutcome:
             )
 
 
+@overload
 def interleaving_outcome(
-    log: CleanLog, *, curve: PropensityCurve | None = None, confidence: float = 0.95
-) -> InterleavingOutcome:
+    log: CleanLog,
+    *,
+    curve: PropensityCurve | None = None,
+    confidence: float = 0.95,
+    by: None = None,
+) -> InterleavingOutcome: ...
+
+
+@overload
+def interleaving_outcome(
+    log: CleanLog, *, curve: PropensityCurve | None = None, confidence: float = 0.95, by: str
+) -> ByGroup[InterleavingOutcome]: ...
+
+
+def interleaving_outcome(
+    log: CleanLog,
+    *,
+    curve: PropensityCurve | None = None,
+    confidence: float = 0.95,
+    by: str | None = None,
+) -> InterleavingOutcome | ByGroup[InterleavingOutcome]:
     """Which of two interleaved systems people prefer.
 
     Args:
@@ -151,10 +172,12 @@ def interleaving_outcome(
         curve: The propensities of positions, for `debiased_balanced`; default: those of the spec,
             or harvested, if it says none.
         confidence: The coverage of the intervals.
+        by: A column of `segments`, such as the device: each of its values by itself, with
+            propensities of its own; one that has no answer is left out, with a note.
 
     Raises:
         SpecError: If the spec says no interleaving, a baseline that is not there, or propensities
-            by a layout.
+            by another column than `by`; or if `by` is no segment.
         InputError: If there are not two systems, no request is interleaved, or the log cannot tell
             the propensities.
     """
@@ -165,24 +188,37 @@ def interleaving_outcome(
             "the spec does not say how lists were interleaved; add clicks: {interleaving: {method: "
             "team_draft}}, or balanced, or debiased_balanced"
         )
-    curve = (curve or _curve(log)) if asked.method == DEBIASED else None
+    curve = (curve or _curve(log, by)) if asked.method == DEBIASED else None
     source = _source(log, asked)
     system, baseline = _pair(log, asked, source)
     direction = "asc" if asked.rankings and asked.rankings.columns.rank else "desc"
     merge = Merge(system, baseline, source, direction, curve)
-    (sums,) = log.engine.records(credit_sums(log.tables, merge))
-    return _outcome(asked.method, merge, sums, confidence)
+
+    def of_rows(rows: Rows) -> InterleavingOutcome:
+        own = curve.of_group(rows.value) if curve else None
+        if curve and own is None:
+            raise InputError(f"no propensity of {printable(rows.value)} is known")
+        one = replace(merge, curve=own)
+        (sums,) = log.engine.records(credit_sums(log.tables, one, rows))
+        return _outcome(asked.method, one, sums, confidence)
+
+    shown = log.tables.evaluates
+    return of_rows(Rows(shown)) if by is None else by_group(log, shown, by, of_rows)
 
 
-def _curve(log: CleanLog) -> PropensityCurve:
-    """The propensities, alike for all requests."""
-    asked = log.tables.clicks.propensity
-    if asked.by is not None:
+def _curve(log: CleanLog, by: str | None) -> PropensityCurve:
+    """The propensities, alike for all requests, or for those of a group."""
+    clicks = log.tables.clicks
+    asked = clicks.propensity
+    if asked.by not in (None, by):
         raise SpecError(
-            f"interleaving by {DEBIASED} takes propensities that are alike for all requests; given "
-            f"propensity.by {asked.by}"
+            f"propensities differ by {asked.by}, and interleaving by {DEBIASED} takes such as are "
+            f"alike for all requests; ask for each value by itself: by {asked.by}"
         )
-    return log.estimate_propensities().curve
+    if by is None or asked.given:
+        return log.estimate_propensities().curve
+    own = clicks.model_copy(update={"propensity": asked.model_copy(update={"by": by})})
+    return replace(log, tables=replace(log.tables, clicks=own)).estimate_propensities().curve
 
 
 def _source(log: CleanLog, asked: ClickInterleaving) -> Stage | None:

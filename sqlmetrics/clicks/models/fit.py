@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from textwrap import wrap
-from typing import Any
+from typing import Any, overload
 
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
 from sqlmetrics.clicks.models.held_out import HeldOut, held_out
 from sqlmetrics.clicks.models.query import MODELS, Prior, asked, fits
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
+from sqlmetrics.clicks.segment import ByGroup, Rows, by_group
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.report.table import aligned, terminal_width
 
@@ -21,6 +22,8 @@ LONGEST = 30
 
 WIDE = 100
 """Sentences are so wide where no terminal says how wide it is."""
+
+MISSING = "position_based is not among them: "
 
 NEAR = 0.01
 """A model whose perplexity above 1 is less than so much larger than that of the best fits alike."""
@@ -148,9 +151,29 @@ class ModelFits:
         return other.perplexity - 1 < (self.best.perplexity - 1) * (1 + NEAR)
 
 
+@overload
 def click_models(
-    log: CleanLog, *, curve: PropensityCurve | None = None, prior: Prior | None = None
-) -> ModelFits:
+    log: CleanLog,
+    *,
+    curve: PropensityCurve | None = None,
+    prior: Prior | None = None,
+    by: None = None,
+) -> ModelFits: ...
+
+
+@overload
+def click_models(
+    log: CleanLog, *, curve: PropensityCurve | None = None, prior: Prior | None = None, by: str
+) -> ByGroup[ModelFits]: ...
+
+
+def click_models(
+    log: CleanLog,
+    *,
+    curve: PropensityCurve | None = None,
+    prior: Prior | None = None,
+    by: str | None = None,
+) -> ModelFits | ByGroup[ModelFits]:
     """How well click models that learned from one part of a log predict the other.
 
     Args:
@@ -160,14 +183,31 @@ def click_models(
             below the last one has the propensity of that.
         prior: What is added to what is known of an item; default: ten impressions with the mean
             rate of all items.
+        by: A column of `segments`, such as the device: each of its values is learned and predicted
+            by itself, as if the log had no other; one that cannot be is left out, with a note.
 
     Raises:
+        SpecError: If `by` is no segment.
         InputError: If no request is left to learn from, or to be held against, or none of those
             to learn from has a click; or the log cannot tell the propensities that the spec asks
             for.
     """
-    parts = held_out(log)
-    curve, note = (curve, "") if curve else _curve(log)
+    curve, note = (curve, "") if curve else _curve(log, by)
+    if by is None:
+        return _fits(log, Rows(log.tables.left), curve, note, prior)
+
+    def of_group(rows: Rows) -> ModelFits:
+        own = curve.of_group(rows.value) if curve else None
+        return _fits(log, rows, own, note or ("" if own else MISSING + "no propensity"), prior)
+
+    return by_group(log, log.tables.left, by, of_group)
+
+
+def _fits(
+    log: CleanLog, of: Rows, curve: PropensityCurve | None, note: str, prior: Prior | None
+) -> ModelFits:
+    """The same of some requests."""
+    parts = held_out(log, of)
     rows = log.engine.records(fits(log.tables, parts, curve, prior or Prior()))
     _check(log, parts, rows)
     rows.sort(key=lambda row: int(row["position"]))
@@ -176,22 +216,23 @@ def click_models(
     return ModelFits(tuple(found), parts.words, (note,) if note else ())
 
 
-def _curve(log: CleanLog) -> tuple[PropensityCurve | None, str]:
+def _curve(log: CleanLog, by: str | None) -> tuple[PropensityCurve | None, str]:
     """The propensities; or why there are none."""
-    missing, clicks = "position_based is not among them: ", log.tables.clicks
-    by = clicks.propensity.by
-    if by is not None:
-        return None, f"{missing}its propensities are alike for all values of {by}"
+    clicks = log.tables.clicks
+    if clicks.propensity.by not in (None, by):
+        differ = f"its propensities differ by {clicks.propensity.by}"
+        return None, f"{MISSING}{differ}; ask for each value by itself: by {clicks.propensity.by}"
     if clicks.columns is not None and clicks.columns.query is None and not clicks.propensity.given:
-        return None, f"{missing}propensities are learned by the text of a query"
-    asked = clicks.propensity.model_copy(update={"replicates": 0})
+        return None, f"{MISSING}propensities are learned by the text of a query"
+    of = {} if clicks.propensity.given else {"by": by}
+    asked = clicks.propensity.model_copy(update={"replicates": 0, **of})
     quick = replace(log.tables, clicks=clicks.model_copy(update={"propensity": asked}))
     try:
         return replace(log, tables=quick).estimate_propensities().curve, ""
     except InputError as error:
         if asked.is_known:
             raise
-        return None, f"{missing}{str(error).splitlines()[0]}"
+        return None, f"{MISSING}{str(error).splitlines()[0]}"
 
 
 def _check(log: CleanLog, parts: HeldOut, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sqlmetrics.clicks.clean_log import CleanLog
+from sqlmetrics.clicks.segment import Rows
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.stage import print_template, with_stages
 
@@ -23,44 +24,49 @@ class HeldOut:
     """The requests that a model is held against.
 
     Attributes:
-        impressions: The stage of the impressions that are left.
+        rows: The impressions that are left.
         held_out: What such a request meets, as SQL over the impressions of one.
         learned: What a request meets that is learned from; empty for all others.
         words: Which these are, for a person.
     """
 
-    impressions: str
+    rows: Rows
     held_out: str
     words: str
     learned: str = ""
 
 
-def held_out(log: CleanLog) -> HeldOut:
+def held_out(log: CleanLog, rows: Rows | None = None) -> HeldOut:
     """The requests to hold out: those of `evaluation`, else of the last fifth of the days.
 
     One day at least; of a log of one day, or without times, 3 in 16 requests by the MD5 of their
     ids, the same ones on every database. What is learned from are those of `labels.window`, or
-    all others.
+    all others. The days are those of the whole log, whichever rows are asked for.
+
+    Args:
+        log: The log.
+        rows: Whose impressions; default: all.
     """
     clicks, tables = log.tables.clicks, log.tables
-    shown = tables.left
+    rows = rows or Rows(tables.left)
+    shown = rows.name
     if clicks.evaluation:
         began, window = f"min({shown}.shown_at)", clicks.labels.window
         learned = " and ".join(window.holds(began)) if window else ""
         words = f"requests {clicks.evaluation}"
-        return HeldOut(shown, " and ".join(clicks.evaluation.holds(began)), words, learned)
-    days = _days(log, shown) if "time" in tables.names.impressions else []
+        return HeldOut(rows, " and ".join(clicks.evaluation.holds(began)), words, learned)
+    days = _days(log, tables.left) if "time" in tables.names.impressions else []
     if len(days) > 1:
         last = max(len(days) // SHARE, 1)
         start = datetime.fromtimestamp(0, UTC) + timedelta(days[-last])
         late = Days(start=start.date())
         words = f"requests {late}, {last} of {len(days)} days"
-        return HeldOut(shown, " and ".join(late.holds(f"min({shown}.shown_at)")), words)
+        return HeldOut(rows, " and ".join(late.holds(f"min({shown}.shown_at)")), words)
     at = tables.names.at
     lot = at.expression(at.dialect.hashed, f"{shown}.request_id")
     lots = ", ".join(f"'{one}'" for one in LOTS)
     words = f"{len(LOTS)} in 16 requests, by their ids"
-    return HeldOut(shown, f"substr({lot}, 1, 1) in ({lots})", words)
+    return HeldOut(rows, f"substr({lot}, 1, 1) in ({lots})", words)
 
 
 def _days(log: CleanLog, shown: str) -> list[int]:

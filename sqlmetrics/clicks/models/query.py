@@ -103,7 +103,7 @@ def fits(tables: ClickTables, parts: HeldOut, curve: PropensityCurve | None, pri
     each model NAME_chance_ln and, if that is another, NAME_given_ln: the sums of the logarithms
     of the chances of what happened, without and with knowing what was clicked above.
     """
-    stages = [*tables.stages(parts.impressions, "answers"), *_stages(tables, parts, curve, prior)]
+    stages = [*parts.rows.stages(tables, "answers"), *_stages(tables, parts, curve, prior)]
     return with_stages(stages, print_template("clicks/models/fits_and_learned", {}))
 
 
@@ -112,7 +112,8 @@ def _stages(
 ) -> Iterator[Stage]:
     models = asked(curve)
     rates = {name: rate for one in models.values() for name, rate in one.rates.items()}
-    given = {"of": tables.of, "impressions": parts.impressions, "has_propensities": bool(curve)}
+    rows = {"of": parts.rows.of(tables), "impressions": parts.rows.name}
+    given = {**rows, "has_propensities": bool(curve)}
     last = double(curve.rows[-1].propensity) if curve else ""
     yield _stage("request_parts", held_out=parts.held_out, learned=parts.learned, **given)
     yield _stage("shown_items", **given)

@@ -13,6 +13,9 @@ from sqlmetrics.sql.stage import print_template, with_stages
 
 PAGE = "docs/position-bias.md"
 
+ALIKE = 0.01
+"""With less bias all items are looked at alike."""
+
 
 @dataclass(frozen=True)
 class Correction:
@@ -54,6 +57,11 @@ class Correction:
         """What a reader must know before corrected rates are used; empty if nothing."""
         if self.helps:
             return ""
+        if self.bias < ALIKE:
+            return (
+                "there is nothing to correct: how often items were looked at differs by "
+                f"{self.bias:.1%} of the mean rate alone; rate: ctr is as good; see {PAGE}"
+            )
         return (
             f"correction adds more noise ({self.noise:.0%} of the mean rate) than the bias it "
             f"takes out ({self.bias:.0%}): where the ranker is good, rate: ctr ranks items "

@@ -88,6 +88,13 @@ class PropensityCurve:
         found = (one for one in self.rows if (one.position, one.group) == (position, group))
         return next((one.propensity for one in found), None)
 
+    def of_group(self, group: str) -> PropensityCurve | None:
+        """That of one group by itself; of a curve without groups the whole, None if it has none."""
+        if self.groups == (None,):
+            return self
+        rows = tuple(replace(one, group=None) for one in self.rows if one.group == group)
+        return replace(self, rows=rows) if rows else None
+
     def to_dicts(self) -> list[dict[str, Any]]:
         """One dict a row, for JSON: position, propensity, ci_low, ci_high, method; and group."""
         has_groups = self.groups != (None,)

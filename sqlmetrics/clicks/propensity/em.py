@@ -1,38 +1,62 @@
 """Propensities of the position-based click model, by expectation maximisation in SQL.
 
 A click needs a position that is looked at and an item that attracts: its chance is the product
-of both. A round reads the table of moved items twice: once by position, for the propensities and
-the log-likelihood, and once by pair of a query and an item, for the attractions, which are kept
-in a table. It starts from what harvesting says, where only the last digits are to be found.
-Intervals take one step of Newton's from there for each sample of the queries, with the
-attractions following (the profile likelihood).
+of both. Each layout has a table of one row per pair of a query and an item that moved, with a
+column per position, so that a round reads as many rows as there are pairs, twice:
+
+- once for the attractions, which are kept in a table: one of Newton's steps to where they are
+  likeliest, given the propensities;
+- once for the log-likelihood, and the propensities by the step of expectation maximisation.
+
+Only the products tell anything, so the largest propensity stays as it is. Rounds are accelerated,
+and one that lowers the log-likelihood is taken back; they come to rest where plain expectation
+maximisation does, which takes ten times as many. It starts from what harvesting says, where only
+the last digits are to be found. Intervals take one step of Newton's from there for each sample
+of the queries, with the attractions following (the profile likelihood).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import exp
+from math import exp, log
 
+from sqlmetrics.clicks.propensity.anderson import Anderson
 from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve, propensities
 from sqlmetrics.clicks.propensity.least_squares import inverse
 from sqlmetrics.clicks.propensity.moves import MOVED, Ends, stage
 from sqlmetrics.clicks.propensity.sampling import samples
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
-from sqlmetrics.sql.stage import Stage, print_template, with_stages
-from sqlmetrics.sql.template import double
+from sqlmetrics.evaluation.report.table import printable
+from sqlmetrics.sql.stage import Stage, print_template, select_of, with_stages
+from sqlmetrics.sql.template import double, literal
 
 ATTRACTIONS = "sqlmetrics_attractions"
 """The table of the attractions of a round begins so."""
 
-FIRST, MOST = 0.999, 0.999999
-"""The largest propensity to start with, and the largest attraction: a chance of 1 has no
-logarithm of its opposite."""
+PAIRS = "sqlmetrics_pair_counts"
+"""The table of the pairs of a layout."""
 
-Curves = Mapping[str, Mapping[int, float]]
-"""Group, or an empty text -> position -> propensity."""
+MOST = 0.999999
+"""The largest propensity, and the largest attraction: a chance of 1 has no logarithm of its
+opposite."""
+
+FARTHEST = 1.0
+"""The logarithm of a propensity is accelerated by no more."""
+
+NOISE = 1e-12
+"""A log-likelihood that falls by a smaller share has not fallen."""
+
+Curve = Mapping[int, float]
+"""Position -> propensity."""
+
+Counts = Mapping[int, tuple[float, float]]
+"""Position -> impressions and clicks."""
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,109 +64,170 @@ class Round:
     """A round of the expectation maximisation.
 
     Attributes:
-        number: From 1.
-        log_likelihood: Of the clicks of moved items, before the round.
-        change: The largest share by which the round changed a propensity.
+        number: From 1; those that were taken back are left out.
+        log_likelihood: Of the clicks of moved items, before the propensities changed.
+        change: The largest share by which a step of expectation maximisation changes a propensity.
+        group: The value of the device or layout column; None if there is no such column.
     """
 
     number: int
     log_likelihood: float
     change: float
+    group: str | None = None
 
     def __str__(self) -> str:
+        of = "" if self.group is None else f"{printable(self.group)}, "
         return (
-            f"round {self.number}: log-likelihood {self.log_likelihood:,.3f}, "
+            f"{of}round {self.number}: log-likelihood {self.log_likelihood:,.3f}, "
             f"largest change {self.change:.2g}"
         )
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What expectation maximisation found.
+    """What expectation maximisation found of a layout.
 
     Attributes:
-        curves: Group -> position -> propensity, against its position 1.
+        curve: Position -> propensity, against its first position.
         rounds: Its rounds.
-        samples: Group -> the same of samples of the queries.
+        samples: The same as the curve, of samples of the queries.
     """
 
-    curves: Curves
+    curve: Curve
     rounds: tuple[Round, ...]
-    samples: Mapping[str, Sequence[Mapping[int, float]]]
+    samples: Sequence[Curve]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How far expectation maximisation goes.
+
+    Attributes:
+        tolerance: A round in which no propensity would change by a larger share is the last.
+        max_rounds: After so many it ends at the latest.
+        replicates: How many samples of the queries are drawn.
+        told: Is told each round, as the log `sqlmetrics` is.
+    """
+
+    tolerance: float
+    max_rounds: int
+    replicates: int
+    told: Callable[[Round], None] | None = None
+
+    def tell(self, one: Round) -> None:
+        """Tell of a round."""
+        _LOG.info("em %s", one)
+        if self.told:
+            self.told(one)
 
 
 def fitted(
-    engine: Database,
-    start: Curves,
-    *,
-    tolerance: float,
-    max_rounds: int,
-    replicates: int,
-    told: Callable[[Round], None] | None = None,
-) -> Fit:
-    """Fit the model to the table of moved items.
+    engine: Database, starts: Mapping[str | None, Curve], asked: Asked
+) -> dict[str | None, Fit]:
+    """Fit the model to the table of moved items: layout -> what was found.
 
     Args:
         engine: The database.
-        start: Where to start: propensities of each group.
-        tolerance: A round that changes no propensity by a larger share is the last.
-        max_rounds: After so many it ends at the latest.
-        replicates: How many samples of the queries are drawn.
-        told: Is told each round.
+        starts: Layout, or None where there are none -> propensities to start with.
+        asked: How far to go.
     """
-    looks = {
-        group: {k: p * FIRST / max(curve.values()) for k, p in curve.items()}
-        for group, curve in start.items()
-    }
-    rounds: list[Round] = []
-    kept = ExitStack()
-    try:
-        kept.enter_context(_first(looks).there(engine))
-        for number in range(1, max_rounds + 1):
-            after, log_likelihood = _examinations(engine, looks, number - 1)
-            rounds.append(Round(number, log_likelihood, _change(looks, after)))
-            if told:
-                told(rounds[-1])
+    counts = _counts(engine)
+    found = {}
+    for group, start in starts.items():
+        pairs = stage(
+            "pair_counts", {"moved": MOVED, "positions": [*start], "layout": literal(group or "")}
+        )
+        with Step(PAIRS, select_of([pairs])).there(engine):
+            found[group] = _fitted(engine, group, start, counts[group or ""], asked)
+    return found
+
+
+def _counts(engine: Database) -> dict[str, dict[int, tuple[float, float]]]:
+    """Layout -> what was shown at its positions, and clicked."""
+    counts: dict[str, dict[int, tuple[float, float]]] = {}
+    for group, position, n, c in engine.rows(
+        select_of([stage("position_counts", {"moved": MOVED})])
+    ):
+        counts.setdefault(str(group), {})[int(position)] = float(n), float(c)
+    return counts
+
+
+def _fitted(engine: Database, group: str | None, start: Curve, counts: Counts, asked: Asked) -> Fit:
+    looks = back = after = _scaled(start)
+    path, rounds = Anderson(), list[Round]()
+    with ExitStack() as stack:
+        kept = stack.enter_context(ExitStack())
+        kept.enter_context(_first(group, looks).there(engine))
+        for number in range(1, asked.max_rounds + 1):
             later = ExitStack()
             later.enter_context(_next(looks, number).there(engine))
             kept.close()
-            kept, looks = later, after
-            if rounds[-1].change <= tolerance:
+            kept = stack.enter_context(later)
+            image, log_likelihood = _examinations(engine, looks, counts, number)
+            if rounds and log_likelihood < rounds[-1].log_likelihood * (1 + NOISE):
+                path.forget()
+                looks = back
+                continue
+            after = image
+            rounds.append(Round(number, log_likelihood, _change(looks, after), group))
+            asked.tell(rounds[-1])
+            if rounds[-1].change <= asked.tolerance:
                 break
-        drawn = _resampled(engine, looks, len(rounds), replicates) if replicates else {}
-    finally:
-        kept.close()
-    return Fit({group: _relative(curve) for group, curve in looks.items()}, tuple(rounds), drawn)
+            looks, back = _accelerated(path, looks, after), _scaled(after)
+        drawn = _resampled(engine, group, after, number, asked.replicates)
+    return Fit(_relative(after), tuple(rounds), drawn)
 
 
-def _relative(curve: Mapping[int, float]) -> dict[int, float]:
+def _accelerated(path: Anderson, looks: Curve, after: Curve) -> dict[int, float]:
+    """Where the next round begins: no propensity is farther than FARTHEST from the step's."""
+    image = _logs(after)
+    gone = path.next(_logs(looks), image)
+    near = (min(max(x, at - FARTHEST), at + FARTHEST) for x, at in zip(gone, image, strict=True))
+    return _scaled(dict(zip(looks, map(exp, near), strict=True)))
+
+
+def _scaled(curve: Curve) -> dict[int, float]:
+    """The same, against the largest one."""
+    largest = max(curve.values())
+    return {position: propensity * MOST / largest for position, propensity in curve.items()}
+
+
+def _logs(curve: Curve) -> list[float]:
+    return [log(propensity) for propensity in curve.values()]
+
+
+def _relative(curve: Curve) -> dict[int, float]:
     return {position: propensity / curve[min(curve)] for position, propensity in curve.items()}
 
 
-def _change(before: Curves, after: Curves) -> float:
-    old = {group: _relative(curve) for group, curve in before.items()}
-    new = {group: _relative(curve) for group, curve in after.items()}
-    return max(abs(new[g][k] / p - 1) for g, curve in old.items() for k, p in curve.items())
+def _change(before: Curve, after: Curve) -> float:
+    old, new = _relative(before), _relative(after)
+    return max(abs(new[position] / propensity - 1) for position, propensity in old.items())
 
 
-def _chances(looks: Curves, number: int) -> list[Stage]:
-    """The stages to the chance of a click of each row."""
-    table = f"{ATTRACTIONS}_{number}"
-    return [*_looks(looks), stage("chances", {"attractions": table})]
-
-
-def _looks(looks: Curves) -> Iterator[Stage]:
-    rows = (Propensity(k, p, group=group) for group, own in looks.items() for k, p in own.items())
+def _looks(group: str | None, looks: Curve) -> Iterator[Stage]:
+    """The stages of the rows of moved items, with how likely their positions are looked at."""
+    rows = (Propensity(k, p, group=group or "") for k, p in looks.items())
     yield propensities(PropensityCurve("em", tuple(rows)))
     yield stage("looks", {"moved": MOVED})
 
 
-def _first(looks: Curves) -> Step:
-    return _attractions([*_looks(looks), stage("first_attractions", {})], 0)
+def _skip_chances(looks: Curve, number: int) -> tuple[Stage, dict[str, object]]:
+    """The stage of pairs with the chances of no click, and what those behind it print."""
+    view = {"looks": {position: double(look) for position, look in looks.items()}}
+    tables = {"pairs": PAIRS, "attractions": f"{ATTRACTIONS}_{number}"}
+    return stage("skip_chances", {**view, **tables}), {**view}
 
 
-def _next(looks: Curves, number: int) -> Step:
-    return _attractions([*_chances(looks, number - 1), stage("attractions", {})], number)
+def _first(group: str | None, looks: Curve) -> Step:
+    return _attractions([*_looks(group, looks), stage("first_attractions", {})], 0)
+
+
+def _next(looks: Curve, number: int) -> Step:
+    chances, view = _skip_chances(looks, number - 1)
+    return _attractions(
+        [chances, stage("expected_impressions", view), stage("attractions", {})], number
+    )
 
 
 def _attractions(stages: Sequence[Stage], number: int) -> Step:
@@ -152,41 +237,44 @@ def _attractions(stages: Sequence[Stage], number: int) -> Step:
 
 
 def _examinations(
-    engine: Database, looks: Curves, number: int
-) -> tuple[dict[str, dict[int, float]], float]:
-    """The propensities after a round, and the log-likelihood before it."""
-    stages = [*_chances(looks, number), stage("examinations", {})]
-    rows = sorted(engine.rows(with_stages(stages, "select *\nfrom examinations")))
-    after: dict[str, dict[int, float]] = {}
-    for group, position, examination, _ in rows:
-        after.setdefault(str(group), {})[int(position)] = float(examination)
-    return after, sum(float(row[-1]) for row in rows)
+    engine: Database, looks: Curve, counts: Counts, number: int
+) -> tuple[dict[int, float], float]:
+    """The propensities after a step, the largest as it was, and the log-likelihood before it."""
+    chances, view = _skip_chances(looks, number)
+    (row,) = engine.rows(select_of([chances, stage("position_sums", view)]))
+    *expected, log_likelihood = map(float, row)
+    largest, after, likelihoods = max(looks.values()), {}, [log_likelihood]
+    for (position, look), n_expected in zip(looks.items(), expected, strict=True):
+        n_impressions, n_clicks = counts[position]
+        # of those without a click, (1 - look) / chance of no click were not looked at
+        stepped = 1 - (1 - look) * n_expected / n_impressions
+        after[position] = look if look == largest else stepped
+        likelihoods.append(n_clicks * log(look))
+    return after, sum(likelihoods)
 
 
 def _resampled(
-    engine: Database, looks: Curves, number: int, count: int
-) -> dict[str, list[dict[int, float]]]:
-    """Group -> its propensities by so many samples of the queries."""
-    chances = _chances(looks, number)
-    scores: dict[str, dict[float, dict[int, float]]] = {}
-    known: dict[str, dict[int, float]] = {}
-    for bucket, group, position, score, information in sorted(
-        engine.rows(with_stages([*chances, stage("scores", {})], "select *\nfrom scores"))
+    engine: Database, group: str | None, looks: Curve, number: int, count: int
+) -> list[dict[int, float]]:
+    """The propensities by so many samples of the queries."""
+    if not count:
+        return []
+    of = {"attractions": f"{ATTRACTIONS}_{number}"}
+    chances = [*_looks(group, looks), stage("chances", of)]
+    scores: dict[float, dict[int, float]] = {}
+    known: dict[int, float] = {}
+    for bucket, position, score, information in sorted(
+        engine.rows(select_of([*chances, stage("scores", {})]))
     ):
-        own, place = str(group), int(position)
-        scores.setdefault(own, {}).setdefault(float(bucket), {})[place] = float(score)
-        known.setdefault(own, {})[place] = known.get(own, {}).get(place, 0.0) + float(information)
-    shared: dict[str, dict[Ends, float]] = {}
+        scores.setdefault(float(bucket), {})[int(position)] = float(score)
+        known[int(position)] = known.get(int(position), 0.0) + float(information)
     names = ("informations", "pair_sums", "shared_information")
     stages = [*chances, *(stage(name, {}) for name in names)]
-    for group, above, below, information in engine.rows(
-        with_stages(stages, "select *\nfrom shared_information")
-    ):
-        shared.setdefault(str(group), {})[int(above), int(below)] = float(information)
-    return {
-        group: _steps(curve, scores[group], known[group], shared[group], count)
-        for group, curve in looks.items()
+    shared = {
+        (int(above), int(below)): float(information)
+        for above, below, information in engine.rows(select_of(stages))
     }
+    return _steps(looks, scores, known, shared, count)
 
 
 def _steps(

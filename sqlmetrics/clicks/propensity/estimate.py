@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import inf
@@ -33,13 +33,19 @@ from sqlmetrics.clicks.propensity.sampling import interval
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.execution import Progress
+from sqlmetrics.evaluation.report.table import printable
 from sqlmetrics.sql.stage import select_of
 
 SPARSE = 100
 """With fewer impressions a pair, expectation maximisation is off by 5 % and more: benchmarks."""
 
+MUCH = 0.1
+"""A larger share of impressions below the last position, or of weight cut off, is doubtful."""
+
 Samples = Sequence[Mapping[int, float]]
+
+Told = Callable[[em.Round], None]
+"""Is told each round of expectation maximisation."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,10 +87,39 @@ class PropensityEstimate:
                 "impressions each: where that is few, it finds the lower positions too often "
                 "looked at; method: harvest does not"
             )
-        if self.rounds and self.rounds[-1].change > self.tolerance:
-            yield f"em did not come to rest in {len(self.rounds)} rounds (max_rounds)"
-        if self.correction and (warning := self.correction.warning()):
+        for one in self._last_rounds:
+            if one.change > self.tolerance:
+                of = "" if one.group is None else f" of {printable(one.group)}"
+                yield f"em{of} did not come to rest in {one.number} rounds (max_rounds)"
+        if self.below > MUCH:
+            more = "give" if self.curve.method == "given" else "raise propensity.positions for"
+            yield f"{self._told_below}; {more} the propensities of more positions"
+        if self.correction is None:
+            yield (
+                "none of the impressions whose propensity is known was clicked: corrected rates "
+                "are 0"
+            )
+            return
+        if self.correction.clipped > MUCH:
+            yield (
+                f"max_weight cuts off {self.correction.clipped:.0%} of the weight of clicks: lower "
+                "positions are corrected by that much too little"
+            )
+        if warning := self.correction.warning():
             yield warning
+
+    @property
+    def _told_below(self) -> str:
+        last = max(one.position for one in self.curve.rows)
+        return (
+            f"{self.below:.1%} of the impressions stood below position {last}, and have no part in "
+            "corrected rates"
+        )
+
+    @property
+    def _last_rounds(self) -> Iterable[em.Round]:
+        """The last round of each group."""
+        return {one.group: one for one in self.rounds}.values()
 
     def __repr__(self) -> str:
         return report.text(self.curve, self.identifiability, self._said())
@@ -92,12 +127,9 @@ class PropensityEstimate:
     def _said(self) -> Iterator[str]:
         if self.moves:
             yield str(self.moves)
-        yield from map(str, self.rounds[-1:])
-        if self.below:
-            yield (
-                f"{self.below:.1%} of the impressions stood below, and have no part in corrected "
-                "rates"
-            )
+        yield from map(str, self._last_rounds)
+        if 0 < self.below <= MUCH:
+            yield self._told_below
         if self.correction:
             yield str(self.correction)
         yield from (f"note: {warning}" for warning in self.warnings())
@@ -112,7 +144,7 @@ class _Found:
 
 
 def estimate(
-    tables: ClickTables, engine: Database, progress: Progress | None = None
+    tables: ClickTables, engine: Database, progress: Told | None = None
 ) -> PropensityEstimate:
     """The propensities of a log that is cleaned; of given ones, what they do to it.
 
@@ -122,7 +154,7 @@ def estimate(
     Args:
         tables: The stages of the log, of which those that clean it are there.
         engine: Where they are.
-        progress: Is told after each round of expectation maximisation.
+        progress: Is told each round of expectation maximisation.
 
     Raises:
         SpecError: If no method is said.
@@ -139,9 +171,7 @@ def estimate(
         return replace(found, correction=correction(there, engine))
 
 
-def _estimated(
-    tables: ClickTables, engine: Database, progress: Progress | None
-) -> PropensityEstimate:
+def _estimated(tables: ClickTables, engine: Database, progress: Told | None) -> PropensityEstimate:
     """All but what the correction does."""
     asked = tables.clicks.propensity
     given = PropensityCurve.of(asked)
@@ -175,7 +205,7 @@ Answers = dict[str | None, _Found]
 
 
 def _of_moves(
-    tables: ClickTables, engine: Database, groups: Groups, progress: Progress | None
+    tables: ClickTables, engine: Database, groups: Groups, progress: Told | None
 ) -> tuple[Can, Answers, tuple[em.Round, ...]]:
     """By harvesting, and expectation maximisation from there."""
     asked = tables.clicks.propensity
@@ -197,20 +227,10 @@ def _of_moves(
         }
         return can, {group: _Found(found[group], drawn[group]) for group in can}, ()
 
-    def told(one: em.Round) -> None:
-        if progress:
-            progress(one.number, asked.max_rounds, 0)
-
-    fit = em.fitted(
-        engine,
-        {group or "": curve for group, curve in found.items()},
-        tolerance=asked.tolerance,
-        max_rounds=asked.max_rounds,
-        replicates=asked.replicates,
-        told=told,
-    )
-    answers = {g: _Found(fit.curves[g or ""], fit.samples.get(g or "", ())) for g in can}
-    return can, answers, fit.rounds
+    how = em.Asked(asked.tolerance, asked.max_rounds, asked.replicates, progress)
+    fits = em.fitted(engine, found, how)
+    answers = {group: _Found(fit.curve, fit.samples) for group, fit in fits.items()}
+    return can, answers, tuple(one for fit in fits.values() for one in fit.rounds)
 
 
 def _of_random_traffic(

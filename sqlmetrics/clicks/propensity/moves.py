@@ -178,7 +178,8 @@ def standings(tables: ClickTables, engine: Database) -> list[Standing]:
 
 def moves(engine: Database) -> Moves:
     """How many there are in the table of moved items."""
-    select = f"select count(distinct pair_number) as n_pairs, sum(n_impressions) as n from {MOVED}"
+    sums = "count(distinct pair_number) as n_pairs,\n    sum(n_impressions) as n_impressions"
+    select = f"select\n    {sums}\nfrom {MOVED}"
     ((n_pairs, n_impressions),) = engine.rows(select)
     return Moves(float(n_pairs), float(n_impressions or 0))
 

@@ -101,7 +101,7 @@ def numbers_of(
             result = result_of(plan, script, engine, check=check, confidence=confidence)
             found, signs = _Rates(log, plan, script).read()
     moved, told = _moved(found, signs, asks, spec.baseline)
-    return LogNumbers(result, _values(found), moved, (*told, *_lines(found)))
+    return LogNumbers(result, _values(found), moved, (*log.label_notes, *told, *_lines(found)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,123 @@
+"""One value of a segment, such as a device, by itself: its requests, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from sqlmetrics.clicks.clean_log import CleanLog
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.report.table import printable
+from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.sql.template import identifier, literal
+
+
+class Told(Protocol):
+    """What prints as text, and has rows for JSON."""
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dict a row."""
+
+
+T = TypeVar("T", bound=Told)
+
+
+@dataclass(frozen=True, repr=False)
+class ByGroup(Generic[T]):
+    """The same of each value of a segment; it prints one below the other.
+
+    Attributes:
+        column: The segment.
+        groups: Its value, or an empty text where a request has none -> what was found.
+        notes: Which values have no answer, and why.
+    """
+
+    column: str
+    groups: Mapping[str, T]
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, value: str) -> T:
+        return self.groups[value]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The dicts of all, each with its group, for JSON."""
+        return [
+            {"group": value, **row} for value, one in self.groups.items() for row in one.to_dicts()
+        ]
+
+    def __repr__(self) -> str:
+        texts = [
+            f"{self.column}: {printable(value) or '(none)'}\n\n{one!r}"
+            for value, one in self.groups.items()
+        ]
+        return "\n\n".join([*texts, *self.notes])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The impressions of all requests, or of those of one value of a segment.
+
+    Attributes:
+        source: The stage of the impressions of all.
+        column: The segment; empty for all requests.
+        value: Its value; empty for those that have none.
+    """
+
+    source: str
+    column: str = ""
+    value: str = ""
+
+    @property
+    def name(self) -> str:
+        """The stage of these impressions."""
+        return "segment_impressions" if self.column else self.source
+
+    def of(self, tables: ClickTables) -> dict[str, str]:
+        """Where stages find one another, with this one."""
+        return {**tables.of, **({self.name: self.name} if self.column else {})}
+
+    def stages(self, tables: ClickTables, *others: str) -> Iterator[Stage]:
+        """The stages to these impressions, and to others of the log."""
+        yield from tables.stages(self.source, *others)
+        if self.column:
+            view = {
+                "of": tables.of,
+                "source": self.source,
+                "column": identifier(self.column),
+                "value": literal(self.value),
+            }
+            yield Stage(self.name, "clicks/segment_impressions", view)
+
+
+def by_group(log: CleanLog, source: str, column: str, answer: Callable[[Rows], T]) -> ByGroup[T]:
+    """What is said of the requests of each value of a segment.
+
+    Args:
+        log: The log, cleaned.
+        source: The stage of its impressions.
+        column: The segment.
+        answer: What is asked of the requests of a value.
+
+    Raises:
+        SpecError: If the column is no segment of the log.
+        InputError: If there is no answer for any value: the first reason.
+    """
+    segments = log.tables.clicks.columns.segments if log.tables.clicks.columns else ()
+    if column not in segments:
+        raise SpecError(unknown("segment", column, segments))
+    value = f"coalesce({identifier(column)}, '')"
+    select = f"select distinct {value} as segment_value\nfrom {log.tables.of[source]}"
+    values = log.engine.rows(with_stages(log.tables.stages(source), select))
+    found: dict[str, T] = {}
+    failed: dict[str, InputError] = {}
+    for value in sorted(str(value) for (value,) in values):
+        try:
+            found[value] = answer(Rows(source, column, value))
+        except InputError as error:
+            failed[value] = error
+    if not found:
+        raise next(iter(failed.values()), log.absence())
+    notes = (f"{printable(one) or '(none)'}: {error}" for one, error in failed.items())
+    return ByGroup(column, found, tuple(notes))
