@@ -6,11 +6,13 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from hashlib import md5
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
@@ -19,7 +21,7 @@ from comparison.test_compare import near
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.page import charts
+from sqlmetrics.comparison.page import charts, sample
 from sqlmetrics.comparison.page.charts import NARROW, POINTS, WIDE, Chart
 from sqlmetrics.comparison.page.deploys import deploys_of
 from sqlmetrics.comparison.page.notebook import MIME
@@ -151,6 +153,27 @@ def test_profiles_agree_with_the_metrics(made: sm.Report) -> None:
         items = [r["items"] for r in content.profile.relevant if r["system"] == system]
         assert sum(items) == near(_relevant_a_query())
     assert sum(int(r["n"]) for r in content.profile.first) == len(_pairs(made))
+
+
+@by_turns(1)
+def test_a_sample_is_of_the_first_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two systems' lists so many that the limit holds, whatever their order."""
+    monkeypatch.setattr(sample, "LISTS", 120)
+    rankings, labels = month(planted=False, days=4)
+    found = sm.report(rankings, labels, "ndcg@5", date="ds").content.profile
+    queries = set(rankings["query_id"].to_pylist())
+    drawn = sorted(queries, key=lambda one: md5(one.encode()).hexdigest())[:60]
+    assert (found.n_queries, found.is_sample) == (60, True)
+    part, known = (
+        one.filter(pc.is_in(one["query_id"], pa.array(drawn))) for one in (rankings, labels)
+    )
+    own = sm.evaluate(part, known, "ndcg@5", where="system = 'new'", check=False)
+    at_5 = [row["value"] for row in found.curves if _line(row) == ("new", "ndcg", 5)]
+    assert at_5 == [near(own["ndcg@5"])]
+
+
+def _line(row: Any) -> tuple[str, str, int]:
+    return row["system"], row["family"], row["k"]
 
 
 def _relevant_a_query() -> float:

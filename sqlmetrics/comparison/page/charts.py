@@ -49,6 +49,10 @@ WIDTHS = (8, 13)
 BESIDE = 60
 """So much space has an axis of numbers."""
 
+MEASURED = "sans-serif"
+"""The font by which texts are measured: one that the drawing brings, the same on each machine.
+Looking for each of those that a page names, for each text, is most of the time of a drawing."""
+
 INSTALL = (
     "a report with pictures needs the extra `report` (Altair and vl-convert): "
     "pip install 'sqlmetrics[report]'"
@@ -145,8 +149,11 @@ class Chart:
         import_drawing()
         import vl_convert
 
-        drawn: str = vl_convert.vegalite_to_svg(json.dumps(self.spec(words, size)))
-        return drawn
+        spec = self.spec(words, size)
+        fonts = spec["config"]["font"]
+        spec["config"]["font"] = MEASURED
+        drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec))
+        return drawn.replace(f'font-family="{MEASURED}"', f'font-family="{fonts}"')
 
     def png(self, words: Words, size: Size = WIDE) -> bytes:
         """The picture as PNG on white, two pixels to one.
