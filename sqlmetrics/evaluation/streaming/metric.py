@@ -29,8 +29,9 @@ class StreamingMetric:
 
     The numbers are those of `evaluate` on all data at once, whatever the batches, their order
     and the workers. Only what can differ in a metric is kept: how often each arrangement of
-    labels came, or where lists have many labels, sums over their places. A matrix needs no memory of its batches; rows with `indexes` are kept,
-    4 million of them in memory and the others in a temporary file, as their query may come again.
+    labels came, or where lists have many labels, sums over their places. A matrix of lists needs
+    no memory of its batches; rows with `indexes` are kept, 4 million of them in memory and the
+    others in a temporary file, as their query may come again.
 
     Args:
         metrics: Texts like `ndcg@10`, `hit@10`, `mrr`, `recall(rel=2)@50`: means over queries.
