@@ -256,6 +256,36 @@ def _points(part: Any) -> Any:
             yield from _points(value)
 
 
+def test_ribbons_are_as_wide_as_what_they_carry(made: sm.Report) -> None:
+    chart = made.plot("first").chart
+    assert chart is not None
+    ends = {row["ribbon"]: row for row in chart.rows if row["x"] > 0.5}
+    widths = sum(row["y2"] - row["y"] for row in ends.values())
+    assert widths == len(_pairs(made))
+    worse = sum(row["y2"] - row["y"] for row in ends.values() if row["sign"] < 0)
+    moved = {(r["before"], r["after"]): r["n"] for r in made.content.profile.first}
+    assert worse == sum(n for (old, new), n in moved.items() if old < new), "1 < 2-3 < 4-10"
+    bars = chart.given["bars"]
+    assert sum(one["y2"] - one["y"] for one in bars) == 2 * len(_pairs(made))
+
+
+def test_slices_lead_to_their_numbers_and_lines_join_items(made: sm.Report) -> None:
+    slices, movers = made.plot("slices"), made.plot("movers")
+    assert slices.chart is not None
+    links = {row["link"] for row in slices.chart.rows}
+    assert links == {f"#{one.key}" for one in slices.parts}
+    sizes = {row["label"]: row["size"] for row in slices.chart.rows}
+    assert set(sizes.values()) == {1.0}, "countries have the same traffic"
+    own = next(one for one in slices.parts if f"= {PLANTED}" in one.title)
+    assert "worse" in own.title
+    assert "With 25 % of the queries it adds " in own.sentence
+    assert len(own.cells) == len(METRICS)
+    for mover in movers.movers:
+        old, new = ({one.pair for one in each} - {None} for each in mover.lists)
+        assert old == new, "all ten items are in both lists"
+        assert len(old) == 10
+
+
 def test_nothing_of_a_chart_is_left_open(made: sm.Report) -> None:
     for size in (WIDE, NARROW):
         for one in made.pictures:
@@ -377,7 +407,8 @@ def test_a_page_is_whole_and_loads_nothing(made: sm.Report, language: str) -> No
     pictures = sm.Report(made.content, language).pictures
     drawn = [one for one in pictures if one.chart]
     assert tags.counts["h2"] == len(pictures) + 1
-    assert tags.counts["svg"] == 2 * len(drawn), "wide and narrow"
+    movers = sum(len(one.movers) for one in pictures)
+    assert tags.counts["svg"] == 2 * len(drawn) + movers, "wide and narrow, and lines between lists"
     assert page.count('role="img" aria-label="') == 2 * len(drawn)
     assert page.count('<table class="sortable">') == len(pictures) + 2
     assert "var(--better)" in page

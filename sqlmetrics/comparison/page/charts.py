@@ -197,13 +197,18 @@ def standing(svg: str, name: str = "") -> str:
     light = "".join(f"--{named}:{color};" for color, (named, _) in COLORS.items())
     dark = "".join(f"--{named}:{color};" for named, color in COLORS.values())
     style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
-    text = inline(svg, name).replace(' aria-hidden="true" focusable="false"', "", 1)
+    text = inline(_LINK.sub("", svg), name)
+    text = text.replace(' aria-hidden="true" focusable="false"', "", 1).replace("</a>", "")
     return re.sub(r"(<svg[^>]*>)", rf"\1{style}", text, count=1)
 
 
 def colors(systems: Sequence[str]) -> list[str]:
     """The colour of each system."""
     return [SYSTEMS[i % len(SYSTEMS)] for i in range(len(systems))]
+
+
+_LINK = re.compile(r'<a xlink:href="[^"#]*#([^"]+)">')
+"""A link to a part of the page, as Vega writes it: behind an address that it takes for ours."""
 
 
 @cache
@@ -240,4 +245,6 @@ def inline(svg: str, name: str) -> str:
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
+    # a drawing is one picture to who walks by keyboard: what it links to stands below it as well
+    text = _LINK.sub(r'<a href="#\1" tabindex="-1">', text)
     return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
