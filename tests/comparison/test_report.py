@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import date
 from hashlib import md5
 from html.parser import HTMLParser
 from pathlib import Path
@@ -267,6 +268,27 @@ def test_ribbons_are_as_wide_as_what_they_carry(made: sm.Report) -> None:
     assert worse == sum(n for (old, new), n in moved.items() if old < new), "1 < 2-3 < 4-10"
     bars = chart.given["bars"]
     assert sum(one["y2"] - one["y"] for one in bars) == 2 * len(_pairs(made))
+
+
+@by_turns(2)
+def test_a_system_that_starts_later_and_a_single_query_are_told(
+    planted: tuple[pa.Table, pa.Table],
+) -> None:
+    """Slices of all queries come to something else than the difference of common ones."""
+    rankings, labels = planted
+    late = pc.or_(
+        pc.equal(rankings["system"], "old"), pc.greater(rankings["ds"], date(2026, 11, 2))
+    )
+    found = sm.report(rankings.filter(late), labels, "ndcg@5", **ASKED)
+    whole, part = found.content.row("new", "ndcg@5"), found.plot("contributions-country")
+    assert whole is not None
+    assert "of those that both have it is" in part.sentence(found.words)
+    total = sum(row["contribution"] for row in found.content.contributions)
+    assert abs(total - whole["difference"]) > 1e-4
+    assert f"to the {signed(total)} of" in found.plot("slices").parts[0].sentence
+    one = rankings.filter(pc.equal(rankings["query_id"], "q1"))
+    known = labels.filter(pc.equal(labels["query_id"], "q1"))
+    assert sm.report(one, known, "ndcg@5", baseline="old").headline.startswith("Too few queries")
 
 
 def test_slices_lead_to_their_numbers_and_lines_join_items(made: sm.Report) -> None:

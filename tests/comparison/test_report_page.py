@@ -152,7 +152,7 @@ def test_slices_open_by_a_click_and_lines_join_items(
     file = reports["month"].save(tmp_path / "page.html")
     page = browser.new_page(viewport={"width": 1000, "height": 900})
     page.goto(file.as_uri())
-    page.locator(".drawing.wide a[href='#slice-3'] path").first.click()
+    page.locator(".drawing.wide [data-opens=slice-3] path").first.click()
     page.wait_for_function("document.getElementById('slice-3').open")
     page.locator("#slice-2 summary").press("Enter")
     assert page.locator("#slice-2 table").is_visible(), "by keyboard"

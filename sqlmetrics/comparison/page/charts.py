@@ -153,7 +153,9 @@ class Chart:
         fonts = spec["config"]["font"]
         spec["config"]["font"] = MEASURED
         drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec))
-        return drawn.replace(f'font-family="{MEASURED}"', f'font-family="{fonts}"')
+        drawn = drawn.replace(f'font-family="{MEASURED}"', f'font-family="{fonts}"')
+        # a drawing is one picture to a screen reader: what its marks open stands below it as well
+        return _LINK.sub(r'<g data-opens="\1">', drawn).replace("</a>", "</g>")
 
     def png(self, words: Words, size: Size = WIDE) -> bytes:
         """The picture as PNG on white, two pixels to one.
@@ -197,8 +199,7 @@ def standing(svg: str, name: str = "") -> str:
     light = "".join(f"--{named}:{color};" for color, (named, _) in COLORS.items())
     dark = "".join(f"--{named}:{color};" for named, color in COLORS.values())
     style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
-    text = inline(_LINK.sub("", svg), name)
-    text = text.replace(' aria-hidden="true" focusable="false"', "", 1).replace("</a>", "")
+    text = inline(svg, name).replace(' aria-hidden="true" focusable="false"', "", 1)
     return re.sub(r"(<svg[^>]*>)", rf"\1{style}", text, count=1)
 
 
@@ -245,6 +246,4 @@ def inline(svg: str, name: str) -> str:
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
-    # a drawing is one picture to who walks by keyboard: what it links to stands below it as well
-    text = _LINK.sub(r'<a href="#\1" tabindex="-1">', text)
     return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)

@@ -122,6 +122,9 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
         for row in rows
     ]
     about = pair(content, words) | {"segment": name, "total": signed(reached)}
+    whole = content.row(content.main, content.first)
+    if whole and abs(reached - whole["difference"]) > 1e-9:  # each system with its own queries
+        about["interval"] = words("contributions.apart", **about)
     chart = Chart("contributions", drawn, {"sums": sums, "domain": _domain(drawn)})
     headings = [words(f"column.{one}") for one in names]
     return Picture("contributions", chart, headings, cells, 1, about, more=name)

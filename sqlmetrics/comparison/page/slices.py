@@ -136,16 +136,16 @@ def _part(content: Content, words: Words, key: str, rows: Sequence[Row]) -> Part
 
 
 def _added(content: Content, words: Words, own: Row) -> str:
-    """What a slice adds to the total difference of the first metric; empty if it is not known."""
-    slice_ = own["segment_name"], own["segment_value"]
-    for row in content.contributions:
-        there = row["segment_name"], row["segment_value"]
-        if there == slice_ and (row["system"], row["metric"]) == (content.main, content.first):
+    """What a slice adds to what all of its segment come to; empty if it is not known."""
+    rows = [
+        row
+        for row in content.contributions
+        if (row["system"], row["metric"]) == (content.main, content.first)
+        and row["segment_name"] == own["segment_name"]
+    ]
+    for row in rows:
+        if row["segment_value"] == own["segment_value"]:
             told = {"share": percent(row["share"]), "contribution": signed(row["contribution"])}
-            return words("slices.added", metric=content.first, **told, **_total(content))
+            total = signed(sum(one["contribution"] for one in rows))
+            return words("slices.added", metric=content.first, difference=total, **told)
     return ""
-
-
-def _total(content: Content) -> dict[str, str]:
-    whole = content.row(content.main, content.first)
-    return {"difference": signed(whole["difference"] if whole else None)}

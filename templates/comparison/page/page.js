@@ -56,7 +56,13 @@ const joinAll = () => joined.forEach(join);
 document.querySelectorAll("details.mover").forEach((one) => one.addEventListener("toggle", joinAll));
 addEventListener("resize", joinAll);
 joinAll();
-// A link to a slice opens it.
+// A mark of a picture, or a link, opens the slice it stands for.
+for (const mark of document.querySelectorAll("[data-opens]")) {
+  mark.addEventListener("click", () => {
+    location.hash = mark.dataset.opens;
+    open();
+  });
+}
 function open() {
   const part = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!part || part.tagName !== "DETAILS") return;
