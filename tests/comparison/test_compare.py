@@ -176,6 +176,7 @@ def test_days_of_a_query_are_one_cluster() -> None:
     assert part["cg@1"]["n"] == 30
 
 
+@by_turns(0.8)
 def test_slices_have_the_clusters_that_are_in_them() -> None:
     """A country of the queries is one of each cluster; one of the rankings may change by day."""
     queries, days = [f"q{i // 4}" for i in range(N)], [f"2026-01-0{i % 4 + 1}" for i in range(N)]

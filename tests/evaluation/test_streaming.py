@@ -157,6 +157,7 @@ def test_sums_over_places_are_what_one_evaluation_gives(name: str, seed: int) ->
         assert own[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
 
 
+@by_turns(0.5)
 def test_many_labels_are_summed_over_places() -> None:
     """Batches of lists with ten labels each: nothing is kept of them but sums."""
     chance = np.random.default_rng(1)
