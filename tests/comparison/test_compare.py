@@ -176,6 +176,35 @@ def test_days_of_a_query_are_one_cluster() -> None:
     assert part["cg@1"]["n"] == 30
 
 
+@by_turns(0.8)
+def test_slices_have_the_clusters_that_are_in_them() -> None:
+    """A country of the queries is one of each cluster; one of the rankings may change by day."""
+    queries, days = [f"q{i // 4}" for i in range(N)], [f"2026-01-0{i % 4 + 1}" for i in range(N)]
+    d = np.array(NEW) - np.array(OLD)
+    for name in ("queries", "rankings"):
+        countries = [("DE", "FR")[(i // 4 if name == "queries" else i) % 2] for i in range(N)]
+        facts = {"country": countries} if name == "rankings" else {}
+        values = {"new": NEW, "old": OLD}
+        rankings, labels = tables(values, query_id=queries, ds=days, **facts)
+        labels = labels.append_column("ds", pa.array([*days, *days]))
+        known = [
+            {"query_id": q, "country": c}
+            for q, c in dict(zip(queries, countries, strict=True)).items()
+        ]
+        asked = {"queries": pa.Table.from_pylist(known)} if name == "queries" else {}
+        found = sm.compare(
+            rankings, labels, "cg@1", date="ds", baseline="old", by="country", **asked
+        )
+        looks = found.sql.count("group by system, cluster")
+        assert looks == (1 if name == "queries" else 2), "one for both slices is enough, or is not"
+        for country in ("DE", "FR"):
+            own = np.array(countries) == country
+            mean, error, n = by_hand(d[own], np.arange(N)[own] // 4)
+            row = next(one for one in found.rows if one["segment_value"] == country)
+            assert (row["difference"], row["n"]) == (near(mean), int(own.sum()))
+            assert row["effect_size"] == near(mean / error / np.sqrt(n))
+
+
 def test_any_column_makes_clusters_and_weights_count() -> None:
     users = [f"u{i // 3}" for i in range(N)]
     weights = [float(1 + i % 5) for i in range(N)]

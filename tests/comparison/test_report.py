@@ -6,11 +6,14 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import date
+from hashlib import md5
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
@@ -19,7 +22,7 @@ from comparison.test_compare import near
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.page import charts
+from sqlmetrics.comparison.page import charts, sample
 from sqlmetrics.comparison.page.charts import NARROW, POINTS, WIDE, Chart
 from sqlmetrics.comparison.page.deploys import deploys_of
 from sqlmetrics.comparison.page.notebook import MIME
@@ -153,6 +156,27 @@ def test_profiles_agree_with_the_metrics(made: sm.Report) -> None:
     assert sum(int(r["n"]) for r in content.profile.first) == len(_pairs(made))
 
 
+@by_turns(1)
+def test_a_sample_is_of_the_first_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two systems' lists so many that the limit holds, whatever their order."""
+    monkeypatch.setattr(sample, "LISTS", 120)
+    rankings, labels = month(planted=False, days=4)
+    found = sm.report(rankings, labels, "ndcg@5", date="ds").content.profile
+    queries = set(rankings["query_id"].to_pylist())
+    drawn = sorted(queries, key=lambda one: md5(one.encode()).hexdigest())[:60]
+    assert (found.n_queries, found.is_sample) == (60, True)
+    part, known = (
+        one.filter(pc.is_in(one["query_id"], pa.array(drawn))) for one in (rankings, labels)
+    )
+    own = sm.evaluate(part, known, "ndcg@5", where="system = 'new'", check=False)
+    at_5 = [row["value"] for row in found.curves if _line(row) == ("new", "ndcg", 5)]
+    assert at_5 == [near(own["ndcg@5"])]
+
+
+def _line(row: Any) -> tuple[str, str, int]:
+    return row["system"], row["family"], row["k"]
+
+
 def _relevant_a_query() -> float:
     labels = month(planted=True)[1]
     grades = labels["grade"].to_pylist()
@@ -231,6 +255,57 @@ def _points(part: Any) -> Any:
     elif isinstance(part, list):
         for value in part:
             yield from _points(value)
+
+
+def test_ribbons_are_as_wide_as_what_they_carry(made: sm.Report) -> None:
+    chart = made.plot("first").chart
+    assert chart is not None
+    ends = {row["ribbon"]: row for row in chart.rows if row["x"] > 0.5}
+    widths = sum(row["y2"] - row["y"] for row in ends.values())
+    assert widths == len(_pairs(made))
+    worse = sum(row["y2"] - row["y"] for row in ends.values() if row["sign"] < 0)
+    moved = {(r["before"], r["after"]): r["n"] for r in made.content.profile.first}
+    assert worse == sum(n for (old, new), n in moved.items() if old < new), "1 < 2-3 < 4-10"
+    bars = chart.given["bars"]
+    assert sum(one["y2"] - one["y"] for one in bars) == 2 * len(_pairs(made))
+
+
+@by_turns(2)
+def test_a_system_that_starts_later_and_a_single_query_are_told(
+    planted: tuple[pa.Table, pa.Table],
+) -> None:
+    """Slices of all queries come to something else than the difference of common ones."""
+    rankings, labels = planted
+    late = pc.or_(
+        pc.equal(rankings["system"], "old"), pc.greater(rankings["ds"], date(2026, 11, 2))
+    )
+    found = sm.report(rankings.filter(late), labels, "ndcg@5", **ASKED)
+    whole, part = found.content.row("new", "ndcg@5"), found.plot("contributions-country")
+    assert whole is not None
+    assert "of those that both have it is" in part.sentence(found.words)
+    total = sum(row["contribution"] for row in found.content.contributions)
+    assert abs(total - whole["difference"]) > 1e-4
+    assert f"to the {signed(total)} of" in found.plot("slices").parts[0].sentence
+    one = rankings.filter(pc.equal(rankings["query_id"], "q1"))
+    known = labels.filter(pc.equal(labels["query_id"], "q1"))
+    assert sm.report(one, known, "ndcg@5", baseline="old").headline.startswith("Too few queries")
+
+
+def test_slices_lead_to_their_numbers_and_lines_join_items(made: sm.Report) -> None:
+    slices, movers = made.plot("slices"), made.plot("movers")
+    assert slices.chart is not None
+    links = {row["link"] for row in slices.chart.rows}
+    assert links == {f"#{one.key}" for one in slices.parts}
+    sizes = {row["label"]: row["size"] for row in slices.chart.rows}
+    assert set(sizes.values()) == {1.0}, "countries have the same traffic"
+    own = next(one for one in slices.parts if f"= {PLANTED}" in one.title)
+    assert "worse" in own.title
+    assert "With 25 % of the queries it adds " in own.sentence
+    assert len(own.cells) == len(METRICS)
+    for mover in movers.movers:
+        old, new = ({one.pair for one in each} - {None} for each in mover.lists)
+        assert old == new, "all ten items are in both lists"
+        assert len(old) == 10
 
 
 def test_nothing_of_a_chart_is_left_open(made: sm.Report) -> None:
@@ -354,7 +429,8 @@ def test_a_page_is_whole_and_loads_nothing(made: sm.Report, language: str) -> No
     pictures = sm.Report(made.content, language).pictures
     drawn = [one for one in pictures if one.chart]
     assert tags.counts["h2"] == len(pictures) + 1
-    assert tags.counts["svg"] == 2 * len(drawn), "wide and narrow"
+    movers = sum(len(one.movers) for one in pictures)
+    assert tags.counts["svg"] == 2 * len(drawn) + movers, "wide and narrow, and lines between lists"
     assert page.count('role="img" aria-label="') == 2 * len(drawn)
     assert page.count('<table class="sortable">') == len(pictures) + 2
     assert "var(--better)" in page

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from comparison.report_world import month
 
 import sqlmetrics as sm
 from sqlmetrics.comparison.page.charts import standing
+from sqlmetrics.comparison.page.picture import Mover
 from sqlmetrics.comparison.page.pictures import LATER, MAKERS
 from sqlmetrics.comparison.page.words import Words
 
@@ -135,9 +136,21 @@ def _page(reports: list[sm.Report]) -> Iterator[str]:
         if picture.chart:
             title = picture.title(report.words)
             yield f"![{title}: {key}](pictures/report/{key}.svg)\n"
+        if picture.movers:
+            yield f"The first of them, {picture.movers[0].title}:\n"
+            yield "\n".join(_lists(picture.movers[0], picture.columns)) + "\n"
         yield f"**What to look for:** {picture.look(report.words)}\n"
         if picture.chart:
             yield f"`sqlmetrics plot {key}`\n"
+
+
+def _lists(mover: Mover, columns: Sequence[str]) -> Iterator[str]:
+    """Both lists of a query as a table of Markdown; on a page lines join their items."""
+    yield f"| rank | {columns[1]} | grade | {columns[2]} | grade | moved |"
+    yield "|---:|---|---:|---|---:|---|"
+    for old, new in zip(*mover.lists, strict=True):
+        cells = [new.rank, old.name, f"{old.grade:g}", new.name, f"{new.grade:g}", new.mark]
+        yield f"| {' | '.join(map(str, cells))} |"
 
 
 def _draw(reports: list[sm.Report]) -> None:

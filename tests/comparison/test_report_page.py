@@ -146,6 +146,25 @@ def _sorts(page: Any) -> None:
 
 
 @by_night
+def test_slices_open_by_a_click_and_lines_join_items(
+    browser: Any, reports: dict[str, sm.Report], tmp_path: Path
+) -> None:
+    file = reports["month"].save(tmp_path / "page.html")
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    page.goto(file.as_uri())
+    page.locator(".drawing.wide [data-opens=slice-3] path").first.click()
+    page.wait_for_function("document.getElementById('slice-3').open")
+    page.locator("#slice-2 summary").press("Enter")
+    assert page.locator("#slice-2 table").is_visible(), "by keyboard"
+    lines = "document.querySelectorAll('details.mover[open] .joins path').length"
+    assert page.evaluate(lines) == 10
+    page.locator("details.mover summary").nth(1).click()
+    page.wait_for_function(f"{lines} === 20")
+    boxes = "[...document.querySelectorAll('.joins')].map(one => one.getBoundingClientRect().width)"
+    assert max(page.evaluate(boxes)) == 64
+
+
+@by_night
 def test_a_page_prints(browser: Any, reports: dict[str, sm.Report], tmp_path: Path) -> None:
     file = reports["month"].save(tmp_path / "page.html")
     page = browser.new_page()

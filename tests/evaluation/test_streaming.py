@@ -17,7 +17,7 @@ from marked import by_turns
 from worlds import EXAMPLES
 
 import sqlmetrics as sm
-from sqlmetrics.evaluation.streaming import histogram, metric, rows
+from sqlmetrics.evaluation.streaming import histogram, metric, places, rows
 
 CUT = ["ndcg@3", "recall(rel=2)@2", "hit@1", "precision@4", "ap@3", "mrr@2"]
 WHOLE = [*CUT, "ndcg", "mrr", "ap", "rprec", "bpref", "first_rank"]
@@ -125,6 +125,53 @@ def test_batches_give_what_one_evaluation_gives(name: str, seed: int) -> None:
     assert list(found) == list(expected)
     for key, value in expected.items():
         assert found[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
+
+
+PLACES: dict[str, dict[str, Any]] = {
+    "usual": {"metrics": ["ndcg@3", "recall@2", "hit@1", "precision@4", "mrr@2", "ndcg@5"]},
+    "zero": {"metrics": ["ndcg@4", "recall@3", "mrr@3"], "no_relevant": "zero", "ties": "best"},
+    "linear": {"metrics": ["ndcg@2", "hit@3"], "gain": "linear", "discount": "reciprocal"},
+    "in order": {"metrics": ["ndcg@9", "precision@9"], "ties": "input_order"},
+}
+
+
+@by_turns(4)
+@pytest.mark.parametrize("name", PLACES)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=max(1, EXAMPLES // 10), deadline=None)
+def test_sums_over_places_are_what_one_evaluation_gives(name: str, seed: int) -> None:
+    """Lists of many labels: those without ties and of enough items are summed, the others kept."""
+    chance = random.Random(seed)
+    found = []
+    for n in chance.choices(range(1, 10), k=20):
+        scores = [
+            chance.choice([*SCORES[:4], *(chance.random() for _ in range(20))]) for _ in range(n)
+        ]
+        found.append((scores, [float(chance.choice([0, 0, 1, 2, 3])) for _ in range(n)]))
+    asked = PLACES[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "FEW", 0)
+        patch.setattr(places, "BLOCK", 20)
+        own, expected = streamed(found, asked, seed), at_once(found, asked)
+    for key, value in expected.items():
+        assert own[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
+
+
+@by_turns(0.5)
+def test_many_labels_are_summed_over_places() -> None:
+    """Batches of lists with ten labels each: nothing is kept of them but sums."""
+    chance = np.random.default_rng(1)
+    own = sm.StreamingMetric(["ndcg@5", "hit@2"])
+    batches = [(chance.random((300, 30)), chance.integers(0, 3, (300, 30))) for _ in range(3)]
+    for scores, grades in batches:
+        own.update(scores, grades, weight=np.full(300, 2.0))
+    assert own._lists.size() == 0, "no list is kept"
+    lists = [
+        (s.tolist(), g.astype(float).tolist()) for b in batches for s, g in zip(*b, strict=True)
+    ]
+    expected = at_once(lists, {"metrics": list(own.metrics)})
+    for key, value in own.compute().items():
+        assert value == pytest.approx(expected[key], rel=1e-12)
 
 
 def test_a_tied_list_is_worth_the_mean_of_its_orders() -> None:

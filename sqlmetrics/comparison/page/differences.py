@@ -1,4 +1,4 @@
-"""Pictures of a system beside a baseline: every metric, every query, days and slices."""
+"""Pictures of a system beside a baseline: every metric, and what slices add."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.headline import segment_of
-from sqlmetrics.comparison.page.pair import pair, sign
+from sqlmetrics.comparison.page.pair import pair
 from sqlmetrics.comparison.page.picture import Picture, ends
 from sqlmetrics.comparison.page.words import Words, number, percent, probability, signed
 
@@ -18,8 +17,12 @@ SHOWN_ROWS = 40
 """As many differences or slices are drawn; the tables have all."""
 
 SHOWN_SLICES = 24
-SHOWN_METRICS = 6
-SHOWN_NARROW = 3
+
+VERDICT = (
+    *("metric", "before", "after", "difference", "interval", "p", "queries"),
+    *("wins", "ties", "losses", "verdict"),
+)
+"""The columns of a difference."""
 
 
 def verdicts(content: Content, words: Words) -> Picture | None:
@@ -39,13 +42,15 @@ def verdicts(content: Content, words: Words) -> Picture | None:
     ]
     margin = {"low": -content.margin, "high": content.margin}
     given = {"margin": margin, "format": "+.2~g", "words": {"baseline": content.baseline}}
-    columns = [*(["system"] if several else []), "metric", "before", "after", "difference"]
-    columns += ["interval", "p", "queries", "wins", "ties", "losses", "verdict"]
+    columns = [*(["system"] if several else []), *VERDICT]
     return Picture(
         "verdicts",
         Chart("verdicts", drawn, given),
         [words(f"column.{one}") for one in columns],
-        [_verdict(row, words, several=several) for row in by_metric],
+        [
+            [*([str(row["system"])] if several else []), *verdict_cells(row, words)]
+            for row in by_metric
+        ],
         2 if several else 1,
         {
             "baseline": content.baseline,
@@ -57,10 +62,10 @@ def verdicts(content: Content, words: Words) -> Picture | None:
     )
 
 
-def _verdict(row: Row, words: Words, *, several: bool) -> list[str]:
+def verdict_cells(row: Row, words: Words) -> list[str]:
+    """A difference as a row of a table: those of VERDICT."""
     counts = [row["n"], *(row[name] for name in ("wins", "ties", "losses"))]
     return [
-        *([str(row["system"])] if several else []),
         row["metric"],
         number(row["baseline_value"]),
         number(row["value"]),
@@ -70,76 +75,6 @@ def _verdict(row: Row, words: Words, *, several: bool) -> list[str]:
         *("–" if one is None else words.n(one) for one in counts),
         words(f"verdict.{row['verdict']}"),
     ]
-
-
-def slices(content: Content, words: Words) -> Picture | None:
-    """Slices and metrics: where differences are, and how sure."""
-    rows = [row for row in content.slices(content.main) if row["ci_low"] is not None]
-    if not rows:
-        return None
-    metrics = [one for one in content.metrics if any(row["metric"] == one for row in rows)]
-    shown = metrics[:SHOWN_METRICS]
-    totals = {row["metric"]: row["n"] for row in content.overall(content.main)}
-    every = list(dict.fromkeys(segment_of(row) for row in _largest(rows)))[:SHOWN_SLICES]
-    is_one = len({row["segment_name"] for row in rows}) == 1
-    labels = {
-        segment_of(row): f"{row['segment_value'] if is_one else segment_of(row)} "
-        f"({percent(row['n'] / totals[row['metric']])})"
-        for row in rows
-        if row["metric"] == shown[0] and totals.get(row["metric"])
-    }
-    most = {
-        metric: max((abs(row["difference"]) for row in rows if row["metric"] == metric), default=0)
-        for metric in shown
-    }
-    drawn = [
-        {
-            "label": labels.get(segment_of(row), segment_of(row)),
-            "metric": row["metric"],
-            "column": shown.index(row["metric"]),
-            "sign": sign(row["difference"] * (row["direction"] or 0)),
-            "sure": row["p_adjusted"] is not None and row["p_adjusted"] < 1 - content.level,
-            "size": abs(row["difference"]) / most[row["metric"]] if most[row["metric"]] else 0,
-            "text": signed(row["difference"]),
-        }
-        for name in sorted(every)
-        for row in rows
-        if segment_of(row) == name and row["metric"] in shown
-    ]
-    names = ["segment", "metric", "before", "after", "difference", "interval", "p", "queries"]
-    cells = [
-        [
-            segment_of(row),
-            row["metric"],
-            number(row["baseline_value"]),
-            number(row["value"]),
-            signed(row["difference"]),
-            ends(words, row["ci_low"], row["ci_high"]),
-            "–" if row["p_adjusted"] is None else probability(row["p_adjusted"]),
-            words.n(row["n"]),
-        ]
-        for row in rows
-    ]
-    about = pair(content, words) | {"alpha": f"{1 - content.level:g}"}
-    angle = Sized((-40, -50 if len(shown) > 5 else 0))
-    return Picture(
-        "slices",
-        Chart("slices", drawn, {"metrics": shown, "angle": angle, "shown": _columns()}),
-        [words(f"column.{one}") for one in names],
-        cells,
-        2,
-        about,
-    )
-
-
-def _columns() -> Sized:
-    """Which metrics fit beside each other."""
-    return Sized(f"datum.column < {most}" for most in (SHOWN_NARROW, SHOWN_METRICS))
-
-
-def _largest(rows: Sequence[Row]) -> list[Row]:
-    """Slices with the most queries first."""
-    return sorted(rows, key=lambda row: -row["n"])
 
 
 def contributions(content: Content, words: Words) -> Iterator[Picture]:
@@ -187,6 +122,9 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
         for row in rows
     ]
     about = pair(content, words) | {"segment": name, "total": signed(reached)}
+    whole = content.row(content.main, content.first)
+    if whole and abs(reached - whole["difference"]) > 1e-9:  # each system with its own queries
+        about["interval"] = words("contributions.apart", **about)
     chart = Chart("contributions", drawn, {"sums": sums, "domain": _domain(drawn)})
     headings = [words(f"column.{one}") for one in names]
     return Picture("contributions", chart, headings, cells, 1, about, more=name)

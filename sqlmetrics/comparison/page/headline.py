@@ -86,9 +86,9 @@ def _compared(content: Content, words: Words) -> list[str]:
         return [*told, words("headline.equivalent", **_told(content, row, words))]
     own = (one for one in content.rows if one["system"] == content.main)
     compared = [one for one in own if one["p_value"] is not None]
-    told.append(
-        words("headline.nothing", **_told(content, row, words), count=words.n(len(compared)))
-    )
+    kind = "nothing" if compared else "too_few"
+    counted = words.n(len(compared))
+    told.append(words(f"headline.{kind}", **_told(content, row, words), count=counted))
     if row["smallest_detectable"]:
         told.append(words("headline.shown", smallest=number(row["smallest_detectable"])))
     return told

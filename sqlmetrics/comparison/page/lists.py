@@ -21,7 +21,6 @@ SPREAD = 0.001
 """A smaller part of a metric may hang on the order of equal scores without a word."""
 
 DRAWN = ("ndcg", "recall", "precision")
-RANKS = ("1", "2-3", "4-10", "11+", "none")
 SHOWN_SYSTEMS = 8
 
 
@@ -30,7 +29,8 @@ def _n(content: Content, words: Words) -> str:
     return words("page.sample" if content.profile.is_sample else "page.all_queries", n=n)
 
 
-def _about(content: Content, words: Words) -> dict[str, object]:
+def about_lists(content: Content, words: Words) -> dict[str, object]:
+    """What sentences below pictures of lists say of them."""
     note = words("curves.intervals") if content.rows else ""
     return {"n": _n(content, words), "metric": content.first, "interval_note": note}
 
@@ -88,7 +88,7 @@ def curves(content: Content, words: Words) -> Picture | None:
     ]
     columns = [*names, *(f"@{k}" for k in cutoffs)]
     chart = Chart("curves", drawn, given, systems)
-    return Picture("curves", chart, columns, cells, 2, _about(content, words))
+    return Picture("curves", chart, columns, cells, 2, about_lists(content, words))
 
 
 def _at(rows: Sequence[Row], wanted: Mapping[str, object]) -> str:
@@ -127,48 +127,8 @@ def relevant(content: Content, words: Words) -> Picture | None:
     given = {"angle": Sized((-40, 0))}
     chart = Chart("relevant", drawn, given, systems)
     note = words("relevant.last") if nowhere in ranks else ""
-    about = {**_about(content, words), "last_note": note}
+    about = {**about_lists(content, words), "last_note": note}
     return Picture("relevant", chart, columns, cells, 1, about)
-
-
-def first(content: Content, words: Words) -> Picture | None:
-    """Where the first relevant item was, and where it is."""
-    counts = {(row["before"], row["after"]): int(row["n"]) for row in content.profile.first}
-    if sum(n for (before, after), n in counts.items() if before != after) == 0:
-        return None
-    most = max(counts.values())
-    named = {rank: rank.replace("-", "–") for rank in RANKS} | {"none": words("axis.none")}
-    drawn = [
-        {
-            "before": named[before],
-            "after": named[after],
-            "n": n,
-            "sign": (RANKS.index(before) > RANKS.index(after)) - (before_is_above(before, after)),
-            "size": (n / most) ** 0.5,
-        }
-        for (before, after), n in counts.items()
-    ]
-    given = {
-        "ranks": list(named.values()),
-        "x_title": content.main,
-        "y_title": content.baseline,
-    }
-    columns = [f"{content.baseline} ↓ {content.main} →", *named.values()]
-    cells = [
-        [named[before], *(words.n(counts.get((before, after), 0)) for after in RANKS)]
-        for before in RANKS
-    ]
-    about = _about(content, words) | {"system": content.main, "baseline": content.baseline}
-    return Picture("first", Chart("first", drawn, given), columns, cells, 1, about)
-
-
-def before_is_above(before: str, after: str) -> bool:
-    """Whether a rank is a better one.
-
-    >>> before_is_above("1", "none"), before_is_above("2-3", "1")
-    (True, False)
-    """
-    return RANKS.index(before) < RANKS.index(after)
 
 
 def _judged_at_10(content: Content) -> float | None:
@@ -202,7 +162,7 @@ def precision_recall(content: Content, words: Words) -> Picture | None:
         [row["system"], str(row["k"]), number(row["recall"]), number(row["precision"])]
         for row in drawn
     ]
-    about = _about(content, words) | {"judged": percent(share)}
+    about = about_lists(content, words) | {"judged": percent(share)}
     chart = Chart("precision_recall", drawn, {}, systems)
     return Picture("precision_recall", chart, columns, cells, 1, about)
 
@@ -231,7 +191,7 @@ def judged(content: Content, words: Words) -> Picture | None:
     ]
     columns = [words("column.system"), *(f"@{k}" for k in cutoffs)]
     chart = Chart("judged", rows, {"cutoffs": cutoffs, "range": [cutoffs[0], cutoffs[-1]]}, systems)
-    return Picture("judged", chart, columns, cells, 1, _about(content, words))
+    return Picture("judged", chart, columns, cells, 1, about_lists(content, words))
 
 
 def bounds(content: Content, words: Words) -> Picture | None:
@@ -249,7 +209,7 @@ def bounds(content: Content, words: Words) -> Picture | None:
     columns = [words("column.system"), words("column.k"), words("column.all_bad")]
     columns.append(words("column.all_good"))
     cells = [[r["system"], str(r["k"]), number(r["worst"]), number(r["best"])] for r in rows]
-    about = _about(content, words) | {"metric": f"{family}@k"}
+    about = about_lists(content, words) | {"metric": f"{family}@k"}
     drawn = [{name: row[name] for name in ("system", "k", "worst", "best")} for row in rows]
     return Picture("bounds", Chart("bounds", drawn, given, systems), columns, cells, 1, about)
 
@@ -273,7 +233,7 @@ def ties(content: Content, words: Words) -> Picture | None:
     ]
     drawn = [{**row, "label": row["system"]} for row in rows]
     chart = Chart("ties", drawn, {}, _systems(content))
-    return Picture("ties", chart, columns, cells, 1, _about(content, words))
+    return Picture("ties", chart, columns, cells, 1, about_lists(content, words))
 
 
 def tools(content: Content, words: Words) -> Picture | None:
@@ -289,7 +249,7 @@ def tools(content: Content, words: Words) -> Picture | None:
         for row in rows
     ]
     values = [row["value"] for row in rows if row["system"] == content.main]
-    about = _about(content, words) | {"low": number(min(values)), "high": number(max(values))}
+    about = about_lists(content, words) | {"low": number(min(values)), "high": number(max(values))}
     columns = [words("column.tool"), *systems, words("column.queries")]
     cells = []
     for preset in presets:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.picture import Mover, Picture
+from sqlmetrics.comparison.page.picture import Mover, Picture, Shown
 from sqlmetrics.comparison.page.words import Words, number, signed
 
 SHOWN, LOST = 8, 5
@@ -16,7 +16,6 @@ TOP, BELOW = 10, 5
 """So much of a list is shown, and as many relevant items below."""
 
 Row = Mapping[str, Any]
-Item = tuple[int, str, float | None, str]
 
 
 def movers(content: Content, words: Words) -> Picture | None:
@@ -77,22 +76,30 @@ def _mover(row: Row, words: Words) -> Mover:
         f"{_asked(row)}: {number(row['baseline_value'])} → {number(row['value'])} "
         f"({signed(row['difference'])}){day}"
     )
+    old, new = _shown(before), _shown(after)
+    both = {one["item_id"] for one in old} & {one["item_id"] for one in new}
+    pairs = {item: place for place, item in enumerate(sorted(both, key=str))}
     return Mover(
         title,
         bool(row["could_be_noise"]),
-        (_list(before, ranks[1], words, is_new=False), _list(after, ranks[0], words, is_new=True)),
+        (
+            [_item(one, ranks[1], pairs, words, is_new=False) for one in old],
+            [_item(one, ranks[0], pairs, words, is_new=True) for one in new],
+        ),
     )
 
 
-def _list(
-    items: Sequence[Row], other: Mapping[Any, int], words: Words, *, is_new: bool
-) -> list[Item]:
+def _shown(items: Sequence[Row]) -> list[Row]:
+    """The top of a list, and some relevant items below it."""
     top = [one for one in items if one["rank"] <= TOP]
-    below = [one for one in items if one["rank"] > TOP][:BELOW]
-    return [
-        (one["rank"], _name(one), one["grade"], _mark(one, other, words, is_new=is_new))
-        for one in (*top, *below)
-    ]
+    return top + [one for one in items if one["rank"] > TOP][:BELOW]
+
+
+def _item(
+    item: Row, other: Mapping[Any, int], pairs: Mapping[Any, int], words: Words, *, is_new: bool
+) -> Shown:
+    mark = _mark(item, other, words, is_new=is_new)
+    return Shown(item["rank"], _name(item), item["grade"], mark, pairs.get(item["item_id"]))
 
 
 def _name(item: Row) -> str:

@@ -11,8 +11,46 @@ from sqlmetrics.comparison.page.words import Words, signed
 
 
 @dataclass(frozen=True)
+class Shown:
+    """An item of a list as it is shown.
+
+    Attributes:
+        rank: Its place.
+        name: Its title and id.
+        grade: Its label; None without one.
+        mark: What became of it.
+        pair: A number that it has in both lists, which a line joins; None if it is in one.
+    """
+
+    rank: int
+    name: str
+    grade: float | None
+    mark: str
+    pair: int | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a click on a mark opens: the numbers of a slice.
+
+    Attributes:
+        key: Its name on the page.
+        title: What it is, and how far it moved.
+        sentence: What else there is to say.
+        columns: The headings of its table.
+        cells: The rows of it.
+    """
+
+    key: str
+    title: str
+    sentence: str
+    columns: Sequence[str]
+    cells: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
 class Mover:
-    """A query that moved, with both lists, a line each: rank, name, grade, mark.
+    """A query that moved, with both lists.
 
     Attributes:
         title: The query, and how far it moved.
@@ -22,7 +60,7 @@ class Mover:
 
     title: str
     could_be_noise: bool
-    lists: tuple[Sequence[tuple[int, str, float | None, str]], ...]
+    lists: tuple[Sequence[Shown], Sequence[Shown]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +75,7 @@ class Picture:
         left: Columns from this one on are numbers.
         about: What the sentence below the title is filled with; n and the interval are in it.
         movers: Lists side by side.
+        parts: What its marks lead to.
         more: What the name of a file has besides, where there are several of its kind.
     """
 
@@ -47,6 +86,7 @@ class Picture:
     left: int
     about: Mapping[str, object] = field(default_factory=dict)
     movers: Sequence[Mover] = ()
+    parts: Sequence[Part] = ()
     more: str = ""
 
     @property

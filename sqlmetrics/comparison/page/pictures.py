@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from sqlmetrics.comparison.page.averages import means, segments, trend
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.differences import contributions, slices, verdicts
+from sqlmetrics.comparison.page.differences import contributions, verdicts
 from sqlmetrics.comparison.page.lists import (
     bounds,
     curves,
-    first,
     judged,
     precision_recall,
     relevant,
@@ -27,6 +26,8 @@ from sqlmetrics.comparison.page.log_pictures import (
 from sqlmetrics.comparison.page.moves import movers
 from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.queries import days, deltas, scatter
+from sqlmetrics.comparison.page.shifts import first
+from sqlmetrics.comparison.page.slices import slices
 from sqlmetrics.comparison.page.stages import funnel
 from sqlmetrics.comparison.page.words import Words
 

@@ -153,7 +153,9 @@ def _first(content: Content, made: Statements, plan: Any) -> list[Row]:
     ranks = columns_stage("first_ranks", about, columns, "pairs", where)
     keys = ["before", "after"]
     sums = sums_stage("shifts", "how many", keys, [Column("count(*)", "n")], "first_ranks")
-    return made.rows([*pairing.stages(), ranks, sums], "select *\nfrom shifts")
+    return made.rows(
+        [*pairing.stages(), ranks, sums], "select *\nfrom shifts\norder by before, after"
+    )
 
 
 def _rank_of(column: str) -> str:

@@ -7,12 +7,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sqlmetrics.comparison.stages import columns_stage, sums_stage
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.stage import Column
 from sqlmetrics.sql.template import identifier, literal
 
 LISTS = 20_000
@@ -42,17 +44,23 @@ def drawn(made: Statements) -> Sample:
         made: The statements of a comparison, while the values of queries are kept.
     """
     at = made.engine.translation
-    counts = "count(*) as n_lists, count(distinct query_id) as n_queries"
-    found = made.apart([*made.script.stages], f"select {counts}\nfrom per_query")[0]
-    n_lists, n_queries = int(found["n_lists"]), int(found["n_queries"])
+    stages = [*made.script.stages]
+    n_lists = int(made.apart(stages, "select count(*) as n\nfrom per_query")[0]["n"])
     if n_lists <= LISTS:
-        return Sample(n_queries)
-    most = max(LEAST, n_queries * LISTS // n_lists)
+        distinct = "select count(distinct query_id) as n\nfrom per_query"
+        return Sample(int(made.apart(stages, distinct)[0]["n"]))
+    # one look at the queries: how many there are says how many of them are drawn
+    of_query = sums_stage("ids", "one row per query", ["query_id"], [], "per_query")
+    total = columns_stage("total", "how many there are", [Column("count(*)", "n_queries")], "ids")
     hashed = at.expression(at.dialect.hashed, "cast(query_id as varchar)")
-    ids = "select distinct cast(query_id as varchar) as query_id from per_query"
-    order = f"select query_id\nfrom ({ids}) as ids\norder by {hashed} asc\nlimit {most}"
-    rows = made.apart([*made.script.stages], order)
-    return Sample(len(rows), tuple(str(row["query_id"]) for row in rows))
+    first = (
+        "select\n    cast(query_id as varchar) as query_id,\n    n_queries\n"
+        f"from ids\ncross join total\norder by {hashed} asc\nlimit {LISTS}"
+    )
+    rows = made.apart([*stages, of_query, total], first)
+    most = max(LEAST, int(rows[0]["n_queries"]) * LISTS // n_lists)
+    ids = tuple(str(row["query_id"]) for row in rows[:most])
+    return Sample(len(ids), ids)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.inference.estimate import NOISE, Estimate
 from sqlmetrics.comparison.stages import chosen_if, join_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.pairing import METRIC, SEGMENT, Pairing, is_above
+from sqlmetrics.plan.shape import segment
 from sqlmetrics.sql.stage import Column, Stage
 
 KEYS = ("system", *SEGMENT, *METRIC)
@@ -200,6 +201,10 @@ def _cluster_sums(pairing: Pairing) -> Stage:
     about = "one row per cluster, system and segment"
     names = [f"{one.column}_{name}" for one in pairing.measures for name in _summed(pairing, one)]
     sums = [Column(f"sum({name})", name) for name in names]
+    if pairing.clusters_have_segments:  # one row of sums is of all segments
+        about = "one row per cluster and system"
+        own = [*dict.fromkeys(["system", "cluster", *map(segment, pairing.by)])]
+        return sums_stage("cluster_sums", about, own, sums, "differences")
     keys = ["system", "cluster"], list[str]()
     return segments_stage(
         "cluster_sums", about, keys, sums, "differences", segments=pairing.segments
@@ -233,7 +238,7 @@ def _segment_sums(pairing: Pairing, source: str) -> Stage:
         texts = {name: text.format(**names) for name, text in _MOMENTS.items()}
         sums += [Column(text, f"{one.column}_{name}") for name, text in texts.items()]
     about = "one row per system and segment: sums and products, of each metric"
-    if source == "cluster_sums":
+    if source == "cluster_sums" and not pairing.clusters_have_segments:
         return sums_stage("segment_sums", about, KEYS[:3], sums, source)
     keys = ["system"], list[str]()
     return segments_stage("segment_sums", about, keys, sums, source, segments=pairing.segments)

@@ -81,6 +81,13 @@ class Pairing:
         return [(ALL, literal(ALL), []), *own]
 
     @property
+    def clusters_have_segments(self) -> bool:
+        """Whether all rows of a cluster are of one segment: a query, by facts of the queries."""
+        shape = self.plan.shape
+        is_of_query = self.cluster == "query_id" and shape.known_keys == ("query_id",)
+        return is_of_query and {*map(segment, self.by)} <= {*shape.known_facts}
+
+    @property
     def carried(self) -> tuple[str, ...]:
         """What a pair has beside its values."""
         facts = [*map(segment, self.by), *(["weight"] if self._weighted else [])]
@@ -148,14 +155,18 @@ class Pairing:
                 yield Column(literal(self.plan.spec.title), "system")
             elif key != "cluster":
                 yield key
-        if self.cluster:
-            named = self.cluster if self.cluster == "query_id" else segment(self.cluster)
-            yield Column(f"cast({named} as varchar)", "cluster")
+        yield from self._cluster()
         for measure in self.measures:
             flags = self.plan.needs.population(self.plan.spec.settings(measure).measure)
             only = " and ".join(f"{flag} = 1" for flag in flags)
             own = chosen_if(only, measure.column) if only else measure.column
             yield Column(own, measure.column)
+
+    def _cluster(self) -> Iterator[Column]:
+        """What is drawn together, as a text."""
+        if self.cluster:
+            named = self.cluster if self.cluster == "query_id" else segment(self.cluster)
+            yield Column(f"cast({named} as varchar)", "cluster")
 
     @property
     def conditions(self) -> list[str]:
@@ -171,24 +182,36 @@ class Pairing:
     def stages(self) -> Iterator[Stage]:
         """From `per_query` to `pairs`."""
         if self.kept:
+            columns: list[object] = ["*"]
+            columns += [*(self._cluster() if self._has_query_clusters else ())]
+            columns += [
+                _difference(one.column, f"{one.column}_baseline", one) for one in self.measures
+            ]
             where = f"system in ({', '.join(map(literal, self.systems))})"
-            yield columns_stage("pairs", "the pairs that are kept", ["*"], self.kept, where)
+            yield columns_stage("pairs", "the pairs that are kept", columns, self.kept, where)
         else:
             yield from self._pairs(self.carried)
 
-    def to_keep(self) -> list[Stage]:
-        """Likewise, with what any query over pairs reads."""
-        return [*self._pairs(tuple(dict.fromkeys([*self.carried, *self.keys])))]
+    @property
+    def _has_query_clusters(self) -> bool:
+        return self.cluster == "query_id"
 
-    def _pairs(self, carried: Sequence[str]) -> Iterator[Stage]:
+    def to_keep(self) -> list[Stage]:
+        """Likewise, with what any query over pairs reads, but for what follows from the rest."""
+        carried = dict.fromkeys([*self.carried, *self.keys])
+        if self._has_query_clusters:
+            carried.pop("cluster")
+        return [*self._pairs(tuple(carried), with_differences=False)]
+
+    def _pairs(self, carried: Sequence[str], *, with_differences: bool = True) -> Iterator[Stage]:
         yield from self.query_values()
         columns: list[object] = [f"challenger.{name}" for name in carried]
         for one in self.measures:
             mine, other = f"challenger.{one.column}", f"baseline.{one.column}"
             columns.append(mine)
             columns.append(Column(other, f"{one.column}_baseline"))
-            between = " " if len(mine + other) < LINE // 2 else "\n    "
-            columns.append(Column(f"{mine}{between}- {other}", f"{one.column}_difference"))
+            if with_differences:
+                columns.append(_difference(mine, other, one))
         view = {
             "columns": columns,
             "same_query": equal("baseline", "challenger", self.keys),
@@ -221,6 +244,12 @@ class Pairing:
         columns += [Column(f"count({one.column})", one.column) for one in self.measures]
         about = "one row per system: how many of its queries have a value"
         return sums_stage("counts", about, ["system"], columns, "query_values")
+
+
+def _difference(mine: str, other: str, measure: Measure) -> Column:
+    """The difference of two columns, on two lines where it is long."""
+    between = " " if len(mine + other) < LINE // 2 else "\n    "
+    return Column(f"{mine}{between}- {other}", f"{measure.column}_difference")
 
 
 def is_above(expression: str) -> str:

@@ -14,6 +14,7 @@ from sqlmetrics.spec.spec import Spec
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.streaming.histogram import Histogram
+    from sqlmetrics.evaluation.streaming.places import PlaceSums
     from sqlmetrics.evaluation.streaming.rows import RowStore
 
 TIES = ("average", "best", "worst", "input_order")
@@ -28,8 +29,9 @@ class StreamingMetric:
 
     The numbers are those of `evaluate` on all data at once, whatever the batches, their order
     and the workers. Only what can differ in a metric is kept: how often each arrangement of
-    labels came. A matrix of lists needs no memory of its batches; rows with `indexes` are kept,
-    4 million of them in memory and the others in a temporary file, as their query may come again.
+    labels came, or where lists have many labels, sums over their places. A matrix of lists needs
+    no memory of its batches; rows with `indexes` are kept, 4 million of them in memory and the
+    others in a temporary file, as their query may come again.
 
     Args:
         metrics: Texts like `ndcg@10`, `hit@10`, `mrr`, `recall(rel=2)@50`: means over queries.
@@ -91,9 +93,11 @@ class StreamingMetric:
     def reset(self) -> None:
         """Forget all batches."""
         from sqlmetrics.evaluation.streaming.histogram import Histogram
+        from sqlmetrics.evaluation.streaming.places import PlaceSums
         from sqlmetrics.evaluation.streaming.rows import RowStore
 
         self._lists: Histogram = Histogram()
+        self._places: PlaceSums = PlaceSums(self._spec, self._deepest)
         self._rows: RowStore = RowStore()
         self._sums: Sums = {}
         self._n_queries = 0
@@ -155,6 +159,12 @@ class StreamingMetric:
             scores, grades, there = scores[some], grades[some], there[some]
             weights = weights[some]
         self._n_queries += len(scores)
+        taken = self._places.take(scores, grades, there, weights)
+        if taken is not None:
+            if taken.all():
+                return
+            scores, grades, weights = scores[~taken], grades[~taken], weights[~taken]
+            there = None if there is None else there[~taken]
         made = lists.of_rows(scores, grades, there, weights, in_order=self._in_order)
         self._lists.add(lists.cut(made, self._deepest) if self._deepest else made)
         if self._lists.size() > LARGEST:
@@ -181,7 +191,8 @@ class StreamingMetric:
         from sqlmetrics.evaluation.streaming import lists
         from sqlmetrics.evaluation.streaming.histogram import Histogram
 
-        sums = added(self._sums, evaluated(self._spec, self._lists))
+        sums = added(self._sums, self._places.sums())
+        sums = added(sums, evaluated(self._spec, self._lists))
         for rows in self._rows.batches():
             own = Histogram()
             made = lists.of_groups(*rows, in_order=self._in_order)
@@ -212,6 +223,7 @@ class StreamingMetric:
                     f"{', '.join(other.metrics)} for {', '.join(self.metrics)}"
                 )
             self._lists.merge(other._lists)
+            self._places.merge(other._places)
             self._rows.merge(other._rows)
             self._sums = added(self._sums, other._sums)
             self._n_queries += other._n_queries

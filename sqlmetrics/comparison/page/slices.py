@@ -1,0 +1,151 @@
+"""The picture of slices: each metric of each slice, and what a click opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlmetrics.comparison.page.charts import Chart, Sized
+from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.differences import SHOWN_SLICES, VERDICT, verdict_cells
+from sqlmetrics.comparison.page.headline import segment_of
+from sqlmetrics.comparison.page.pair import pair, sign
+from sqlmetrics.comparison.page.picture import Part, Picture, ends
+from sqlmetrics.comparison.page.words import Words, number, percent, probability, signed
+
+Row = Mapping[str, Any]
+
+SHOWN_METRICS = 6
+SHOWN_NARROW = 2
+
+FLAT = 12
+"""Longer names of metrics are turned on a phone."""
+
+SMALLEST = 0.05
+"""A square is not smaller than so much of the largest one, so that its colour is seen."""
+
+
+def slices(content: Content, words: Words) -> Picture | None:
+    """Slices and metrics: where differences are, and how sure."""
+    rows = [row for row in content.slices(content.main) if row["ci_low"] is not None]
+    if not rows:
+        return None
+    shown = [one for one in content.metrics if any(row["metric"] == one for row in rows)]
+    shown = shown[:SHOWN_METRICS]
+    names = sorted([*dict.fromkeys(segment_of(row) for row in _largest(rows))][:SHOWN_SLICES])
+    shares = _shares(content, rows, shown[0])
+    is_one = len({row["segment_name"] for row in rows}) == 1
+    most = max(shares.values(), default=0.0) or 1.0
+    drawn = [
+        {
+            "label": _label(row, shares, is_one=is_one),
+            "metric": row["metric"],
+            "column": shown.index(row["metric"]),
+            "sign": sign(row["difference"] * (row["direction"] or 0)),
+            "sure": _is_sure(row, content),
+            "size": max(SMALLEST, shares.get(name, 0.0) / most),
+            "text": signed(row["difference"]),
+            "link": f"#{_key(place)}",
+        }
+        for place, name in enumerate(names)
+        for row in rows
+        if segment_of(row) == name and row["metric"] in shown
+    ]
+    columns = ["segment", "metric", "before", "after", "difference", "interval", "p", "queries"]
+    longest = max(map(len, shown))
+    given = {
+        "metrics": shown,
+        "labels": list(dict.fromkeys(row["label"] for row in drawn)),
+        "angle": Sized((-40 if longest > FLAT else 0, -50 if len(shown) > 5 else 0)),
+    }
+    return Picture(
+        "slices",
+        Chart("slices", drawn, {**given, "shown": _columns()}),
+        [words(f"column.{one}") for one in columns],
+        [_cells(row, words) for row in rows],
+        2,
+        pair(content, words) | {"alpha": f"{1 - content.level:g}"},
+        parts=[
+            _part(content, words, _key(place), [row for row in rows if segment_of(row) == name])
+            for place, name in enumerate(names)
+        ],
+    )
+
+
+def _is_sure(row: Row, content: Content) -> bool:
+    return row["p_adjusted"] is not None and row["p_adjusted"] < 1 - content.level
+
+
+def _key(place: int) -> str:
+    """The name of a slice on the page: names of the data may have any letters."""
+    return f"slice-{place + 1}"
+
+
+def _shares(content: Content, rows: Sequence[Row], metric: str) -> dict[str, float]:
+    """Slice -> its share of the queries."""
+    whole = content.row(content.main, metric)
+    total = whole["n"] if whole else 0
+    return {segment_of(r): r["n"] / total for r in rows if r["metric"] == metric and total}
+
+
+def _label(row: Row, shares: Mapping[str, float], *, is_one: bool) -> str:
+    name = segment_of(row)
+    shown = str(row["segment_value"]) if is_one else name
+    return f"{shown} ({percent(shares[name])})" if name in shares else shown
+
+
+def _columns() -> Sized:
+    """Which metrics fit beside each other."""
+    return Sized(f"datum.column < {most}" for most in (SHOWN_NARROW, SHOWN_METRICS))
+
+
+def _largest(rows: Sequence[Row]) -> list[Row]:
+    """Slices with the most queries first."""
+    return sorted(rows, key=lambda row: -row["n"])
+
+
+def _cells(row: Row, words: Words) -> list[str]:
+    return [
+        segment_of(row),
+        row["metric"],
+        number(row["baseline_value"]),
+        number(row["value"]),
+        signed(row["difference"]),
+        ends(words, row["ci_low"], row["ci_high"]),
+        "–" if row["p_adjusted"] is None else probability(row["p_adjusted"]),
+        words.n(row["n"]),
+    ]
+
+
+def _part(content: Content, words: Words, key: str, rows: Sequence[Row]) -> Part:
+    """All metrics of a slice, and what it adds to the first one."""
+    own, order = rows[0], {one: place for place, one in enumerate(content.metrics)}
+    rows = sorted(rows, key=lambda row: order[row["metric"]])
+    first = rows[0]
+    values = f"{number(first['baseline_value'])} → {number(first['value'])}"
+    moved = f"{first['metric']} {values} ({signed(first['difference'])})"
+    verdict = words(f"verdict.{first['verdict']}")
+    title = f"{segment_of(own)}: {moved}, {verdict}"
+    return Part(
+        key,
+        title,
+        _added(content, words, own),
+        [words(f"column.{one}") for one in VERDICT],
+        [verdict_cells(row, words) for row in rows],
+    )
+
+
+def _added(content: Content, words: Words, own: Row) -> str:
+    """What a slice adds to what all of its segment come to; empty if it is not known."""
+    rows = [
+        row
+        for row in content.contributions
+        if (row["system"], row["metric"]) == (content.main, content.first)
+        and row["segment_name"] == own["segment_name"]
+    ]
+    for row in rows:
+        if row["segment_value"] == own["segment_value"]:
+            told = {"share": percent(row["share"]), "contribution": signed(row["contribution"])}
+            total = signed(sum(one["contribution"] for one in rows))
+            return words("slices.added", metric=content.first, difference=total, **told)
+    return ""

@@ -1,0 +1,283 @@
+"""Lists with many labels as sums over places, where metrics are sums: nearly no two are alike.
+
+A histogram of such lists grows with each batch. But NDCG@k is a list's DCG@k over that of its
+labels in the best order; recall, precision, hit and reciprocal rank are as simple. So it is enough
+to sum, for each place and label, the weights of the lists that have this label there. What a label
+is worth at a place, and what the best order is worth, is asked of the SQL of every evaluation: of
+lists with one label, and of all best orders that there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import comb
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sqlmetrics.catalog.measure import Measure, parse
+from sqlmetrics.evaluation.streaming.lists import FEW, Array
+from sqlmetrics.evaluation.streaming.table import Sums
+from sqlmetrics.spec.spec import Spec
+
+OF_ALL = ("ndcg", "recall", "precision")
+"""Metrics that are sums over the labels of a list, divided by what does not hang on their order."""
+
+OF_FIRST = ("hit", "mrr")
+"""Metrics that look at the first relevant item alone."""
+
+GAINS = ("exp", "linear")
+FREE = ("ties", "score_precision", "gain", "discount", "no_relevant")
+"""Conventions that may differ from the usual ones."""
+
+HIGHEST = 15
+"""The highest label; all are whole numbers."""
+
+ORDERS = 25_000
+"""As many best orders are asked for; with more labels or places, lists are counted as such."""
+
+
+BLOCK = 80_000
+"""As many items are ranked at a time: what fits into the cache of a processor is twice as fast."""
+
+
+@dataclass(frozen=True)
+class _Worth:
+    """What labels are worth, by the SQL.
+
+    Attributes:
+        highest: The highest label that is known.
+        one: Metric -> [places, labels]: its value for a list with this label there alone; of ndcg
+            the DCG.
+        best: Metric -> the DCG of a best order by its code, of ndcg alone.
+        counts: Metric -> whether a list without a relevant label counts, as 0.
+    """
+
+    highest: int
+    one: dict[str, Array]
+    best: dict[str, Array]
+    counts: dict[str, bool]
+
+
+class PlaceSums:
+    """Weights of labels by place, and of lists.
+
+    Args:
+        spec: What is evaluated.
+        deepest: The largest cutoff; 0 for none.
+    """
+
+    def __init__(self, spec: Spec, deepest: int) -> None:
+        self._spec, self._depth = spec, deepest
+        self._fits = bool(deepest) and _are_sums(spec)
+        self._worth: _Worth | None = None
+        size = (deepest, HIGHEST + 1)
+        self._weights = {str(one): np.zeros(size) for one in spec.measures if self._fits}
+        self._lists = dict.fromkeys(self._weights, 0.0)
+
+    def take(
+        self, scores: Array, grades: Array, there: Array | None, weight: Array
+    ) -> Array | None:
+        """Sum up lists as far as they can be.
+
+        Args:
+            scores: [lists, items].
+            grades: The same shape.
+            there: The same shape, False where a row has no item; None if it has one everywhere.
+            weight: [lists].
+
+        Returns:
+            [lists], which ones were taken; None if none was. The others have ties, or few items.
+        """
+        if not self._fits or np.count_nonzero(grades) <= FEW * len(grades):
+            return None
+        if there is not None:  # what is not there stands last, in lists of few items as ties
+            if scores.dtype.kind != "f":
+                return None
+            scores, grades = np.where(there, scores, -np.inf), np.where(there, grades, 0)
+        if not (grades.min() >= 0 and grades.max() <= HIGHEST):
+            return None  # so it is for NaN
+        labels = grades.astype(np.int8)
+        if not (labels == grades).all():
+            return None
+        worth = self._worth_up_to(int(labels.max()))
+        if worth is None:
+            return None
+        rows = max(1, BLOCK // scores.shape[1])
+        parts = [slice(first, first + rows) for first in range(0, len(scores), rows)]
+        return np.concatenate(
+            [self._ranked(worth, scores[one], labels[one], weight[one]) for one in parts]
+        )
+
+    def _ranked(self, worth: _Worth, scores: Array, labels: Array, weight: Array) -> Array:
+        own, labels, shown = _ranked(scores, labels, self._depth)
+        if not own.all():
+            weight = weight[own]
+        self._add(worth, shown, _counts(labels, worth.highest), weight)
+        return own
+
+    def _add(self, worth: _Worth, shown: Array, counts: list[Array], weight: Array) -> None:
+        """Sum up.
+
+        Args:
+            worth: What labels are worth.
+            shown: [lists, places], the labels by rank.
+            counts: Of each label from 1 on, how many a list has, [lists].
+            weight: [lists].
+        """
+        n_relevant = np.sum(counts, axis=0)
+        there = n_relevant > 0
+        for measure in self._spec.measures:
+            name, cells = str(measure), self._weights[str(measure)]
+            self._lists[name] += float(weight.sum() if worth.counts[name] else weight @ there)
+            if measure.name in OF_FIRST:
+                relevant = shown > 0
+                first, some = relevant.argmax(1), relevant.any(1)
+                cells[:, 1] += np.bincount(first[some], weight[some], len(cells))
+                continue
+            if measure.name == "ndcg":
+                by = worth.best[name][_codes(counts, measure.k or 0)]
+            else:
+                by = n_relevant if measure.name == "recall" else np.ones(len(weight))
+            share = np.divide(weight, by, out=np.zeros(len(weight)), where=there)
+            labels = range(1, worth.highest + 1) if measure.name == "ndcg" else (1,)
+            for one in labels:
+                has = shown == one if measure.name == "ndcg" else shown > 0
+                cells[: shown.shape[1], one] += share @ has
+
+    def sums(self) -> Sums:
+        """Metric -> the sum of its weighted values, and of the weights; nothing without lists."""
+        if self._worth is None:
+            return {}
+        size = self._worth.highest + 1
+        return {
+            name: (float((cells[:, :size] * self._worth.one[name]).sum()), self._lists[name])
+            for name, cells in self._weights.items()
+        }
+
+    def merge(self, other: PlaceSums) -> None:
+        """Sum up what another one has, too."""
+        if other._worth is None:
+            return
+        if self._worth is None or self._worth.highest < other._worth.highest:
+            self._worth = other._worth
+        for name, cells in other._weights.items():
+            self._weights[name] = self._weights[name] + cells
+            self._lists[name] += other._lists[name]
+
+    def _worth_up_to(self, highest: int) -> _Worth | None:
+        """What labels up to one are worth; None if there are too many orders of them."""
+        if self._worth is None or self._worth.highest < highest:
+            cutoffs = [one.k or 0 for one in self._spec.measures if one.name == "ndcg"]
+            if cutoffs and comb(max(cutoffs) + highest, highest) > ORDERS:
+                return None
+            self._worth = _worth(self._spec, self._depth, highest)
+        return self._worth
+
+
+def _are_sums(spec: Spec) -> bool:
+    """Whether all metrics are sums over places, by the conventions."""
+    usual = Spec(rankings={"relation": "rankings"}, labels={"relation": "labels"}, metrics=["mrr"])
+    same = all(
+        spec.options[name] == value for name, value in usual.options.items() if name not in FREE
+    )
+    return (
+        same
+        and spec.options["gain"] in GAINS
+        and all(
+            one.name in (*OF_ALL, *OF_FIRST) and str(one) == f"{one.name}@{one.k}"
+            for one in spec.measures
+        )
+    )
+
+
+def _ranked(scores: Array, labels: Array, depth: int) -> tuple[Array, Array, Array]:
+    """[lists], those in which no tie hides the order; their labels, and [lists, depth] by rank."""
+    own = np.ones(len(scores), bool)
+    count = min(depth + 1, scores.shape[1])  # a tie may begin at the last place
+    best, shown = scores, labels
+    if count < scores.shape[1]:
+        # the bound of the first places is found much faster than the places themselves
+        high = scores >= np.partition(scores, -count, axis=1)[:, -count][:, None]
+        own = np.count_nonzero(high, axis=1) == count
+        if not own.all():
+            scores, labels, high = scores[own], labels[own], high[own]
+        at = np.flatnonzero(high)
+        best, shown = (one.ravel().take(at).reshape(-1, count) for one in (scores, labels))
+    order = np.argsort(-best, axis=1)
+    best, shown = (np.take_along_axis(one, order, 1) for one in (best, shown))
+    clear = (best[:, 1:] != best[:, :-1]).all(1)
+    if not clear.all():
+        own[own], labels, shown = clear, labels[clear], shown[clear]
+    return own, labels, shown[:, :depth]
+
+
+def _counts(labels: Array, highest: int) -> list[Array]:
+    """Of each label from 1 on, how many a list has, [lists]."""
+    return [np.count_nonzero(labels == one, axis=1) for one in range(1, highest + 1)]
+
+
+def _codes(counts: list[Array], k: int) -> Array:
+    """[lists], a number for the best order of the first k labels of each."""
+    left, code = np.full(len(counts[0]), k), np.zeros(len(counts[0]), np.int64)
+    for place in range(len(counts) - 1, -1, -1):  # the highest label first
+        own = np.minimum(counts[place], left)
+        left -= own
+        code += own * (k + 1) ** place
+    return code
+
+
+def _worth(spec: Spec, depth: int, highest: int) -> _Worth:
+    """Ask the SQL for lists with one label, for one without, and for best orders."""
+    labels = highest + 1
+    single = np.zeros((depth * labels + 1, depth))
+    place, label = np.divmod(np.arange(depth * labels), labels)
+    single[np.arange(len(place)), place] = label
+    plain = [_summed(one) for one in spec.measures]
+    known = _values(spec, single, [*plain, *spec.measures])
+    one = {
+        str(measure): np.nan_to_num(known[str(text)][:-1]).reshape(depth, labels)
+        for measure, text in zip(spec.measures, plain, strict=True)
+    }
+    counts = {str(one): not np.isnan(known[str(one)][-1]) for one in spec.measures}
+    best = {}
+    for measure in spec.measures:
+        if measure.name == "ndcg":
+            k = measure.k or 0
+            orders = np.array([*combinations_with_replacement(range(highest, -1, -1), k)], float)
+            dcg = _values(spec, orders, [_summed(measure)])[str(_summed(measure))]
+            found = np.zeros((k + 1) ** highest)
+            found[_codes(_counts(orders, highest), k)] = np.nan_to_num(dcg)
+            best[str(measure)] = found
+    return _Worth(highest, one, best, counts)
+
+
+def _summed(measure: Measure) -> Measure:
+    """What is summed over places."""
+    return parse(f"dcg@{measure.k}") if measure.name == "ndcg" else measure
+
+
+def _values(spec: Spec, lists: Array, measures: list[Measure]) -> dict[str, Any]:
+    """Metric -> [lists], its value for lists of labels in their order; NaN where it has none."""
+    from sqlmetrics.evaluation.evaluate import evaluate
+
+    query = np.repeat(np.arange(len(lists)), lists.shape[1])
+    item = np.tile(np.arange(lists.shape[1]), len(lists))
+    ids = {"query_id": query, "item_id": item}
+    rows = evaluate(
+        pa.table({**ids, "score": -item.astype(float)}),
+        pa.table({**ids, "grade": lists.ravel()}),
+        list(dict.fromkeys(map(str, measures))),
+        preset=spec.preset,
+        check=False,
+        **{**spec.conventions, "ties": "id_asc"},
+    ).per_query()
+    place = np.array([int(one) for one in rows["query_id"].to_pylist()])
+    found = {}
+    for measure in measures:
+        values = np.full(len(lists), np.nan)
+        values[place] = rows[measure.column].to_numpy(zero_copy_only=False).astype(float)
+        found[str(measure)] = values
+    return found
