@@ -208,7 +208,8 @@ def _place(row: Sequence[Any]) -> tuple[Any, ...]:
 
 def _column(metric: str, k: int) -> str:
     """The name of a metric's column."""
-    return {"hit(rel=2)": "hit_rel2"}.get(metric, metric) + (f"_at_{k}" if k else "")
+    known = {"hit(rel=2)": "hit_rel2", "dcg(average=p90)": "dcg_average_p90"}
+    return known.get(metric, metric) + (f"_at_{k}" if k else "")
 
 
 class Walk:
@@ -420,7 +421,7 @@ class Walk:
         wanted = {
             key: {"value": mine - base}
             for key, (mine, base) in pairs.items()
-            if None not in (mine, base) and key[1] != "old's"
+            if None not in (mine, base) and key[1] != "old's" and "average" not in key[4]
         }
         cursor = connection.cursor()
         cursor.execute(

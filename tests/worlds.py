@@ -244,6 +244,8 @@ def metric_texts(
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
     names += [name for name in ("max_grade",) if name in metric.parameters and name not in names]
     given = {name: draw(_setting(name, table)) for name in names}
+    if weighted and given.get("average") not in (None, "macro", "micro"):
+        del given["average"]
     if "ties" in given:  # the only rule that a metric can have for itself
         given["ties"] = "average"
     if "gain" in metric.options and not _uses_rel(given):
@@ -320,13 +322,16 @@ def _fitting(texts: Sequence[str], options: Options) -> list[str]:
         try:
             return bool(sm.Spec(**_NOWHERE, metrics=[text], conventions=options))
         except sm.SpecError as error:
-            needs = (" needs ", "is not known", "does not touch the gains")
+            needs = (" needs ", "is not known", "does not touch the gains", *_AVERAGES)
             if any(not any(need in problem for need in needs) for problem in error.problems):
                 raise
             return False
 
     return [*filter(fits, texts), "num_rel_ret(average_over=labels)"]
 
+
+_AVERAGES = (" has no micro average", "its queries weigh differently")
+"""What refuses the average of one metric."""
 
 _NOWHERE: Any = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
 

@@ -155,6 +155,11 @@ class Needs:
         return [measure for measure in self.spec.measures if measure.metric.pooled]
 
     @property
+    def quantiles(self) -> list[Measure]:
+        """The metrics whose summary is a quantile of the values of queries."""
+        return [measure for measure in self.spec.measures if measure.quantile is not None]
+
+    @property
     def counts_unlabelled(self) -> bool:
         """Whether queries without a label can be counted too."""
         return any("is_labelled" not in self._over(one).only for one in self.spec.measures)

@@ -644,7 +644,7 @@ class Question:
         arguments: Its keyword arguments.
         no_relevant: What an undefined value becomes: skip, zero, nan or one. A metric
             for which that makes no sense has skip.
-        average: macro or micro.
+        average: macro, micro, median, min, p10, p90 or max.
         average_over: labels, rankings, common, either, relevant, common_relevant, hits
             or relevant_shown.
         rounding: none, 2, 4 or floor2, for a query's value.

@@ -72,7 +72,7 @@ class StreamingMetric:
         # In order no two scores of a list are tied any more.
         said = dict(conventions) | {"ties": "id_asc" if self._in_order else ties}
         texts = [metrics] if isinstance(metrics, str) else list(metrics)
-        refuse(texts)
+        refuse(texts, conventions.get("average"))
         self._spec = Spec(
             rankings={"relation": "rankings"},
             labels={"relation": "labels"},

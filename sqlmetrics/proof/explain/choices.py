@@ -194,13 +194,23 @@ def _evaluated(
         result = evaluate(*_tables(log), fitting, preset=preset, items=ITEMS, **conventions)
     except InputError as error:
         return told | dict.fromkeys(fitting, f"refused: {error.problems[0].splitlines()[0]}")
-    digits = 5 if option.name == "rounding" else 4
-    return told | {text: _values_of(text, result, _queries(log), digits) for text in fitting}
+    return told | {
+        text: _values_of(_asked(text, result, option, value), result, option, _queries(log))
+        for text in fitting
+    }
 
 
-def _values_of(text: str, result: Result, queries: tuple[str, ...], digits: int) -> tuple[str, ...]:
-    """The mean of a metric, and its value for each query."""
+def _asked(text: str, result: Result, option: Option, value: Value) -> Measure:
+    """The metric of a text in a result; what makes another number stands in its name."""
     measure = result.spec.measure(text)
+    return measure if measure in result.measures else measure.having(option.name, value)
+
+
+def _values_of(
+    measure: Measure, result: Result, option: Option, queries: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The mean of a metric, and its value for each query."""
+    digits = 5 if option.name == "rounding" else 4
     rows = {row["query_id"]: row[measure.column] for row in result.per_query().to_pylist()}
     means = {(row["metric"], row["k"]): row["value"] for row in result.to_dicts()}
     values = [means[measure.name, measure.k or 0], *map(rows.get, queries)]

@@ -158,7 +158,8 @@ def space(
 
 
 def _names(measure: Measure) -> Sequence[str]:
-    own = [name for name in measure.metric.settings if name in OPTIONS and name != "ties"]
+    needless = {"ties"} if measure.metric.micro else {"ties", "average"}
+    own = [n for n in measure.metric.settings if n in OPTIONS and n not in needless]
     rel = ["rel"] if "rel" in measure.metric.parameters else []
     return [*SPEC_WIDE, *HELD, *rel, *own]
 
@@ -169,7 +170,8 @@ def _values(
     """The choices of an option that can be tried, and those that a preset has."""
     if name == "rel":
         return tuple(dict.fromkeys((1, *grades)))
-    names = (choice.name for choice in OPTIONS[name].choices if choice.name not in UNTRIED)
+    choices = (choice for choice in OPTIONS[name].choices if choice.quantile is None)
+    names = (choice.name for choice in choices if choice.name not in UNTRIED)
     written: list[Setting] = [int(one) if one.isdecimal() else one for one in names]
     without = {"error"} if ordered else {"error", "input_order"}
     if name == "discount" and measure.metric.ratio:
