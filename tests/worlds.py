@@ -63,6 +63,7 @@ NUMBERS: Mapping[str, Sequence[float]] = {
 CUTOFFS = (1, 2, 3, 5, 100)
 CATEGORIES = ("a", "A", "a ", "", "o'x")
 POPULARITIES = (1.0, 2.5, 3.0, 1000.0)
+USERS = (1000.0, 1e6)
 VECTORS = ([1.0, 0.0], [0.0, 2.0], [3.0, 4.0], [1e-3, 1e-3], [5e5, 1.0])
 WEIGHTS = (0.0, 0.5, 1.0, 3.0)
 SEGMENTS: Mapping[str, Sequence[str | None]] = {
@@ -432,11 +433,13 @@ def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
 @st.composite
 def _items(draw: st.DrawFn) -> list[Row]:
     """The catalogue: every id, and some that nobody shows."""
+    users = draw(st.sampled_from(USERS))
     return [
         {
             "item_id": item,
             "category": draw(st.sampled_from(CATEGORIES)),
             "popularity": draw(st.sampled_from(POPULARITIES)),
+            "users": users,
             "vector": draw(st.sampled_from(VECTORS)),
         }
         for item in (*IDS, "never shown")

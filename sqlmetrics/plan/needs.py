@@ -6,6 +6,7 @@ However many metrics and cutoffs use a part, it is computed once: `ndcg@10`, `dc
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -65,6 +66,10 @@ class SumStage:
         """The last rank that some sum looks at, None if one looks at the whole list."""
         cutoffs = [cutoff for cutoff in self.cutoffs if cutoff]
         return max(cutoffs) if cutoffs and len(cutoffs) == len(self.cutoffs) else None
+
+    def reads(self, name: str) -> bool:
+        """Whether some sum reads a column of the rows."""
+        return any(re.search(rf"\b{name}\b", column.sql) for column in self.columns.values())
 
     @property
     def rows(self) -> str:

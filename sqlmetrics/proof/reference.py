@@ -446,6 +446,7 @@ class Item:
 
     category: str | None = None
     popularity: float | None = None
+    users: float | None = None
     vector: Sequence[float] = ()
 
 
@@ -457,6 +458,38 @@ def novelty(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
     total = math.fsum(item.popularity or 0.0 for item in catalogue.values())
     shares = [(catalogue[item].popularity or 0.0) / total for item in items[:k]]
     return math.fsum(-math.log2(share) for share in shares) / len(shares) if shares else None
+
+
+def miuf(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
+    """Mean of -log2 of the shares of users that have the items."""
+    bits = [_self_information(catalogue[item]) for item in items[:k]]
+    return math.fsum(bits) / len(bits) if bits else None
+
+
+def surprisal(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
+    """The same in units of the most that an item can have, summed / k."""
+    known = [catalogue[item] for item in items[:k]]
+    most = [math.log2(item.users or 1.0) for item in known]
+    shares = [
+        _self_information(item) / m if m else 0.0 for item, m in zip(known, most, strict=True)
+    ]
+    return math.fsum(shares) / k
+
+
+def _self_information(item: Item) -> float:
+    return -math.log2((item.popularity or 0.0) / (item.users or 0.0))
+
+
+def serendipity(items: Ids, grades: Grades, catalogue: Catalogue, *, k: int, rel: float) -> Value:
+    """How far relevant items stand above their places by popularity, as a share of all items."""
+    places = sorted({item.popularity or 0.0 for item in catalogue.values()}, reverse=True)
+    n, found = len(catalogue), []
+    for rank, (item, grade) in enumerate(zip(items[:k], grades[:k], strict=True), start=1):
+        by_popularity = 1 + places.index(catalogue[item].popularity or 0.0)
+        own, others = (n + 1 - rank) / n, (n + 1 - by_popularity) / n
+        is_relevant = grade is not None and grade >= rel
+        found.append(max(own - others, 0.0) if is_relevant else 0.0)
+    return math.fsum(found) / len(found) if found else None
 
 
 def ils(items: Ids, catalogue: Catalogue, *, k: int, similarity: str) -> Value:

@@ -95,7 +95,7 @@ class Spec(Model):
     queries: Queries | None = None
     """What is known of queries: text, weight, segments."""
     items: Items | None = None
-    """What is known of items: title, category, popularity, vector."""
+    """What is known of items: title, category, popularity, users, vector."""
     clicks: Clicks | None = None
     """A click log, in place of rankings and labels."""
     online: _TEXTS = ()

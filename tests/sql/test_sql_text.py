@@ -14,7 +14,7 @@ from sqlmetrics.jobs.files import compile_job
 
 WIDTH = 88
 
-ITEMS = {"popularity": "popularity", "category": "category"}
+ITEMS = {name: name for name in ("popularity", "users", "category")}
 SEARCH = {
     "rankings": {"relation": "rankings", "columns": {"system": "system"}, "where": "a or b"},
     "labels": {"relation": "labels"},

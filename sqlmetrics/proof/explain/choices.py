@@ -126,7 +126,13 @@ def _queries(log: tuple[Row, ...]) -> tuple[str, ...]:
 
 ITEMS = pa.Table.from_pylist(
     [
-        {"item_id": item, "category": category, "popularity": popularity, "vector": vector}
+        {
+            "item_id": item,
+            "category": category,
+            "popularity": popularity,
+            "users": 8.0,
+            "vector": vector,
+        }
         for item, category, popularity, vector in (
             ("t", "red", 4.0, [1.0, 0.0]),
             ("a", "red", 2.0, [0.0, 1.0]),
