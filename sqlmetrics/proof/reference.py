@@ -299,6 +299,19 @@ def rprec(grades: Grades, labels: Grades, *, rel: float) -> Value:
     return _ratio(num_rel_ret_r(grades, labels, rel=rel), n_relevant(labels, rel))
 
 
+def misplaced_pairs(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """Pairs of a relevant item of the top k and another above it."""
+    return float(sum(rank - place for place, rank in enumerate(hit_ranks(grades, k, rel), start=1)))
+
+
+def roc_auc(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """The share of the pairs of the top k that the relevant item wins, one by one."""
+    hits = hit_ranks(grades, k, rel)
+    others = [rank for rank in range(1, len(grades[:k]) + 1) if rank not in hits]
+    won = [hit < other for hit in hits for other in others]
+    return sum(won) / len(won) if won else float(bool(hits))
+
+
 def judged(grades: Grades, labels: Grades, *, k: int | None) -> Value:
     """Labelled items in the top k / items returned there, 0 for an empty list."""
     top = grades[:k]

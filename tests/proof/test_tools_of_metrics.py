@@ -146,6 +146,30 @@ def test_replay_surprisal() -> None:
         assert values(result, f"surprisal@{k}") == pytest.approx(own, abs=EXACT)
 
 
+def test_replay_roc_auc() -> None:
+    tool, each = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
+    ranked, rng = lists(9), random.Random(10)
+    liked = {q: rng.sample("abcdefghijklmnop", rng.choice((1, 4, 16))) for q in ranked}
+    scored = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in ranked.items()}
+    theirs = tool.RocAuc(list(K), mode=each)(scored, liked)
+    result = evaluate(
+        pa.Table.from_pylist(rows(ranked)),
+        _labels(liked),
+        [f"roc_auc@{k}" for k in K],
+        cell="replay",
+    )
+    for k in K:
+        (own,) = [theirs[key] for key in theirs if key.endswith(f"@{k}")]
+        assert values(result, f"roc_auc@{k}") == pytest.approx(own, abs=EXACT)
+
+
+def _labels(liked: Lists) -> pa.Table:
+    """A label of grade 1 for each item that a query likes."""
+    pairs = [(query, item) for query, items in liked.items() for item in items]
+    query, item = zip(*pairs, strict=True)
+    return pa.table({"query_id": query, "item_id": item, "grade": [1.0] * len(pairs)})
+
+
 def test_rectools_beyond_accuracy() -> None:
     tool, pandas = peer("rectools.metrics"), peer("pandas")
     ranked, history, rng = lists(5), _history(6), random.Random(7)
@@ -153,17 +177,12 @@ def test_rectools_beyond_accuracy() -> None:
     places = [(q, i, rank) for q, own in ranked.items() for rank, i in enumerate(own, start=1)]
     reco = pandas.DataFrame(places, columns=[*names, "rank"])
     before = pandas.DataFrame(history, columns=names)
-    liked = [(q, i) for q in ranked for i in rng.sample("abcdefghijklmnop", 5)]
-    after = pandas.DataFrame(liked, columns=names)
+    liked = {q: rng.sample("abcdefghijklmnop", 5) for q in ranked}
+    pairs = [(q, i) for q, items in liked.items() for i in items]
+    after = pandas.DataFrame(pairs, columns=names)
     result = evaluate(
         pa.Table.from_pylist(rows(ranked)),
-        pa.table(
-            {
-                "query_id": [q for q, _ in liked],
-                "item_id": [i for _, i in liked],
-                "grade": [1.0] * len(liked),
-            }
-        ),
+        _labels(liked),
         [f"{name}@{k}" for name in ("miuf", "serendipity") for k in K],
         cell="rectools",
         items=_popularity(history),

@@ -52,6 +52,7 @@ ALSO = {
     "duplicate_labels": (("tied", "a", None, 3),),
     "negative_grades": (("tied", "t", None, -1),),
     "tied_scores": (("tied", "e", 0.5, 0),),
+    "average": (("lost", "z", 0.5, 1),),
     "average_over": (
         ("deep", "a", 4.0, None),
         ("deep", "b", 3.0, None),
