@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import peer
 from marked import by_turns, sliced
 from memory import database, evaluate
 
@@ -134,6 +135,50 @@ def mlflow_tutorial(query: str, shown: list[str], relevant: list[str] | None) ->
     return {"questions": query, "retrieved_context": shown, "ground_truth_context": relevant}
 
 
+def mlflow_trace(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    """`Trace.to_json()` of mlflow 3.17.2: two retrievers, and one that calls another."""
+
+    def span(number: int, kind: str, given: object, found: object, parent: int = 0) -> Any:
+        told = {"spanType": kind, "spanInputs": given, "spanOutputs": found}
+        return {
+            "span_id": f"span {number}",
+            "parent_span_id": f"span {parent}" if parent else None,
+            "name": kind.lower(),
+            "start_time_unix_nano": 1_795_418_915_706_507_407 + number,
+            "attributes": {f"mlflow.{name}": json.dumps(value) for name, value in told.items()},
+        }
+
+    documents = [
+        {"page_content": f"text of {one}", "metadata": {"doc_uri": one}, "id": f"chunk of {one}"}
+        for one in shown
+    ]
+    spans = [
+        span(1, "CHAIN", {"question": f"what is {query}?"}, "It is so."),
+        span(4, "RETRIEVER", {"query": query}, documents[1:], 1),
+        span(2, "RETRIEVER", {"query": query}, documents[:1], 1),
+        span(3, "RETRIEVER", {"query": query}, documents[:1], 2),
+        span(5, "LLM", {"messages": [query, "why?"]}, [{"doc_uri": "none"}], 1),
+    ]
+    value = json.dumps([{"doc_uri": one} for one in relevant or ()])
+    expected = {"serialized_value": {"serialization_format": "JSON_FORMAT", "value": value}}
+    assessments = [
+        {"assessment_name": "is_good", "feedback": {"value": True}},
+        {"assessment_name": "expected_retrieved_context", "expectation": expected},
+    ]
+    info = {
+        "trace_id": query,
+        "state": "OK",
+        "assessments": assessments[: 1 + (relevant is not None)],
+    }
+    return {"info": info, "data": {"spans": spans}}
+
+
+def mlflow_searched(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    """A row of `mlflow.search_traces()`."""
+    whole = json.dumps(mlflow_trace(query, shown, relevant))
+    return {"trace_id": query, "trace": whole, "state": "OK", "request": {"question": "what?"}}
+
+
 TOOLS = {
     "Ragas": ragas,
     "LlamaIndex": llamaindex,
@@ -142,6 +187,8 @@ TOOLS = {
     "Phoenix": phoenix,
     "MLflow": mlflow,
     "MLflow, tutorial": mlflow_tutorial,
+    "MLflow, whole": mlflow_trace,
+    "MLflow, searched": mlflow_searched,
 }
 READ = {
     "Ragas": "user_input, retrieved_context_ids, reference_context_ids",
@@ -151,6 +198,8 @@ READ = {
     "Phoenix": "attributes.input.value, attributes.retrieval.documents, reference_ids",
     "MLflow": "request_id, retrieved_context, expected_retrieved_context",
     "MLflow, tutorial": "questions, retrieved_context, ground_truth_context",
+    "MLflow, whole": "request_id, retrieved_context, expected_retrieved_context",
+    "MLflow, searched": "request_id, retrieved_context, expected_retrieved_context",
 }
 
 
@@ -172,7 +221,7 @@ def written(rows: list[dict[str, Any]], end: str, folder: Path) -> Any:
 
 
 ENDS = (".jsonl", ".json", ".csv", ".parquet", "pandas")
-OF_IDS = ("Ragas", "LlamaIndex", "MLflow, tutorial")
+OF_IDS = ("Ragas", "LlamaIndex", "MLflow, tutorial", "MLflow, searched")
 CELLS = [f"{tool}|{end}" for tool in TOOLS for end in ENDS if end != ".csv" or tool in OF_IDS]
 
 
@@ -192,6 +241,48 @@ def test_an_export_gives_the_numbers_of_plain_python(cell: str, tmp_path: Path) 
 def test_objects_as_python_prints_them_are_refused(tool: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(sm.InputError, match=told):
         evaluate(written(traces(tool), ".csv", tmp_path), metrics=METRICS)
+
+
+def test_labels_of_mlflow_s_traces_may_be_another_table_by_the_question(tmp_path: Path) -> None:
+    rows = [mlflow_trace(query, ["a", "b"], None) for query in ("one", "two")]
+    given = written(rows, ".jsonl", tmp_path)
+    truth = pa.table({"request": ["what is two?"], "item_id": ["b"], "grade": [1]})
+    result = evaluate(given, truth, "mrr", query="request")
+    assert result["mrr"] == 0.5
+    with pytest.raises(sm.InputError, match="no labels are given"):
+        evaluate(given, metrics="mrr")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")  # its own, of what it calls
+def test_mlflow_s_own_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traces that mlflow wrote, as JSON lines and as the frame that it searches."""
+    tool, entities = peer("mlflow"), peer("mlflow.entities")
+    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
+    tool.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    tool.set_experiment("seams")
+    lists = {"one": ["a", "b", "c"], "two": ["x"], "three": []}
+
+    @tool.trace(span_type="RETRIEVER")
+    def retrieve(question: str) -> list[Any]:
+        return [entities.Document(f"text of {i}", {"doc_uri": i}) for i in lists[question]]
+
+    for question, relevant in {"one": ["b", "z"], "two": ["x"], "three": ["a"]}.items():
+        retrieve(question)
+        last = tool.get_last_active_trace_id()
+        tool.log_expectation(trace_id=last, name="expected_ids", value=relevant)
+    found = tool.search_traces(return_type="list")
+    path = tmp_path / "traces.jsonl"
+    path.write_text("".join(f"{one.to_json()}\n" for one in found), encoding="utf-8")
+    frame = tool.search_traces(return_type="pandas")
+    for given in (path, frame):
+        result = evaluate(given, metrics=["recall@5", "mrr"])
+        rows = result.per_query().to_pylist()
+        assert sorted((row["recall_at_5"], row["mrr"]) for row in rows) == [
+            (0, 0),
+            (0.5, 0.5),
+            (1, 1),
+        ]
 
 
 def test_every_form_has_an_export_here() -> None:
