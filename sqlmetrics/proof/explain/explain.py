@@ -110,7 +110,11 @@ def _measure(text: str) -> Measure:
 def _online(asked: Online) -> str:
     """A metric of click logs."""
     metric = asked.metric
-    needs = {"requests": "the requests, also those without a result", "time": "times"}
+    needs = {
+        "requests": "the requests, also those without a result",
+        "time": "times",
+        "session": "a column of sessions (columns.session)",
+    }
     facts = {
         "what": metric.title,
         "better": metric.better,
