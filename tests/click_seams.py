@@ -29,9 +29,12 @@ METRICS = (
     "max_rr",
     "min_rr",
     "p_skip",
+    "session_success",
 )
 GRADES = {"click": 1.0, "purchase": 3.0}
 UBI = ("ubi", "hits")
+LACKS = {"wide": "time_to_first_click", "ubi": "session_success", "hits": "session_success"}
+"""Form -> the metric that it has not the columns for."""
 WINDOW = timedelta(minutes=30)
 ZONE = timezone(timedelta(hours=8))
 
@@ -108,9 +111,20 @@ class Log:
         return rows
 
 
+def asked(form: str) -> list[str]:
+    """The metrics of a form of log."""
+    return [metric for metric in METRICS if metric != LACKS.get(form)]
+
+
+def session(request: Row) -> str:
+    """The visit of a request."""
+    return f"s{int(request['request_id'][1:]) % 3}"
+
+
 def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
     """Metric -> numerator and denominator over requests."""
     parts: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    sessions: dict[str, set[bool]] = defaultdict(set)
     for request in requests:
         items = request["items"]
         within = form == "wide"  # a wide table has no times of events
@@ -131,6 +145,7 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
             if not within:
                 first = min(seconds for _, action, seconds in done if action == "click")
                 parts["time_to_first_click"].append((first, 1.0))
+        sessions[session(request)].add(bool(clicked))
         grades = {}
         for item, action, _ in done:
             grades[item] = max(grades.get(item, 0.0), GRADES[action])
@@ -141,9 +156,9 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
         ):
             if grades and value is not None:  # a request without an answer has no label
                 parts[metric].append((value, 1.0))
-    asked = [one for one in METRICS if form != "wide" or one != "time_to_first_click"]
+    parts["session_success"] = [(float(any(one)), 1.0) for one in sessions.values()]
     sums = {}
-    for metric in asked:
+    for metric in asked(form):
         own = parts.get(metric, [])
         sums[metric] = fsum(top for top, _ in own), fsum(bottom for _, bottom in own)
     return sums
@@ -247,7 +262,7 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
     spec: Row = {
         "version": 1,
         "name": "seams",
-        "metrics": [m for m in METRICS if setup.form != "wide" or m != "time_to_first_click"],
+        "metrics": asked(setup.form),
         "output": {"relation": "metrics_of_seams"},
     }
     clicks: Row = {"labels": {"grades": GRADES}, "cleaning": {"attribution_window": "30m"}}
@@ -262,6 +277,7 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
                 "position": place + setup.first,
                 "half": place + 0.5,
                 "system": request["system"],
+                "visit": session(request),
                 "happened": _time(setup, request["moment"]),
                 **(_flags(request, item) if setup.form == "wide" else {}),
             }
@@ -271,6 +287,7 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
         if has_no_time(setup):
             shown.append({**shown[0], "request_id": "of no time", "happened": "yesterday"})
         more = {"position": "position", "system": "system", "time": "happened"}
+        more |= {"session": "visit"}
         if setup.form == "wide":
             more |= {"clicked": "is_click", "actions": {"purchase": "is_purchase"}}
         name = "log" if setup.form == "wide" else "impressions"

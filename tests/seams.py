@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sqlmetrics.proof import reference
+from sqlmetrics.proof.reference_evaluation import quantile
 
 Row = dict[str, Any]
 Key = tuple[date, str, str, str, str, int]
@@ -40,11 +41,22 @@ GAIN: dict[str, Any] = {"gain": "exp", "discount": "log2", "rel": 1.0}
 METRICS: Mapping[str, Callable[..., float | None]] = {
     "ndcg@3": partial(reference.ndcg, k=3, ideal="labels_at_k", **GAIN),
     "dcg@2": partial(reference.dcg, k=2, **GAIN),
+    "dcg(average=p90)@2": partial(reference.dcg, k=2, **GAIN),
     "recall@3": partial(reference.recall, k=3, rel=1.0, recall_denominator="r"),
     "hit(rel=2)@2": partial(reference.hit, k=2, rel=2.0),
     "mrr": partial(reference.mrr, k=None, rel=1.0, rr_of="first"),
 }
 """Metric -> its formula, of the grades of a list and of all labels."""
+
+MEANS = {metric: formula for metric, formula in METRICS.items() if "average" not in metric}
+"""Those that two systems are compared by."""
+
+
+def average(metric: str, values: Sequence[float]) -> float | None:
+    """The summary of a metric's values of queries; None if there are none."""
+    if "average=p90" in metric:
+        return quantile(values, 0.9)
+    return fsum(values) / len(values) if values else None
 
 
 @dataclass(frozen=True)
@@ -238,7 +250,7 @@ class World:
                     for row in self.labels
                     if row["query_id"] == query
                 }
-                for metric, formula in METRICS.items():
+                for metric, formula in MEANS.items():
                     new, old = (
                         formula(
                             [grades.get(row["item_id"]) for row in lists[system].get(query, ())],
@@ -291,7 +303,7 @@ class World:
                 own, _, k = metric.partition("@")
                 there = [one for one in values if one is not None]
                 rows[day, system, name, value, own, int(k or 0)] = {
-                    "value": fsum(there) / len(there) if there else None,
+                    "value": average(metric, there),
                     "n_queries": len(there),
                     "n_skipped": len(values) - len(there),
                     "n_missing": sum(query not in lists for query in queries),

@@ -67,6 +67,7 @@ NUMBERS: Mapping[str, Sequence[float]] = {
 CUTOFFS = (1, 2, 3, 5, 100)
 CATEGORIES = ("a", "A", "a ", "", "o'x")
 POPULARITIES = (1.0, 2.5, 3.0, 1000.0)
+USERS = (1000.0, 1e6)
 VECTORS = ([1.0, 0.0], [0.0, 2.0], [3.0, 4.0], [1e-3, 1e-3], [5e5, 1.0])
 WEIGHTS = (0.0, 0.5, 1.0, 3.0)
 SEGMENTS: Mapping[str, Sequence[str | None]] = {
@@ -251,6 +252,8 @@ def metric_texts(
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
     names += [name for name in ("max_grade",) if name in metric.parameters and name not in names]
     given = {name: draw(_setting(name, table, metric.name)) for name in names}
+    if weighted and given.get("average") not in (None, "macro", "micro"):
+        del given["average"]
     if "ties" in given:  # the only rule that a metric can have for itself
         given["ties"] = "average"
     if "discount" in metric.options and given.get("discount") != "geometric":
@@ -334,13 +337,16 @@ def _fitting(texts: Sequence[str], options: Options) -> list[str]:
         try:
             return bool(sm.Spec(**_NOWHERE, metrics=[text], conventions=options))
         except sm.SpecError as error:
-            needs = (" needs ", "is not known", "does not touch the gains")
+            needs = (" needs ", "is not known", "does not touch the gains", *_AVERAGES)
             if any(not any(need in problem for need in needs) for problem in error.problems):
                 raise
             return False
 
     return [*filter(fits, texts), "num_rel_ret(average_over=labels)"]
 
+
+_AVERAGES = (" has no micro average", "its queries weigh differently")
+"""What refuses the average of one metric."""
 
 _NOWHERE: Any = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
 
@@ -443,11 +449,13 @@ def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
 @st.composite
 def _items(draw: st.DrawFn) -> list[Row]:
     """The catalogue: every id, and some that nobody shows."""
+    users = draw(st.sampled_from(USERS))
     return [
         {
             "item_id": item,
             "category": draw(st.sampled_from(CATEGORIES)),
             "popularity": draw(st.sampled_from(POPULARITIES)),
+            "users": users,
             "vector": draw(st.sampled_from(VECTORS)),
         }
         for item in (*IDS, "never shown")

@@ -20,7 +20,10 @@ OF_QUERY = ("labels", "ideal", "ideal_returned", *OF_GROUPS)
 does not ask for."""
 
 UNLABELLED = ("item_features", "rank_agreement")
-"""Relations of items, whatever their labels are."""
+"""Relations of items, whatever their labels are, unless a metric reads them too."""
+
+IN_LIST = ("ranked", "item_features")
+"""Relations whose rows stand at their ranks."""
 
 
 def needs_all_labels(spec: Spec, measure: Measure) -> bool:
@@ -32,11 +35,15 @@ def last_rank(spec: Spec, measure: Measure) -> int | None:
     """The deepest rank whose label a metric looks at; None for the end of the list."""
     depth = spec.options["depth"]
     end = depth if isinstance(depth, int) else math.inf
-    sums = [one for one in _sums(spec, measure) if one.over not in (*OF_QUERY, *UNLABELLED)]
+    sums = [one for one in _sums(spec, measure) if one.over not in OF_QUERY and _reads_labels(one)]
     # an ideal order of the shown items takes them from the whole list
-    ranks = [(one.over == "ranked" and one.deepest) or math.inf for one in sums]
+    ranks = [(one.over in IN_LIST and one.deepest) or math.inf for one in sums]
     last = min(end, max(ranks, default=0))
     return None if last == math.inf else int(last)
+
+
+def _reads_labels(sums: SumStage) -> bool:
+    return sums.over not in UNLABELLED or sums.reads("grade")
 
 
 def refuse(spec: Spec) -> None:

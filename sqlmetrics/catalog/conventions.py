@@ -446,6 +446,11 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 (
                     Choice("macro", "mean of the per-query values"),
                     Choice("micro", "sum of numerators / sum of denominators"),
+                    Choice("median", "median of the per-query values", quantile=0.5),
+                    Choice("min", "least of the per-query values", quantile=0),
+                    Choice("p10", "10th percentile of the per-query values", quantile=0.1),
+                    Choice("p90", "90th percentile of the per-query values", quantile=0.9),
+                    Choice("max", "largest of the per-query values", quantile=1),
                 ),
             ),
             Option(

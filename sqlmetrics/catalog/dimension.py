@@ -128,7 +128,7 @@ def _meaning(one: Measure | Online | EstimatedMetric) -> str:
 def _roll_up(one: Measure | Online | EstimatedMetric) -> str:
     if not isinstance(one, Measure):
         return RATIO
-    if one.metric.pooled:
+    if not one.adds_up:
         return NEVER
     return TOTAL if one.metric.count else RATIO
 

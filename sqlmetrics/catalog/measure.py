@@ -98,6 +98,21 @@ class Measure:
         return replace(self, k=None)
 
     @property
+    def quantile(self) -> float | None:
+        """Which quantile of the values of queries its summary is; None for a mean or a sum.
+
+        >>> parse("ndcg(average=p10)@10").quantile
+        0.1
+        """
+        average = self.setting("average")
+        return None if average is None else OPTIONS["average"].choice(average).quantile
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether its summary is made of sums, which can be put together over days."""
+        return self.quantile is None and not self.metric.pooled
+
+    @property
     def formula(self) -> Measure:
         """The same without a cutoff, and without the settings that touch its mean alone."""
         return self.part(self.metric).uncut()

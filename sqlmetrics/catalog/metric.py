@@ -104,9 +104,9 @@ class Metric:
         """The names that its text may set, in the order in which they are printed."""
         own = (*self.parameters, *self.options)
         policy = ("no_relevant",) if self.undefined == "no_relevant" else ()
-        micro = ("average",) if self.micro else ()
+        average = () if self.count or self.pooled else ("average",)
         ties = ("ties",) if self.expected != "never" else ()
-        return tuple(dict.fromkeys((*own, *ties, *policy, *micro, *COMMON_OPTIONS)))
+        return tuple(dict.fromkeys((*own, *ties, *policy, *average, *COMMON_OPTIONS)))
 
     @property
     def pooled(self) -> bool:

@@ -23,7 +23,7 @@ class OnlineMetric:
         better: `higher` or `lower` values are; `none` if that cannot be said.
         unit: Of its values.
         cut: Whether it has a cutoff.
-        needs: What the log must have: `time`, `purchase`, `requests`.
+        needs: What the log must have: `time`, `requests`, `session`.
     """
 
     name: str
@@ -138,6 +138,16 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "1e0",
             "higher",
             "count",
+        ),
+        OnlineMetric(
+            "session_success",
+            "sessions with an action of success_actions (a click, unless said) in any request, "
+            "over sessions",
+            "case when is_session = 1 and session_success = 1 then 1e0 else 0e0 end",
+            "case when is_session = 1 then 1e0 else 0e0 end",
+            "higher",
+            "share",
+            needs="session",
         ),
     )
 }

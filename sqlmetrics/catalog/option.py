@@ -55,6 +55,8 @@ class Choice:
         adds: What it adds to the parts of its metric, by the part's name, as SQL over
             {parts}; a part of a new name is made of it. `weight` is what a query weighs
             in the mean.
+        quantile: For `average`: the share of the values below the summary, from 0 to 1;
+            None for a mean.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Choice:
     data: tuple[str, ...] = ()
     all_orders: bool = False
     adds: Mapping[str, str] = field(default_factory=dict, hash=False)
+    quantile: float | None = None
 
 
 @dataclass(frozen=True)

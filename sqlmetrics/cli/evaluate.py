@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--queries", metavar="TABLE", help="What is known of queries: segments, weights, days."
 )
 @click.option(
-    "--items", metavar="TABLE", help="What is known of items: category, popularity, vector."
+    "--items", metavar="TABLE", help="What is known of items: category, popularity, users, vector."
 )
 @table_options
 @place_options

@@ -192,6 +192,10 @@ class ClickTables(LogRows):
             Column(f"sum(case when action = {literal(action)} then 1 else 0 end)", number)
             for action, number in self.counted_actions.items()
         ]
+        if self.names.has_sessions:
+            success = ", ".join(map(literal, self.clicks.success_actions))
+            is_success = f"max(case when action in ({success}) then 1 else 0 end)"
+            counts.append(Column(is_success, "is_success"))
         return self._stage("answers", click=CLICK, purchase=PURCHASE, grade=grade, counts=counts)
 
     def _requests(self) -> Stage:

@@ -14,6 +14,9 @@ from sqlmetrics.sql.translation import Translation
 NUMBER = "sqlmetrics_request"
 """The request of a wide table that has none: the number of the row."""
 
+SESSION = "session_id"
+"""The column of sessions."""
+
 TEXTS = {
     "query": "query_text",
     "system": "system",
@@ -51,6 +54,11 @@ class Names:
     read: frozenset[str] = frozenset()
     at: Translation = field(default_factory=Translation)
     randomised: str = ""
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether it is known of which session a request is."""
+        return "session" in self.impressions
 
     @property
     def position(self) -> str:
@@ -119,6 +127,8 @@ class Names:
         if "propensity_score" in self.impressions:
             score = self.impressions["propensity_score"]
             yield Column(f"cast({score} as double)", "propensity_score")
+        if self.has_sessions:
+            yield Column(f"cast({self.impressions['session']} as varchar)", SESSION)
         for name in self.segments:
             yield Column(f"cast({name} as varchar)", name)
         if self.randomised:
@@ -134,6 +144,9 @@ class Names:
         yield Column(f"min({self._day('requests')})", "day")
         results = self.requests.get("results", "0")
         yield Column(f"max(cast({results} as bigint))", "n_results")
+        if self.has_sessions:
+            session = self.requests.get("session", "null")
+            yield Column(f"min(cast({session} as varchar))", SESSION)
         for name in self.segments:
             yield Column(f"min(cast({name} as varchar))", name)
 

@@ -124,7 +124,11 @@ class LogRows:
     @cached_property
     def actions(self) -> tuple[str, ...]:
         """The actions that are looked at."""
-        return tuple(dict.fromkeys([CLICK, *self.clicks.labels.grades, PURCHASE]))
+        return tuple(
+            dict.fromkeys(
+                [CLICK, *self.clicks.labels.grades, PURCHASE, *self.clicks.success_actions]
+            )
+        )
 
     @property
     def days(self) -> Sequence[Days]:

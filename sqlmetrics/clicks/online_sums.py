@@ -6,16 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from sqlmetrics.catalog.online import Online, cutoffs
 from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.columns import SESSION
 from sqlmetrics.clicks.log_rows import BOTS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
+from sqlmetrics.sql.stage import Column, Stage, Window, print_template, with_stages
 from sqlmetrics.sql.template import case, identifier, literal
 
-COUNTS = ("n_shown", "n_clicked", "n_purchases")
+COUNTS = ("n_shown", "n_clicked", "n_purchases", "has_success")
 """What is counted of a request; 0 where it has no result."""
+
+PER_REQUEST = "per_request"
+"""The stage of one row per request, that sums are taken over."""
 
 
 def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec, *, moments: bool = False) -> str:
@@ -54,10 +58,13 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec, *, moments: b
 
 
 def _check(tables: ClickTables, asked: Sequence[Online]) -> None:
-    has = {"requests": tables.requests is not None, "time": tables.names.has_times, "": True}
+    names = tables.names
+    has = {"requests": tables.requests is not None, "time": names.has_times, "": True}
+    has["session"] = names.has_sessions
     lacks = [one for one in asked if not has[one.metric.needs]]
     if lacks:
         needs = {"requests": "the requests, also those without a result", "time": "times"}
+        needs["session"] = "a column of sessions (columns.session)"
         what = "; ".join(f"{one} needs {needs[one.metric.needs]}" for one in lacks)
         raise SpecError(f"the log lacks what metrics need: {what}")
 
@@ -75,7 +82,7 @@ def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]
     yield from tables.stages(*requests, *read, "answers")
     facts = tables.rows.facts
     shown = list(_shown(facts, cutoffs(asked)))
-    done = list(_done(cutoffs(asked)))
+    done = [*_done(cutoffs(asked)), *_succeeded(tables)]
     known = list(_known(facts, cutoffs(asked))) if tables.counts_requests else []
     listed = {"of": tables.of, "columns": shown, "known": known, "from": read[-1]}
     yield Stage("shown_requests", "clicks/shown_requests", listed)
@@ -95,7 +102,19 @@ def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]
             *(_of_nothing(one.name, facts) for one in columns),
         ],
     }
-    yield Stage("per_request", "clicks/per_request", view)
+    if not tables.names.has_sessions:
+        yield Stage(PER_REQUEST, "clicks/per_request", view)
+        return
+    yield Stage("per_answered_request", "clicks/per_request", view)
+    keys = [*["day"] * tables.clicks.daily, "system", SESSION]
+    windows = {"in_order": Window(keys, ["request_id asc"]), "session": Window(keys, [])}
+    yield Stage(PER_REQUEST, "clicks/sessions", windows | {"from": "per_answered_request"})
+
+
+def _succeeded(tables: ClickTables) -> Iterator[Column]:
+    """Whether an action is among what was done that makes a session a success."""
+    if tables.names.has_sessions:
+        yield Column("max(is_success)", "has_success")
 
 
 def _shown(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.columns import SESSION
 from sqlmetrics.sql.stage import Column, print_template, with_stages
 from sqlmetrics.sql.template import lines
 
@@ -32,7 +33,8 @@ def shown_ranks(tables: ClickTables) -> str:
     It has a row without a rank for each such request in which nothing was done.
     """
     request = Column("orderly_requests.request_id", "query_id")
-    facts = [Column(f"orderly_requests.{name}", name) for name in tables.rows.facts]
+    known = [name for name in tables.rows.facts if name != SESSION]
+    facts = [Column(f"orderly_requests.{name}", name) for name in known]
     view = {"of": tables.of, "columns": [request, *facts]}
     select = print_template("clicks/shown_ranks", view)
     return with_stages(tables.stages("orderly_requests"), select)

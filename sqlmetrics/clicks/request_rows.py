@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.clicks.columns import Names
+from sqlmetrics.clicks.columns import SESSION, Names
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.stage import Column
 
@@ -29,7 +29,8 @@ class RequestRows:
     @property
     def facts(self) -> list[str]:
         """What is known of a request beside its items, the least of several texts."""
-        return [*["metric_date"] * self.clicks.daily, "system", *self.names.segments]
+        session = [SESSION] * self.names.has_sessions
+        return [*["metric_date"] * self.clicks.daily, "system", *session, *self.names.segments]
 
     @property
     def may_divide(self) -> bool:

@@ -122,6 +122,8 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
     for one in plan.measures:
         if one.metric.pooled:
             why[one] = "a number of all lists together"
+        elif one.quantile is not None:
+            why[one] = f"a quantile ({one.setting('average')}) of the values of queries"
         elif one.metric.count:
             why[one] = "a count"
         elif finals[one].denominator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import dedent
 
-from sqlmetrics.plan.global_metrics import Segment
+from sqlmetrics.plan.segments import Segment
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import case
 

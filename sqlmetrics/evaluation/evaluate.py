@@ -102,7 +102,7 @@ def evaluate(
         baseline: The system that the others are compared with: `overlap`, `rbo`.
         queries: Rows (query [, date, weight, segments]), one a query, given likewise. With
             dates, a query that it lists for a day is missing where a system has it not.
-        items: Rows (item [, category, popularity, vector]), one an item of the catalogue,
+        items: Rows (item [, category, popularity, users, vector]), one an item of the catalogue,
             given likewise; the last three by these names.
         where: A condition; only the rows of the rankings that meet it are there.
         grades: The numbers of grades that are texts, like {"high": 3, "none": 0}.

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sqlmetrics.plan.needs import SumStage
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.stage import Stage, Window, equal
 from sqlmetrics.sql.template import literal
 
 
-def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
+def stages(shape: Shape, sums: SumStage, shown: str) -> Iterator[Stage]:
     """The stages from the ranked rows to `compared`, one row per list and depth.
 
     Args:
         shape: What the tables hold.
-        ranked: The stage of the ranked rows.
+        sums: What is summed over these rows.
         shown: The condition of the rows that count, empty if all do.
     """
-    keys = shape.keys
+    keys, ranked = shape.keys, "ranked"
     view = {
         "keys": keys,
         "query_keys": shape.query_keys,
@@ -29,5 +30,5 @@ def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
         "list": Window(keys, []),
         "down": Window(keys, ["rnk asc"], "unbounded preceding"),
     }
-    for name in ("baseline", "places", "depths", "in_common", "rank_agreement"):
+    for name in ("baseline", "places", "depths", "in_common", sums.rows):
         yield Stage(name, name, view)

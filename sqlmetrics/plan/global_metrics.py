@@ -5,6 +5,7 @@ them, and counted as far as that goes without losing anything:
 
     ranked, per_query ─> scores_of_all ─> scores_of_segments ─> scores_in_order ─> global_metrics
 
+Quantiles of the values of queries cannot be put together either, and stand there beside them.
 `per_query` tells which queries count: there such a metric has 1 for a query that adds rows
 to it. In all these stages every metric has columns of its own.
 """
@@ -16,17 +17,14 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.plan import quantiles
 from sqlmetrics.plan.expressions import MetricContext
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.pairs import running
+from sqlmetrics.plan.segments import SEGMENT, Segment
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import case, double, literal
-
-Segment = tuple[str, str, list[str]]
-"""Its name, its value as SQL, and the columns that it is grouped by."""
-
-SEGMENT = ("segment_name", "segment_value")
 
 
 def pooled_stages(shape: Shape, needs: Needs, segments: Sequence[Segment]) -> Iterator[Stage]:
@@ -41,13 +39,15 @@ def pooled_stages(shape: Shape, needs: Needs, segments: Sequence[Segment]) -> It
     pools = [pool for pool in pools if pool.values]
     for pool in pools:
         yield from pool.stages(shape, segments)
-    if pools:
-        values = [
-            (measure, value, pool.source)
-            for pool in pools
-            for measure, value in pool.values.items()
-        ]
-        yield _pooled_stage(shape, values)
+    values = [
+        (measure, value, pool.source) for pool in pools for measure, value in pool.values.items()
+    ]
+    selects = [_select(shape, *value) for value in values]
+    if needs.quantiles:
+        yield quantiles.in_order(shape, segments)
+        selects.append(quantiles.select(shape))
+    if selects:
+        yield Stage("global_metrics", "global_metrics", {"metrics": selects})
 
 
 @dataclass(frozen=True)
@@ -126,22 +126,15 @@ def _counts(measures: Sequence[Measure]) -> str:
     return either if len(flags) == 1 else f"(\n        {either}\n    )"
 
 
-def _pooled_stage(shape: Shape, values: Sequence[tuple[Measure, str, str]]) -> Stage:
+def _select(shape: Shape, measure: Measure, value: str, source: str) -> quantiles.Select:
     keys = (*shape.groups, *SEGMENT)
-    metrics = [
-        (
-            [
-                *keys,
-                Column(literal(measure.name), "metric"),
-                Column(str(measure.k or 0), "k"),
-                Column(value, "pooled_value"),
-            ],
-            last,
-            keys,
-        )
-        for measure, value, last in values
+    columns: list[object] = [
+        *keys,
+        Column(literal(measure.name), "metric"),
+        Column(str(measure.k or 0), "k"),
+        Column(value, "pooled_value"),
     ]
-    return Stage("global_metrics", "global_metrics", {"metrics": metrics})
+    return columns, source, keys
 
 
 # -- scores: AUC ------------------------------------------------------------------------

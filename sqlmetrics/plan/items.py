@@ -3,36 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+from sqlmetrics.plan.needs import SumStage
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 
-FACTS: Mapping[str, Column] = {
-    "popularity": Column(
-        "-ln({items}.popularity / catalogue.popularity) / ln(2e0)",
-        "surprise",
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of the ranked items.
+
+    Attributes:
+        sql: What it is.
+        stages: What has to be known before.
+    """
+
+    sql: str
+    stages: tuple[str, ...] = ()
+
+
+FEATURES: Mapping[str, Feature] = {
+    "grade": Feature("{ranked}.grade"),
+    "surprise": Feature("-ln({items}.popularity / catalogue.popularity) / ln(2e0)", ("catalogue",)),
+    "rarity": Feature("-ln({items}.popularity / {items}.users) / ln(2e0)"),
+    "relative_rarity": Feature(
+        "coalesce(\n    -ln({items}.popularity / {items}.users)\n"
+        "    / nullif(ln({items}.users), 0e0),\n    0e0\n)"
     ),
-    "category": Column("row_number() over {alike} - 1e0", "same_category_above"),
-    "vector": Column("cosines.cosine_above", "cosine_above"),
+    "popularity_rank": Feature("popularity_ranks.popularity_rank", ("popularity_ranks",)),
+    "n_items": Feature("popularity_ranks.n_items", ("popularity_ranks",)),
+    "same_category_above": Feature("row_number() over {alike} - 1e0"),
+    "cosine_above": Feature("cosines.cosine_above", ("components", "directions", "cosines")),
 }
-"""What the rows get from a column of the items table."""
+"""What metrics may read of a ranked item."""
 
 
-def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
+def stages(shape: Shape, sums: SumStage, shown: str) -> Iterator[Stage]:
     """The stages from the ranked rows and the items to `described`, one row per ranked item.
 
     Args:
         shape: What the tables hold.
-        ranked: The stage of the ranked rows.
+        sums: What is summed over these rows; they have what it reads.
         shown: The condition of the rows that count, empty if all do.
     """
-    items, keys = shape.names["items"], shape.keys
-    roles = [role for role in FACTS if role in shape.columns["items"]]
+    ranked, items, keys = "ranked", shape.names["items"], shape.keys
     own = [f"{ranked}.{key}" for key in keys]
     alike = Window([*own, f"{items}.category"], [f"{ranked}.rnk asc"])
+    read = {name: feature for name, feature in FEATURES.items() if sums.reads(name)}
     columns = [
-        Column(FACTS[role].sql.format(items=items, alike=alike), FACTS[role].name) for role in roles
+        Column(feature.sql.format(items=items, ranked=ranked, alike=alike), name)
+        for name, feature in read.items()
     ]
+    before = tuple(dict.fromkeys(name for feature in read.values() for name in feature.stages))
     above = Window([*own, "components.dimension"], [f"{ranked}.rnk asc"], "unbounded preceding")
     view = {
         "keys": keys,
@@ -41,13 +64,14 @@ def stages(shape: Shape, ranked: str, shown: str) -> Iterator[Stage]:
         "ranked": ranked,
         "items": items,
         "shown": shown,
-        "roles": roles,
+        "roles": [role for role in ROLES if role in shape.columns["items"]],
+        "stages": before,
         "above": Window(above.partition, above.order, above.frame, "1 preceding"),
         "same_row": equal("cosines", ranked, (*keys, "rnk")),
     }
-    if "popularity" in roles:
-        yield Stage("catalogue", "catalogue", view)
-    if "vector" in roles:
-        for name in ("components", "directions", "cosines"):
-            yield Stage(name, name, view)
-    yield Stage("item_features", "item_features", view)
+    for name in (*before, "item_features"):
+        yield Stage(name, name, view)
+
+
+ROLES = ("popularity", "users", "category", "vector")
+"""What may be known of an item."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.plan.global_metrics import SEGMENT, Segment
 from sqlmetrics.plan.needs import MetricColumn, Needs
+from sqlmetrics.plan.segments import SEGMENT, Segment
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
@@ -191,4 +191,4 @@ _PAIRED_SQUARES = {
 def _is_mean(final: MetricColumn) -> bool:
     """Whether a metric is a mean of values of queries."""
     measure: Measure = final.measure
-    return not (final.denominator or measure.metric.count or measure.metric.pooled)
+    return measure.adds_up and not (final.denominator or measure.metric.count)

@@ -6,6 +6,7 @@ However many metrics and cutoffs use a part, it is computed once: `ndcg@10`, `dc
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -84,6 +85,10 @@ class SumStage:
         """The last rank that some sum looks at, None if one looks at the whole list."""
         cutoffs = [cutoff for cutoff in self.cutoffs if cutoff]
         return max(cutoffs) if cutoffs and len(cutoffs) == len(self.cutoffs) else None
+
+    def reads(self, name: str) -> bool:
+        """Whether some sum reads a column of the rows."""
+        return any(re.search(rf"\b{name}\b", column.sql) for column in self.columns.values())
 
     @property
     def rows(self) -> str:
@@ -183,6 +188,11 @@ class Needs:
     def pooled(self) -> list[Measure]:
         """The metrics that are numbers of all lists together."""
         return [measure for measure in self.spec.measures if measure.metric.pooled]
+
+    @property
+    def quantiles(self) -> list[Measure]:
+        """The metrics whose summary is a quantile of the values of queries."""
+        return [measure for measure in self.spec.measures if measure.quantile is not None]
 
     @property
     def counts_unlabelled(self) -> bool:

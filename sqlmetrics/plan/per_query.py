@@ -172,7 +172,7 @@ class PerQuery:
             ends = (sums.deepest, self.shape.spec.options["depth"])
             last = min((end for end in ends if isinstance(end, int)), default=None)
             shown = f"rnk <= {last}" if last else ""
-            yield from made[sums.over](self.shape, "ranked", shown)
+            yield from made[sums.over](self.shape, sums, shown)
 
     def _ideal_stage(self, sums: SumStage, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"

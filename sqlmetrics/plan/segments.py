@@ -19,6 +19,11 @@ from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import identifier, verbatim
 from sqlmetrics.sql.translation import Translation
 
+Segment = tuple[str, str, list[str]]
+"""Its name, its value as SQL, and the columns that it is grouped by."""
+
+SEGMENT = ("segment_name", "segment_value")
+
 UNKNOWN = "(unknown)"
 """The value of a segment for a query of which it is not known."""
 

@@ -30,6 +30,7 @@ _ONE = {"rankings": "ranking", "labels": "label", "queries": "query", "items": "
 _ITEM_FACTS = {
     "category": "cast({column} as varchar)",
     "popularity": "cast({column} as double)",
+    "users": "cast({column} as double)",
     "vector": "cast({column} as double[])",
 }
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.plan.global_metrics import Segment, pooled_stages
+from sqlmetrics.plan.global_metrics import pooled_stages
 from sqlmetrics.plan.moments import COUNTS, Moments
 from sqlmetrics.plan.needs import MetricColumn, Needs
+from sqlmetrics.plan.quantiles import QUANTILE
+from sqlmetrics.plan.segments import Segment
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.sql.stage import Column, Stage, equal
-from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.template import double, literal
 
 NO_DATE = "1970-01-01"
 ALL = "all"
@@ -56,6 +58,11 @@ class Summary:
         return any(final.denominator for final in self.needs.finals)
 
     @cached_property
+    def _whole(self) -> bool:
+        """Whether some metric is a number of all queries together, which sums do not give."""
+        return not all(measure.adds_up for measure in self.shape.spec.measures)
+
+    @cached_property
     def _counts(self) -> bool:
         return any(measure.metric.count for measure in self.shape.spec.measures)
 
@@ -88,13 +95,17 @@ class Summary:
             yield from self.moments.value_column(final)
         if self._counts:
             yield Column("1" if measure.metric.count else "0", "is_count")
-        if self.needs.pooled:
-            yield Column("1" if measure.metric.pooled else "0", "is_pooled")
+        if self._whole:
+            yield Column("0" if measure.adds_up else "1", "is_pooled")
+        if self.needs.quantiles:
+            quantile = measure.quantile
+            text = "cast(null as double)" if quantile is None else double(quantile)
+            yield Column(text, QUANTILE)
 
     def _totals_stages(self) -> Iterator[Stage]:
         sums, source, moments = self._sums, "metric_values", self.moments
         if moments and moments.has_terms:
-            flags = ["is_count"] * self._counts + ["is_pooled"] * bool(self.needs.pooled)
+            flags = ["is_count"] * self._counts + ["is_pooled"] * self._whole
             parts = ("numerator", "denominator") if self._micro else ("metric_value", "1e0")
             kept = [*flags, "is_missing", "metric_value"]
             yield moments.terms(kept, parts)
@@ -140,7 +151,7 @@ class Summary:
         }
         if self._counts:
             sums["total"] = "case when max(is_count) = 1 then coalesce(sum(metric_value), 0e0) end"
-        if self.needs.pooled:
+        if self._whole:
             sums["is_pooled"] = "max(is_pooled)"
         return sums
 
@@ -152,7 +163,7 @@ class Summary:
 
     def _summary_stage(self) -> Stage:
         names = ("segment_name", "segment_value", "metric", "k")
-        of = "totals." if self.needs.pooled else ""
+        of = "totals." if self._whole else ""
         columns = [
             Column(literal(self.shape.spec.title), "spec"),
             *self._named_keys(of),
@@ -170,7 +181,7 @@ class Summary:
         value = "numerator / nullif(denominator, 0e0)"
         if self._counts:
             value = f"coalesce(total, {value})"
-        if self.needs.pooled:
+        if self._whole:
             value = f"case\n    when is_pooled = 1 then pooled_value\n    else {value}\nend"
         yield Column(value, "value")
         for name in ("numerator", "denominator"):
@@ -186,7 +197,7 @@ class Summary:
 
     def _added_up(self, name: str, *, counts: bool) -> str:
         """A sum, NULL for the metrics that are not made of it."""
-        conditions = ["total is null"] * counts + ["is_pooled = 0"] * bool(self.needs.pooled)
+        conditions = ["total is null"] * counts + ["is_pooled = 0"] * self._whole
         return f"case when {' and '.join(conditions)} then {name} end" if conditions else name
 
     def _named_keys(self, of: str = "") -> Iterator[Column]:

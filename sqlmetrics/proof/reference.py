@@ -358,6 +358,19 @@ def rprec(grades: Grades, labels: Grades, *, rel: float) -> Value:
     return _ratio(num_rel_ret_r(grades, labels, rel=rel), n_relevant(labels, rel))
 
 
+def misplaced_pairs(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """Pairs of a relevant item of the top k and another above it."""
+    return float(sum(rank - place for place, rank in enumerate(hit_ranks(grades, k, rel), start=1)))
+
+
+def roc_auc(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+    """The share of the pairs of the top k that the relevant item wins, one by one."""
+    hits = hit_ranks(grades, k, rel)
+    others = [rank for rank in range(1, len(grades[:k]) + 1) if rank not in hits]
+    won = [hit < other for hit in hits for other in others]
+    return sum(won) / len(won) if won else float(bool(hits))
+
+
 def judged(grades: Grades, labels: Grades, *, k: int | None) -> Value:
     """Labelled items in the top k / items returned there, 0 for an empty list."""
     top = grades[:k]
@@ -505,6 +518,7 @@ class Item:
 
     category: str | None = None
     popularity: float | None = None
+    users: float | None = None
     vector: Sequence[float] = ()
 
 
@@ -516,6 +530,38 @@ def novelty(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
     total = math.fsum(item.popularity or 0.0 for item in catalogue.values())
     shares = [(catalogue[item].popularity or 0.0) / total for item in items[:k]]
     return math.fsum(-math.log2(share) for share in shares) / len(shares) if shares else None
+
+
+def miuf(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
+    """Mean of -log2 of the shares of users that have the items."""
+    bits = [_self_information(catalogue[item]) for item in items[:k]]
+    return math.fsum(bits) / len(bits) if bits else None
+
+
+def surprisal(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
+    """The same in units of the most that an item can have, summed / k."""
+    known = [catalogue[item] for item in items[:k]]
+    most = [math.log2(item.users or 1.0) for item in known]
+    shares = [
+        _self_information(item) / m if m else 0.0 for item, m in zip(known, most, strict=True)
+    ]
+    return math.fsum(shares) / k
+
+
+def _self_information(item: Item) -> float:
+    return -math.log2((item.popularity or 0.0) / (item.users or 0.0))
+
+
+def serendipity(items: Ids, grades: Grades, catalogue: Catalogue, *, k: int, rel: float) -> Value:
+    """How far relevant items stand above their places by popularity, as a share of all items."""
+    places = sorted({item.popularity or 0.0 for item in catalogue.values()}, reverse=True)
+    n, found = len(catalogue), []
+    for rank, (item, grade) in enumerate(zip(items[:k], grades[:k], strict=True), start=1):
+        by_popularity = 1 + places.index(catalogue[item].popularity or 0.0)
+        own, others = (n + 1 - rank) / n, (n + 1 - by_popularity) / n
+        is_relevant = grade is not None and grade >= rel
+        found.append(max(own - others, 0.0) if is_relevant else 0.0)
+    return math.fsum(found) / len(found) if found else None
 
 
 def ils(items: Ids, catalogue: Catalogue, *, k: int, similarity: str) -> Value:
@@ -737,7 +783,7 @@ class Question:
         arguments: Its keyword arguments.
         no_relevant: What an undefined value becomes: skip, zero, nan, one or
             one_if_empty. A metric for which that makes no sense has skip.
-        average: macro or micro.
+        average: macro, micro, median, min, p10, p90 or max.
         average_over: labels, rankings, common, either, relevant, common_relevant, hits
             or relevant_shown.
         rounding: none, 2, 4 or floor2, for a query's value.

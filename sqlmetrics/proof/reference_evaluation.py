@@ -248,7 +248,7 @@ def _has_relevant(
 
 def _mean(one: Question, values: Mapping[Key, Value], world: World) -> Mean:
     """The summary of one metric over some queries."""
-    top, bottom, absent, skipped = [], [], 0, 0
+    top, bottom, known, absent, skipped = [], [], [], 0, 0
     counted = sum(1 for value in values.values() if value is not None)
     for key, value in values.items():
         is_ranked = key in world.lists
@@ -258,6 +258,7 @@ def _mean(one: Question, values: Mapping[Key, Value], world: World) -> Mean:
         skipped += value is None and (is_ranked or world.missing != "drop")
         if not _is_counted(one, world, key):
             continue
+        known.append(value)
         weight = world.facts.get((key[0], key[2]), Facts()).weight
         above, below = mean_parts(one, value, world, key)
         top.append(above * (1.0 if one.count else weight))
@@ -270,9 +271,26 @@ def _mean(one: Question, values: Mapping[Key, Value], world: World) -> Mean:
             "catalogue": world.catalogue,
         }
         return Mean(computed(one, given) if keys else None, counted, skipped, absent)
+    if one.average in SHARES:
+        values_known = [value for value in known if value is not None]
+        return Mean(quantile(values_known, SHARES[one.average]), counted, skipped, absent)
     total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
     mean = total / math.fsum(bottom) if math.fsum(bottom) else None
     return Mean(total if one.count else mean, counted, skipped, absent)
+
+
+SHARES = {"median": 0.5, "min": 0.0, "p10": 0.1, "p90": 0.9, "max": 1.0}
+"""Averages that are quantiles -> the share of the values that lies below."""
+
+
+def quantile(values: Sequence[float], share: float) -> Value:
+    """A quantile, on the line between two values; None of no values, NaN if one is NaN."""
+    if not values or any(map(math.isnan, values)):
+        return math.nan if values else None
+    ordered = sorted(values)
+    whole, beyond = divmod(share * (len(ordered) - 1), 1)
+    low, high = ordered[int(whole)], ordered[min(int(whole) + 1, len(ordered) - 1)]
+    return low + beyond * (high - low)
 
 
 def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:

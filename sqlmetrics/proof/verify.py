@@ -265,4 +265,6 @@ def _known(row: dict[str, Any]) -> reference_world.QueryRow:
 
 
 def _item(row: dict[str, Any]) -> reference.Item:
-    return reference.Item(row.get("category"), row.get("popularity"), row.get("vector") or ())
+    return reference.Item(
+        row.get("category"), row.get("popularity"), row.get("users"), row.get("vector") or ()
+    )

@@ -26,6 +26,8 @@ class ImpressionColumns(Model):
     """The ranker, or the bucket of an experiment."""
     user: str | None = None
     """Who saw it."""
+    session: str | None = None
+    """The visit that the request belongs to, for `session_success`."""
     team: str | None = None
     """For interleaved lists by team draft: the system that picked the item."""
     time: str | None = None
@@ -93,6 +95,8 @@ class RequestColumns(Model):
     day: str | None = None
     """Under which day it is stored: a column of hive folders, of partitions, or of dates. A run of
     some days reads those alone, and `day_margin` to either side."""
+    session: str | None = None
+    """The visit that it belongs to."""
     results: str | None = None
     """How many results it had; without it, a request without impressions had none."""
     segments: tuple[str, ...] = ()

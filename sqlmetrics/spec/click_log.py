@@ -12,6 +12,7 @@ from sqlmetrics.catalog.online import is_online
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_cleaning import NEEDS, Cleaning
 from sqlmetrics.spec.click_columns import (
+    CLICK,
     PURCHASE,
     ClickRankings,
     Events,
@@ -63,6 +64,8 @@ class Clicks(Model):
     interleaving: ClickInterleaving | None = None
     """How the lists of two systems were merged into the one that was shown
     (`--show interleaving`)."""
+    success_actions: tuple[str, ...] = Field(default=(CLICK,), min_length=1)
+    """The actions of which one makes a session a success, for `session_success`."""
     daily: bool = False
     """Whether each day is evaluated by itself."""
     day_margin: int | None = Field(default=None, ge=0, le=366)
@@ -118,6 +121,16 @@ class Clicks(Model):
         bought = self.log is None or PURCHASE in self.log.columns.done
         if self.labels.rate == "purchase_rate" and not bought:
             raise ValueError(f"rate purchase_rate needs {self._place}.columns.actions.{PURCHASE}")
+        return self
+
+    @model_validator(mode="after")
+    def _can_succeed(self) -> Clicks:
+        known = self.log.columns.done if self.log else None
+        lacks = [one for one in self.success_actions if known and one not in known]
+        if lacks:
+            raise ValueError(f"success_actions need log.columns.actions.{lacks[0]}")
+        if self.success_actions != (CLICK,) and self.columns and self.columns.session is None:
+            raise ValueError(f"success_actions need {self._place}.columns.session")
         return self
 
     @model_validator(mode="after")
@@ -288,6 +301,8 @@ class Clicks(Model):
         decides: dict[str, Any] = dict.fromkeys(
             ("format", "cleaning", "labels", "evaluation"), True
         )
+        if self.success_actions != (CLICK,):
+            decides["success_actions"] = True
         if self.labels.corrects:
             decides["propensity"] = self.propensity.decides
         return self.model_dump_json(include=decides, exclude=later)

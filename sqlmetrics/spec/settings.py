@@ -59,4 +59,4 @@ class Settings:
     def is_mean(self) -> bool:
         """Whether the metric's summary is the plain mean of its values of queries."""
         metric = self.measure.metric
-        return not (metric.count or metric.pooled or self.weighs or self["average"] == "micro")
+        return not (metric.count or metric.pooled or self.weighs or self["average"] != "macro")

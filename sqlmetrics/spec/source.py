@@ -111,6 +111,9 @@ class ItemColumns(Model):
     """The column of the item's category."""
     popularity: str | None = None
     """The column of the item's popularity: a count, such as its clicks."""
+    users: str | None = None
+    """The column of how many users there are in all, where popularity counts users; the same for
+    each item."""
     vector: str | None = None
     """The column of the item's vector: a list of numbers, equally long for all."""
 
@@ -264,6 +267,6 @@ class Output(Model):
 
 
 class Items(Source):
-    """Rows (item [, title, category, popularity, vector]), one an item of the catalogue."""
+    """Rows (item [, title, category, popularity, users, vector]), one an item of the catalogue."""
 
     columns: ItemColumns = Field(default_factory=ItemColumns)

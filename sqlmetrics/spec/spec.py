@@ -95,7 +95,7 @@ class Spec(Model):
     queries: Queries | None = None
     """What is known of queries: text, weight, segments."""
     items: Items | None = None
-    """What is known of items: title, category, popularity, vector."""
+    """What is known of items: title, category, popularity, users, vector."""
     clicks: Clicks | None = None
     """A click log, in place of rankings and labels."""
     online: _TEXTS = ()
@@ -304,6 +304,8 @@ class Spec(Model):
             if (option.scope == "spec" or name in measure.metric.settings)
             and option.defines(settings[name])
         }
+        if not measure.metric.micro and decided.get("average") == "macro":
+            del decided["average"]  # tables were written before it could be anything else
         if "baseline" in measure.metric.needs:
             decided["baseline"] = self.baseline
         zones = {name: getattr(self, name).time_zone for name in _DATED if getattr(self, name)}
@@ -314,7 +316,8 @@ class Spec(Model):
     def unfit(self, measure: Measure) -> list[str]:
         """Why a metric, right in itself, does not fit the options; empty if it does."""
         problems = []
-        if self.settings(measure)["average"] == "micro" and not measure.metric.micro:
+        settings = self.settings(measure)
+        if settings["average"] == "micro" and not measure.metric.micro:
             problems.append(
                 f"{measure} has no micro average; set average=micro on the metrics that "
                 "have one, like recall(average=micro)@10"
@@ -335,15 +338,17 @@ class Spec(Model):
                 f"{measure} looks at items, not at grades by rank: it needs each item once; "
                 f"take duplicate_rankings=best_score instead of {repeats}"
             )
-        if measure.metric.pooled and self._weighted:
+        if self._weighted and not measure.adds_up:
             problems.append(f"{measure} has no weighted form; leave out the weight")
+        if settings.weighs and measure.quantile is not None:
+            problems.append(f"{measure}: its queries weigh differently, which only a mean can have")
         return problems + self._unmet(measure)
 
     @cached_property
     def _given(self) -> Mapping[str, Any]:
-        """The options as given, read; a list where several values are asked for."""
+        """The options as given, read; a list where metrics' texts say which value is theirs."""
         return {
-            name: tuple(read(name, one) for one in value) if _many(value) else read(name, value)
+            name: tuple(read(name, one) for one in value) if _many(value) else _spelled(name, value)
             for name, value in self.conventions.items()
         }
 
@@ -456,6 +461,17 @@ def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> N
 
 def _many(value: object) -> bool:
     return isinstance(value, list | tuple)
+
+
+def _spelled(name: str, value: Any) -> Any:
+    """An option's value, read; in a list if it makes another number that has to say so.
+
+    A fact table's reader must see of a row that it is a median, and so does not add up.
+    """
+    one = read(name, value)
+    choices = OPTIONS[name].choices if name in OPTIONS else ()
+    is_quantile = any(c.name == one and c.quantile is not None for c in choices)
+    return (one,) if is_quantile else one
 
 
 def _loader() -> Any:

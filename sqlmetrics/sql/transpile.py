@@ -31,7 +31,8 @@ ALLOWED = frozenset(
         *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.DataType, exp.Collate),
         *(exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Count),
         *(exp.Ln, exp.Exp, exp.Pow, exp.Floor, exp.Abs, exp.Sqrt),
-        *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.RowNumber, exp.Rank, exp.Limit),
+        *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Limit),
+        *(exp.RowNumber, exp.Rank, exp.DenseRank),
     }
 )
 """The parts of SQL that were executed on the engines and mean the same on all of them."""

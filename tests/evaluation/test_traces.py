@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from conftest import peer
+from evaluation.trace_exports import ENDS, OF_IDS, READ, TOOLS, mlflow_trace, ragas, written
 from marked import by_turns, sliced
 from memory import database, evaluate
 
@@ -48,131 +48,6 @@ def traces(tool: str) -> list[dict[str, Any]]:
     return [TOOLS[tool](query, RETRIEVED[query], REFERENCE[query]) for query in RETRIEVED]
 
 
-def ragas(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
-    return {
-        "user_input": query,
-        "retrieved_contexts": [f"text of {one}" for one in shown],
-        "retrieved_context_ids": shown,
-        "reference_context_ids": relevant,
-        "response": "It is so.",
-        "faithfulness": 0.5,
-    }
-
-
-def llamaindex(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
-    return {
-        "query": query,
-        "expected_ids": relevant,
-        "expected_texts": None,
-        "retrieved_ids": shown,
-        "retrieved_texts": [f"text of {one}" for one in shown],
-        "mode": "text",
-        "metric_dict": {"mrr": {"score": 0.5, "metadata": {"k": 2}}},
-    }
-
-
-def langchain(one: str) -> dict[str, Any]:
-    return {
-        "id": None,
-        "page_content": f"text of {one}",
-        "metadata": {"source": one, "page": 3},
-        "type": "Document",
-    }
-
-
-def langsmith(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
-    return {
-        "inputs": {"question": f"what is {query}?"},
-        "outputs": {"answer": "It is so.", "documents": list(map(langchain, shown))},
-        "reference_outputs": None if relevant is None else {"document_ids": relevant},
-        "execution_time": 0.3,
-        "example_id": query,
-        "id": f"run of {query}",
-    }
-
-
-def langsmith_frame(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
-    return {
-        "inputs.question": f"what is {query}?",
-        "outputs.documents": list(map(langchain, shown)) or None,
-        "error": None,
-        "reference.document_ids": relevant,
-        "feedback.correct": 1,
-        "example_id": query,
-        "id": f"run of {query}",
-    }
-
-
-def phoenix(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
-    documents = [
-        {"document.id": one, "document.content": f"text of {one}", "document.score": 1 / rank}
-        for rank, one in enumerate(shown, start=1)
-    ]
-    return {
-        "context.span_id": f"span of {query}",
-        "span_kind": "RETRIEVER",
-        "attributes.input.value": query,
-        "attributes.retrieval.documents": documents,
-        "reference_ids": relevant,
-    }
-
-
-def mlflow(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
-    def context(ids: list[str]) -> list[dict[str, str]]:
-        return [{"doc_uri": one, "content": f"text of {one}"} for one in ids]
-
-    return {
-        "request_id": query,
-        "request": {"messages": [{"role": "user", "content": f"what is {query}?"}]},
-        "response": "It is so.",
-        "retrieved_context": context(shown),
-        "expected_retrieved_context": None if relevant is None else context(relevant),
-    }
-
-
-def mlflow_tutorial(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
-    return {"questions": query, "retrieved_context": shown, "ground_truth_context": relevant}
-
-
-TOOLS = {
-    "Ragas": ragas,
-    "LlamaIndex": llamaindex,
-    "LangSmith": langsmith,
-    "LangSmith, flat": langsmith_frame,
-    "Phoenix": phoenix,
-    "MLflow": mlflow,
-    "MLflow, tutorial": mlflow_tutorial,
-}
-READ = {
-    "Ragas": "user_input, retrieved_context_ids, reference_context_ids",
-    "LlamaIndex": "query, retrieved_ids, expected_ids",
-    "LangSmith": "example_id, outputs.documents, reference_outputs.document_ids",
-    "LangSmith, flat": "example_id, outputs.documents, reference.document_ids",
-    "Phoenix": "attributes.input.value, attributes.retrieval.documents, reference_ids",
-    "MLflow": "request_id, retrieved_context, expected_retrieved_context",
-    "MLflow, tutorial": "questions, retrieved_context, ground_truth_context",
-}
-
-
-def written(rows: list[dict[str, Any]], end: str, folder: Path) -> Any:
-    """The rows as a file with an ending, or as a frame."""
-    path = folder / f"traces{end}"
-    if end == ".jsonl":
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    elif end == ".json":
-        path.write_text(json.dumps(rows), encoding="utf-8")
-    elif end == ".csv":  # as pandas writes lists
-        pd.DataFrame(rows).to_csv(path, index=False)
-    else:
-        table = pa.Table.from_pylist(rows)
-        if end == "pandas":
-            return table.to_pandas()
-        pq.write_table(table, path)
-    return path
-
-
-ENDS = (".jsonl", ".json", ".csv", ".parquet", "pandas")
-OF_IDS = ("Ragas", "LlamaIndex", "MLflow, tutorial")
 CELLS = [f"{tool}|{end}" for tool in TOOLS for end in ENDS if end != ".csv" or tool in OF_IDS]
 
 
@@ -192,6 +67,48 @@ def test_an_export_gives_the_numbers_of_plain_python(cell: str, tmp_path: Path) 
 def test_objects_as_python_prints_them_are_refused(tool: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(sm.InputError, match=told):
         evaluate(written(traces(tool), ".csv", tmp_path), metrics=METRICS)
+
+
+def test_labels_of_mlflow_s_traces_may_be_another_table_by_the_question(tmp_path: Path) -> None:
+    rows = [mlflow_trace(query, ["a", "b"], None) for query in ("one", "two")]
+    given = written(rows, ".jsonl", tmp_path)
+    truth = pa.table({"request": ["what is two?"], "item_id": ["b"], "grade": [1]})
+    result = evaluate(given, truth, "mrr", query="request")
+    assert result["mrr"] == 0.5
+    with pytest.raises(sm.InputError, match="no labels are given"):
+        evaluate(given, metrics="mrr")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")  # its own, of what it calls
+def test_mlflow_s_own_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traces that mlflow wrote, as JSON lines and as the frame that it searches."""
+    tool, entities = peer("mlflow"), peer("mlflow.entities")
+    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
+    tool.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    tool.set_experiment("seams")
+    lists = {"one": ["a", "b", "c"], "two": ["x"], "three": []}
+
+    @tool.trace(span_type="RETRIEVER")
+    def retrieve(question: str) -> list[Any]:
+        return [entities.Document(f"text of {i}", {"doc_uri": i}) for i in lists[question]]
+
+    for question, relevant in {"one": ["b", "z"], "two": ["x"], "three": ["a"]}.items():
+        retrieve(question)
+        last = tool.get_last_active_trace_id()
+        tool.log_expectation(trace_id=last, name="expected_ids", value=relevant)
+    found = tool.search_traces(return_type="list")
+    path = tmp_path / "traces.jsonl"
+    path.write_text("".join(f"{one.to_json()}\n" for one in found), encoding="utf-8")
+    frame = tool.search_traces(return_type="pandas")
+    for given in (path, frame):
+        result = evaluate(given, metrics=["recall@5", "mrr"])
+        rows = result.per_query().to_pylist()
+        assert sorted((row["recall_at_5"], row["mrr"]) for row in rows) == [
+            (0, 0),
+            (0.5, 0.5),
+            (1, 1),
+        ]
 
 
 def test_every_form_has_an_export_here() -> None:

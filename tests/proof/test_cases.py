@@ -239,6 +239,7 @@ def _catalogue(text: str) -> list[dict[str, Any]]:
         return [{"item": item} for item in text.split()]
     numbers: Mapping[str, Callable[[str], Any]] = {
         "popularity": float,
+        "users": float,
         "vector": lambda cell: [float(number) for number in cell.split()],
     }
     return [

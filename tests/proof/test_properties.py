@@ -93,7 +93,7 @@ def _in_range(measure: Measure, row: Row, world: World, spec: Spec) -> bool:
 
 
 def a_mean_is_its_numerator_over_its_denominator(result: sm.Result, rows: list[Row]) -> None:
-    counts = {m.name for m in result.measures if m.metric.count or m.metric.pooled}
+    counts = {m.name for m in result.measures if m.metric.count or not m.adds_up}
     for row in rows:
         top, bottom = row["numerator"], row["denominator"]
         if row["metric"] in counts:

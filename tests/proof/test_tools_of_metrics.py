@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -141,3 +142,97 @@ def test_ndeval_on_subtopics(seed: int) -> None:
     for text, name in NDEVAL.items():
         own = {query: found[name] for query, found in theirs.items()}
         assert values(result, text) == pytest.approx(own, abs=EXACT), name
+
+
+def _history(seed: int) -> list[tuple[str, str]]:
+    """Who took what before: 40 users, of whom most took what is most popular."""
+    rng, found = random.Random(seed), set()
+    for number in range(40):
+        for item in "abcdefghijklmnop":
+            if rng.random() < 0.9 / (1 + "abcdefghijklmnop".index(item)):
+                found.add((f"u{number}", item))
+    found |= {("u0", item) for item in "abcdefghijklmnop"}
+    return sorted(found)
+
+
+def _popularity(history: list[tuple[str, str]]) -> pa.Table:
+    """The items table of a history."""
+    counts = Counter(item for _, item in history)
+    users = len({user for user, _ in history})
+    return pa.table(
+        {
+            "item_id": list(counts),
+            "popularity": list(counts.values()),
+            "users": [users] * len(counts),
+        }
+    )
+
+
+def test_replay_surprisal() -> None:
+    tool, each = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
+    ranked, history = lists(3), _history(4)
+    scored = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in ranked.items()}
+    train: dict[str, list[str]] = {}
+    for user, item in history:
+        train.setdefault(user, []).append(item)
+    theirs = tool.Surprisal(list(K), mode=each)(scored, train)
+    result = evaluate(
+        pa.Table.from_pylist(rows(ranked)),
+        labels(ranked),
+        [f"surprisal@{k}" for k in K],
+        cell="replay",
+        items=_popularity(history),
+    )
+    for k in K:
+        (own,) = [theirs[key] for key in theirs if key.endswith(f"@{k}")]
+        assert values(result, f"surprisal@{k}") == pytest.approx(own, abs=EXACT)
+
+
+def test_replay_roc_auc() -> None:
+    tool, each = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
+    ranked, rng = lists(9), random.Random(10)
+    liked = {q: rng.sample("abcdefghijklmnop", rng.choice((1, 4, 16))) for q in ranked}
+    scored = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in ranked.items()}
+    theirs = tool.RocAuc(list(K), mode=each)(scored, liked)
+    result = evaluate(
+        pa.Table.from_pylist(rows(ranked)),
+        _labels(liked),
+        [f"roc_auc@{k}" for k in K],
+        cell="replay",
+    )
+    for k in K:
+        (own,) = [theirs[key] for key in theirs if key.endswith(f"@{k}")]
+        assert values(result, f"roc_auc@{k}") == pytest.approx(own, abs=EXACT)
+
+
+def _labels(liked: Lists) -> pa.Table:
+    """A label of grade 1 for each item that a query likes."""
+    pairs = [(query, item) for query, items in liked.items() for item in items]
+    query, item = zip(*pairs, strict=True)
+    return pa.table({"query_id": query, "item_id": item, "grade": [1.0] * len(pairs)})
+
+
+def test_rectools_beyond_accuracy() -> None:
+    tool, pandas = peer("rectools.metrics"), peer("pandas")
+    ranked, history, rng = lists(5), _history(6), random.Random(7)
+    names = ["user_id", "item_id"]
+    places = [(q, i, rank) for q, own in ranked.items() for rank, i in enumerate(own, start=1)]
+    reco = pandas.DataFrame(places, columns=[*names, "rank"])
+    before = pandas.DataFrame(history, columns=names)
+    liked = {q: rng.sample("abcdefghijklmnop", 5) for q in ranked}
+    pairs = [(q, i) for q, items in liked.items() for i in items]
+    after = pandas.DataFrame(pairs, columns=names)
+    result = evaluate(
+        pa.Table.from_pylist(rows(ranked)),
+        _labels(liked),
+        [f"{name}@{k}" for name in ("miuf", "serendipity") for k in K],
+        cell="rectools",
+        items=_popularity(history),
+    )
+    catalog = sorted({item for _, item in history})
+    for k in K:
+        rare = tool.MeanInvUserFreq(k=k).calc_per_user(reco, before)
+        lucky = tool.Serendipity(k=k).calc_per_user(reco, after, before, catalog)
+        for name, theirs in (("miuf", rare), ("serendipity", lucky)):
+            own = {query: float(value) for query, value in theirs.items()}
+            assert values(result, f"{name}@{k}") == pytest.approx(own, abs=EXACT), name

@@ -82,7 +82,7 @@ REFUSED = {
         {"rankings": RANKINGS | {"columns": {"score": "s", "rank": "r"}}},
         "give score or rank, not both",
     ),
-    "micro": ({"metrics": ["mrr(average=micro)"]}, "mrr has no average"),
+    "micro": ({"metrics": ["mrr(average=micro)"]}, "mrr(average=micro) has no micro average"),
     "micro for all": (
         {"conventions": {"average": "micro"}},
         "mrr has no micro average; set average=micro on the metrics that have one",

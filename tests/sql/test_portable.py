@@ -27,7 +27,10 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 TABLES: dict[str, Any] = {
     "rankings": {"relation": "shop.rankings", "columns": {"system": "system", "date": "ds"}},
     "labels": {"relation": "labels", "where": "source <> 'bot'"},
-    "items": {"relation": "items", "columns": {"category": "category", "popularity": "sold"}},
+    "items": {
+        "relation": "items",
+        "columns": {"category": "category", "popularity": "sold", "users": "buyers"},
+    },
     "baseline": "prod",
 }
 

@@ -18,7 +18,7 @@ from sqlmetrics.sql.translation import Translation
 
 WIDTH = 88
 
-ITEMS = {"popularity": "popularity", "category": "category"}
+ITEMS = {name: name for name in ("popularity", "users", "category")}
 SEARCH = {
     "rankings": {"relation": "rankings", "columns": {"system": "system"}, "where": "a or b"},
     "labels": {"relation": "labels"},

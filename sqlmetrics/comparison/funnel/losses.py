@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, segments_stage, sums_stage
-from sqlmetrics.plan.global_metrics import Segment
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.population import FUNNEL, funnel_stages
 from sqlmetrics.plan.ranking import WindowRanking
+from sqlmetrics.plan.segments import Segment
 from sqlmetrics.plan.shape import STAGE, segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, Window, equal

@@ -10,8 +10,8 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.periods import DAY, Period, in_any, name_of_day
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, sums_stage
-from sqlmetrics.plan.global_metrics import Segment
 from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.segments import Segment
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal

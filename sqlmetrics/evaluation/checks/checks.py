@@ -32,7 +32,7 @@ from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.sql.template import identifier
 
-NUMBERS = {"score", "rank", "weight", "grade", "popularity"}
+NUMBERS = {"score", "rank", "weight", "grade", "popularity", "users"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 
 

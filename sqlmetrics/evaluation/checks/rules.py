@@ -189,6 +189,15 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
             "popularity is a count, 0 or more",
         ),
         _huge("popularity"),
+        _null("users"),
+        _unreadable("users"),
+        _outside(
+            "users",
+            f"({_FINITE} or {{number}} < 1)",
+            "is below 1 or not finite",
+            "users is how many there are in all, the same for each item",
+        ),
+        _huge("users"),
         _null("vector"),
         RowCheck("vector", f"{_VECTOR} is null", "is no list of numbers", "make it one"),
         RowCheck(
@@ -399,6 +408,12 @@ def _undescribed(plan: Plan) -> Iterator[GroupCheck]:
     if "popularity" in described["roles"]:
         remedy = "add them to the items table, or 1 to the popularity of every item"
         known = {"have no popularity, or 0, in the items table": ("items.popularity > 0e0", remedy)}
+    if "users" in described["roles"]:
+        told = "have no popularity, or 0, or more than there are users, in the items table"
+        among = "items.popularity > 0e0 and items.popularity <= items.users"
+        known = {
+            told: (among, "add them to the items table; popularity counts users here, 1 or more")
+        }
     for problem, (condition, remedy) in known.items():
         yield GroupCheck(
             "rankings",

@@ -26,6 +26,7 @@ READ_AS = {
     "weight": "double",
     "grade": "double",
     "popularity": "double",
+    "users": "double",
     "date": "date",
 }
 """Role -> what DuckDB reads its values as, for a database that would take any text for 0."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlmetrics.spec.spec import Spec
 
 _SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
-NUMBERS = ("score", "rank", "weight", "grade", "popularity", "dwell")
+NUMBERS = ("score", "rank", "weight", "grade", "popularity", "users", "dwell")
 """Roles of columns that hold numbers."""
 
 _NUMBERS = {

@@ -91,7 +91,8 @@ TRACE_FORMS = (
         scores=("document.score",),
     ),
     # The evaluation sets of MLflow's agent evaluation: request, retrieved_context, doc_uri; and
-    # its retriever tutorial: questions, retrieved_context, ground_truth_context
+    # its retriever tutorial: questions, retrieved_context, ground_truth_context; whole traces of
+    # mlflow 3.17.2 are unpacked into the former (mlflow_traces)
     TraceForm(
         "MLflow",
         ("request_id", "request", "questions", "question", "inputs.question", "inputs.query"),
@@ -100,7 +101,10 @@ TRACE_FORMS = (
             *("expected_retrieved_context", "expectations.expected_retrieved_context"),
             *("ground_truth_context", "ground_truth_doc_ids", "source"),
         ),
-        ids=("doc_uri", "id", "metadata.doc_uri", "metadata.doc_id"),
+        ids=(
+            *("doc_uri", "metadata.doc_uri", "id", "metadata.doc_id", "metadata.id"),
+            *("metadata.chunk_id", "metadata.source"),
+        ),
     ),
 )
 """Each tool's form; the first that fits holds."""

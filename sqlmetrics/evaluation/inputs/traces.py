@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.inputs.mlflow_traces import are_mlflow_traces, unpacked
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
 from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm
@@ -46,7 +47,7 @@ class Traces:
 
 def may_be_traces(columns: Collection[str]) -> bool:
     """Whether columns might be those of traces that have no labels in them."""
-    return any(
+    return are_mlflow_traces(columns) or any(
         name in columns or name.partition(".")[0] in columns
         for form in TRACE_FORMS
         for name in form.retrieved
@@ -78,6 +79,8 @@ def traces_in(
         return None
     with nullcontext(engine) if is_there else connect() as reader:
         source = source_text(_relation(Rankings.model_validate(place), reader))
+        if are_mlflow_traces(reader.columns(source)):
+            source = f"({unpacked(source, reader)}) as mlflow_traces"
         table = _Table(source, reader, asked, has_labels)
         form = table.form()
         return table.read(form) if form else None

@@ -77,7 +77,7 @@ class StreamingMetric:
         order = "id_asc" if self._in_order else ties
         said = {**conventions, "ties": order, "identical_ids": "keep"}
         texts = [metrics] if isinstance(metrics, str) else list(metrics)
-        refuse(texts)
+        refuse(texts, conventions.get("average"))
         self._spec = Spec(
             rankings={"relation": "rankings"},
             labels={"relation": "labels"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,11 +22,21 @@ WORDS = 3
 """Numbers of an entry in the key of a list: above, tied, grade."""
 
 
-def refuse(metrics: Sequence[str]) -> None:
-    """Raise SpecError for metrics that are no means over queries."""
-    for text in metrics:
-        metric = parse(text).metric
+def refuse(metrics: Sequence[str], average: str | Sequence[str] | None = None) -> None:
+    """Raise SpecError for metrics that are no means over queries.
+
+    Args:
+        metrics: Their texts.
+        average: What a metric is, whose text does not say it; one or several, None for a mean.
+    """
+    averages = [average] if isinstance(average, str) else [*(average or ())]
+    for text, said in product(metrics, averages or ["macro"]):
+        measure = parse(text)
+        if "average" in measure.metric.settings and measure.setting("average") is None:
+            measure = measure.having("average", said)
+        metric = measure.metric
         why = {
+            "is a quantile of the values of queries": measure.quantile is not None,
             "is a number of all lists together": metric.pooled,
             "is a count": metric.count,
             "needs more than scores and labels": metric.needs or metric.over == "item_features",

@@ -222,7 +222,7 @@ class _Tables:
     @property
     def usual(self) -> dict[str, Any]:
         """The tables of a spec, where nothing is special."""
-        facts = {"category": "category", "popularity": "popularity"}
+        facts = {name: name for name in ("category", "popularity", "users")}
         return {
             "rankings": self.where(""),
             "labels": {"relation": self.of("labels")},

@@ -41,7 +41,12 @@ def tables(longest: int = 1000) -> dict[str, pa.Table]:
     ids = (*IDS, *many)
     known = {(row["query_id"], row["item_id"]): row["grade"] for row in labels}
     items: Rows = [
-        {"item_id": item, "category": chance.choice(CATEGORIES), "popularity": chance.randint(1, 9)}
+        {
+            "item_id": item,
+            "category": chance.choice(CATEGORIES),
+            "popularity": chance.randint(1, 9),
+            "users": 12,
+        }
         for item in ids
     ]
     queries: Rows = [
@@ -144,7 +149,7 @@ def _dated(rows: Rows, chance: random.Random) -> Iterator[dict[str, object]]:
 
 def _table(rows: Rows) -> pa.Table:
     types = {"ds": pa.date32(), "place": pa.int64()}
-    numbers = {"score", "traffic", "popularity"}
+    numbers = {"score", "traffic", "popularity", "users"}
     words = any(isinstance(row.get("grade"), str) for row in rows)
     numbers |= set() if words else {"grade"}
     fields = [

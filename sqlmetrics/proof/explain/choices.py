@@ -52,6 +52,7 @@ ALSO = {
     "duplicate_labels": (("tied", "a", None, 3),),
     "negative_grades": (("tied", "t", None, -1),),
     "tied_scores": (("tied", "e", 0.5, 0),),
+    "average": (("lost", "z", 0.5, 1),),
     "average_over": (
         ("deep", "a", 4.0, None),
         ("deep", "b", 3.0, None),
@@ -126,7 +127,13 @@ def _queries(log: tuple[Row, ...]) -> tuple[str, ...]:
 
 ITEMS = pa.Table.from_pylist(
     [
-        {"item_id": item, "category": category, "popularity": popularity, "vector": vector}
+        {
+            "item_id": item,
+            "category": category,
+            "popularity": popularity,
+            "users": 8.0,
+            "vector": vector,
+        }
         for item, category, popularity, vector in (
             ("t", "red", 4.0, [1.0, 0.0]),
             ("a", "red", 2.0, [0.0, 1.0]),
@@ -195,13 +202,23 @@ def _evaluated(
         result = evaluate(*_tables(log), fitting, preset=preset, items=ITEMS, **conventions)
     except InputError as error:
         return told | dict.fromkeys(fitting, f"refused: {error.problems[0].splitlines()[0]}")
-    digits = 5 if option.name == "rounding" else 4
-    return told | {text: _values_of(text, result, _queries(log), digits) for text in fitting}
+    return told | {
+        text: _values_of(_asked(text, result, option, value), result, option, _queries(log))
+        for text in fitting
+    }
 
 
-def _values_of(text: str, result: Result, queries: tuple[str, ...], digits: int) -> tuple[str, ...]:
-    """The mean of a metric, and its value for each query."""
+def _asked(text: str, result: Result, option: Option, value: Value) -> Measure:
+    """The metric of a text in a result; what makes another number stands in its name."""
     measure = result.spec.measure(text)
+    return measure if measure in result.measures else measure.having(option.name, value)
+
+
+def _values_of(
+    measure: Measure, result: Result, option: Option, queries: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The mean of a metric, and its value for each query."""
+    digits = 5 if option.name == "rounding" else 4
     rows = {row["query_id"]: row[measure.column] for row in result.per_query().to_pylist()}
     means = {(row["metric"], row["k"]): row["value"] for row in result.to_dicts()}
     values = [means[measure.name, measure.k or 0], *map(rows.get, queries)]

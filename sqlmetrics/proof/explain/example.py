@@ -33,13 +33,13 @@ BASELINE = ("b", "a", "g", "d")
 """The baseline's list, best first."""
 
 CATALOGUE: Mapping[str, Item] = {
-    "a": Item("red", 40, (1, 0)),
-    "b": Item("red", 20, (3, 4)),
-    "c": Item("blue", 10, (0, 1)),
-    "d": Item("red", 10, (4, 3)),
-    "e": Item("blue", 5, (0, 2)),
-    "f": Item("green", 5, (1, 1)),
-    "g": Item("blue", 10, (1, 0)),
+    "a": Item("red", 40, 64, (1, 0)),
+    "b": Item("red", 20, 64, (3, 4)),
+    "c": Item("blue", 10, 64, (0, 1)),
+    "d": Item("red", 10, 64, (4, 3)),
+    "e": Item("blue", 5, 64, (0, 2)),
+    "f": Item("green", 5, 64, (1, 1)),
+    "g": Item("blue", 10, 64, (1, 0)),
 }
 """What is known of the items."""
 
@@ -52,7 +52,7 @@ def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
 
     Its tables are `my_items` and, with a column `system`, `my_rankings`.
     """
-    roles = {name: name for name in ("category", "popularity", "vector")}
+    roles = {name: name for name in ("category", "popularity", "users", "vector")}
     items = {"relation": "my_items", "columns": roles}
     plain = Spec(
         rankings={"relation": "my_rankings"},
@@ -107,6 +107,7 @@ def items() -> pa.Table:
                 "item_id": name,
                 "category": item.category,
                 "popularity": item.popularity,
+                "users": item.users,
                 "vector": [float(number) for number in item.vector],
             }
             for name, item in CATALOGUE.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
@@ -109,7 +110,11 @@ def _measure(text: str) -> Measure:
 def _online(asked: Online) -> str:
     """A metric of click logs."""
     metric = asked.metric
-    needs = {"requests": "the requests, also those without a result", "time": "times"}
+    needs = {
+        "requests": "the requests, also those without a result",
+        "time": "times",
+        "session": "a column of sessions (columns.session)",
+    }
     facts = {
         "what": metric.title,
         "better": metric.better,
@@ -194,7 +199,14 @@ def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
 def _options(spec: Spec, measure: Measure) -> Iterator[str]:
     for name in (name for name in measure.metric.settings if name in OPTIONS):
         yield f"{name}: {OPTIONS[name].meaning}"
-        yield from _choices(OPTIONS[name], spec.settings(measure)[name])
+        yield from _choices(_own(OPTIONS[name], measure), spec.settings(measure)[name])
+
+
+def _own(option: Option, measure: Measure) -> Option:
+    """An option without the choices that the metric does not have."""
+    if option.name != "average" or measure.metric.micro:
+        return option
+    return replace(option, choices=tuple(c for c in option.choices if c.name != "micro"))
 
 
 def _choices(option: Option, holds: Value) -> Iterator[str]:

@@ -202,6 +202,11 @@ def _asks(spec: Spec, tables: Tables) -> None:
             f"reconcile tries means of values of queries; {measure} is one number of all lists "
             "together, so give evaluate the presets that come into question"
         )
+    if measure.quantile is not None:
+        raise SpecError(
+            f"reconcile tries means of values of queries; {measure} is a quantile of them: leave "
+            "out average, or give evaluate the presets that come into question"
+        )
     if spec.needed:
         beside = {"baseline": "a second system", GROUPS: "the groups of labels"}
         needs = " and ".join(dict.fromkeys(beside.get(n, "a table of items") for n in spec.needed))

@@ -160,7 +160,8 @@ def space(
 
 
 def _names(measure: Measure) -> Sequence[str]:
-    own = [name for name in measure.metric.settings if name in OPTIONS and name != "ties"]
+    needless = {"ties"} if measure.metric.micro else {"ties", "average"}
+    own = [n for n in measure.metric.settings if n in OPTIONS and n not in needless]
     rel = ["rel"] if "rel" in measure.metric.parameters else []
     return [*SPEC_WIDE, *HELD, *rel, *own]
 
@@ -172,7 +173,8 @@ def _values(
     if name == "rel":
         return tuple(dict.fromkeys((1, *grades)))
     rare = RARE.get(name, ())
-    names = (one.name for one in OPTIONS[name].choices if one.name not in (*UNTRIED, *rare))
+    choices = (one for one in OPTIONS[name].choices if one.quantile is None)
+    names = (one.name for one in choices if one.name not in (*UNTRIED, *rare))
     written: list[Setting] = [int(one) if one.isdecimal() else one for one in names]
     without = {"error"} if ordered else {"error", "input_order"}
     if name == "discount" and measure.metric.ratio:

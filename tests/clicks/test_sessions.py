@@ -1,0 +1,147 @@
+"""Sessions that succeed: one action of those that say so, in any request of a visit."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sqlmetrics as sm
+from sqlmetrics.catalog.online import online
+
+Row = dict[str, Any]
+START = datetime(2026, 1, 1, 10)
+WAYS = {"click": ("click",), "purchase": ("purchase",), "either": ("purchase", "save")}
+
+
+def made(seed: int = 3) -> tuple[list[Row], list[Row]]:
+    """Requests of 25 visits in two days, some of no visit and some without a result; and events."""
+    chance = random.Random(seed)
+    requests, events = [], []
+    for number in range(90):
+        visit = chance.choice([None, *range(25)])
+        requests.append(
+            {
+                "request_id": f"r{number}",
+                "system": chance.choice(["new", "old"]),
+                "country": chance.choice(["de", "fr"]),
+                "visit": None if visit is None else f"s{visit}",
+                "at": START + timedelta(days=chance.randrange(2), seconds=number),
+                "n": chance.choice([0, 1, 3, 3]),
+            }
+        )
+        for action in ("click", "save", "purchase") if requests[-1]["n"] else ():
+            if chance.random() < 0.2:
+                item = f"i{chance.randrange(requests[-1]['n'])}"
+                events.append({"request_id": f"r{number}", "item_id": item, "action": action})
+    return requests, events
+
+
+def log_of(
+    requests: Sequence[Row], events: Sequence[Row], success: Sequence[str], **more: Any
+) -> Row:
+    columns = {"system": "system", "session": "visit", "time": "at", "segments": ["country"]}
+    shown = [
+        {**request, "item_id": f"i{place}", "position": place + 1}
+        for request in requests
+        for place in range(request["n"])
+    ]
+    done = [{**event, "at": START + timedelta(days=3)} for event in events]
+    tables = {"impressions": shown, "events": done, "requests": requests}
+    data = {name: pa.Table.from_pylist(list(rows)) for name, rows in tables.items()}
+    named = {"columns": columns}
+    return {
+        "impressions": {"data": data["impressions"], **named},
+        "events": {"data": data["events"], "columns": {"time": "at"}},
+        "requests": {"data": data["requests"], "columns": {**columns, "results": "n"}},
+        "success_actions": success,
+        **more,
+    }
+
+
+def wanted(
+    requests: Sequence[Row], events: Sequence[Row], success: Sequence[str], *keys: str
+) -> Mapping[tuple[Any, ...], tuple[int, int]]:
+    """Sessions that succeeded, and all, of each system (and day)."""
+    succeeded = {event["request_id"] for event in events if event["action"] in success}
+    visits: dict[tuple[Any, ...], set[bool]] = defaultdict(set)
+    for request in requests:
+        if request["visit"] is not None:
+            own = {**request, "day": request["at"].date()}
+            key = (*(own[name] for name in keys), request["visit"])
+            visits[key].add(request["request_id"] in succeeded)
+    found: dict[tuple[Any, ...], tuple[int, int]] = {}
+    for (*key, _), outcomes in visits.items():
+        top, bottom = found.get((*key,), (0, 0))
+        found[(*key,)] = top + any(outcomes), bottom + 1
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_session_succeeds_by_any_of_its_requests(way: str) -> None:
+    """Also beside requests without a result, and of one day alone; those of no visit are none."""
+    requests, events = made()
+    for daily in (False, True):
+        log = log_of(requests, events, WAYS[way], daily=daily)
+        spec = sm.Spec(clicks=log, metrics=["session_success", "abandonment"], by=["country"])
+        rows = [
+            row
+            for row in sm.evaluate_clicks(spec).online().to_pylist()
+            if row["metric"] == "session_success"
+        ]
+        keys = ("day", "system") if daily else ("system",)
+        found = {
+            (*[row["metric_date"]] * daily, row["system"]): (row["numerator"], row["denominator"])
+            for row in rows
+            if row["segment_name"] == "all"
+        }
+        assert found == wanted(requests, events, WAYS[way], *keys)
+        for key, (
+            _,
+            sessions,
+        ) in found.items():  # each is in one country: that of its first request
+            parts = [
+                row["denominator"]
+                for row in rows
+                if row["segment_name"] == "country"
+                and (*[row["metric_date"]] * daily, row["system"]) == key
+            ]
+            assert sum(parts) == sessions
+
+
+def test_a_wide_log_has_sessions_too() -> None:
+    rows = [
+        {"request_id": r, "item_id": "a", "position": 1, "visit": s, "clicked": c, "saved": b}
+        for r, s, c, b in (("1", "x", 1, 0), ("2", "x", 0, 0), ("3", "y", 0, 1), ("4", None, 1, 1))
+    ]
+    columns = {"session": "visit", "clicked": "clicked", "actions": {"save": "saved"}}
+    log = {"log": {"data": pa.Table.from_pylist(rows), "columns": columns}}
+    for success, value in ((["click"], 1 / 2), (["save"], 1 / 2), (["click", "save"], 1.0)):
+        spec = sm.Spec(clicks={**log, "success_actions": success}, metrics=["session_success"])
+        (row,) = sm.evaluate_clicks(spec).online().to_pylist()
+        assert (row["value"], row["denominator"]) == (value, 2)
+    spec = sm.Spec(clicks=log, metrics=["session_success"])
+    other = sm.Spec(clicks={**log, "success_actions": ["save"]}, metrics=["session_success"])
+    (one,), (two,) = spec.online, other.online
+    hashes = [s.definition_hash(online(one)) for s in (spec, other)]
+    assert one == two
+    assert hashes[0] != hashes[1]
+
+
+def test_what_sessions_need_is_told() -> None:
+    requests, events = made()
+    log = log_of(requests, events, ["click"])
+    del log["impressions"]["columns"]["session"]
+    with pytest.raises(sm.SpecError, match=r"session_success needs a column of sessions"):
+        sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["session_success"]))
+    with pytest.raises(sm.SpecError, match=r"success_actions need impressions\.columns\.session"):
+        sm.Spec(clicks={**log, "success_actions": ["save"]}, metrics=["ctr"])
+    columns = {"session": "visit", "clicked": "clicked"}
+    wide = {"log": {"relation": "log", "columns": columns}, "success_actions": ["save"]}
+    with pytest.raises(sm.SpecError, match=r"success_actions need log\.columns\.actions\.save"):
+        sm.Spec(clicks=wide, metrics=["session_success"])

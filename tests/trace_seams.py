@@ -1,0 +1,116 @@
+"""Random exports of retrieval tools, and what plain Python makes of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from evaluation.trace_exports import ENDS, OF_IDS, TOOLS, written
+
+from sqlmetrics.proof import reference
+
+METRICS = {
+    "recall@3": partial(reference.recall, k=3, rel=1.0, recall_denominator="r"),
+    "precision@2": partial(reference.precision, k=2, rel=1.0, precision_denominator="k"),
+    "mrr": partial(reference.mrr, k=None, rel=1.0, rr_of="first"),
+}
+DOCUMENTS = ("a", "A", "é", "10", "9", "o'x", 'we"ird', "x,y", "a b", "007", "😀", "[1]")
+
+CHOICES: Mapping[str, Sequence[Any]] = {
+    "tool": tuple(TOOLS),
+    "source": tuple(end for end in ENDS if end != "pandas"),
+    "labels": ("own", "csv"),
+    "segments": (False, True),
+}
+
+
+def possible(choice: Mapping[str, Any]) -> bool:
+    """Lists of objects are no CSV, and whole traces have no columns of one's own beside them."""
+    tool, source = choice.get("tool"), choice.get("source")
+    if source == ".csv" and tool is not None and tool not in OF_IDS:
+        return False
+    return not (choice.get("segments") and tool in ("MLflow, whole", "MLflow, searched"))
+
+
+@dataclass(frozen=True)
+class TraceSetup:
+    """How traces are written.
+
+    Attributes:
+        tool: Whose export it is.
+        source: The ending of its file.
+        labels: Whether the references are its `own`, or a table as `csv`.
+        segments: Whether a column says the country of a query.
+    """
+
+    tool: str
+    source: str
+    labels: str
+    segments: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query, what was found for it, and what should have been; None if nobody knows."""
+
+    query: str
+    shown: list[str]
+    relevant: list[str] | None
+    country: str
+
+
+def questions(chance: random.Random) -> list[Question]:
+    """A few; lists may be empty, as may what is relevant. The first has both."""
+    found = []
+    for number in range(chance.randint(2, 6)):
+        shown = chance.sample(DOCUMENTS, chance.randint(0 if number else 1, 5))
+        relevant = chance.sample(DOCUMENTS, chance.randint(0 if number else 1, 4))
+        known = relevant if number == 0 or chance.random() < 0.8 else None
+        found.append(Question(f"q {number}'", shown, known, chance.choice(["de", "fr"])))
+    return found
+
+
+def stored(setup: TraceSetup, made: Sequence[Question], folder: Path) -> Path:
+    """Write the traces, and the labels beside them if these are a table; the file of the former."""
+    own = setup.labels == "own"
+    rows = [
+        TOOLS[setup.tool](one.query, one.shown, one.relevant if own else None)
+        | ({"country": one.country} if setup.segments else {})
+        for one in made
+    ]
+    labels = [
+        {"query_id": one.query, "item_id": item, "grade": 1}
+        for one in made
+        for item in one.relevant or ()
+    ]
+    pd.DataFrame(labels).to_csv(folder / "labels.csv", index=False)
+    return Path(written(rows, setup.source, folder))
+
+
+def expected(made: Sequence[Question], *, segments: bool) -> dict[tuple[str, str, str], float]:
+    """Segment, value and metric -> the mean over the queries with something relevant."""
+    known = [one for one in made if one.relevant]
+    groups = {("all", "all"): known}
+    if segments:
+        groups |= {
+            ("country", country): [one for one in known if one.country == country]
+            for country in {one.country for one in known}
+        }
+    found = {}
+    for (name, value), own in groups.items():
+        for metric, formula in METRICS.items():
+            values = [
+                formula(
+                    [1.0 if item in (one.relevant or ()) else None for item in one.shown],
+                    [1.0] * len(one.relevant or ()),
+                )
+                for one in own
+            ]
+            found[name, value, metric] = fsum(one or 0.0 for one in values) / len(values)
+    return found
