@@ -255,11 +255,10 @@ class Needs:
     def _judged(self, measure: Measure, value: str) -> str:
         """The value, where no item without a label forbids one."""
         text = OPTIONS["unjudged"].choice(self.spec.options["unjudged"]).sql
-        counts = [graded_part(self.spec, measure, name) for name in ("num_judged", "num_ret")]
-        if not text or None in counts:
-            return value
-        judged, returned = (self._summed(count) for count in counts if count)
-        return text.format(judged=judged, returned=returned, value=value)
+        names = ("num_judged", "num_ret") if text else ()
+        counts = [graded_part(self.spec, measure, name) for name in names]
+        sums = [self._summed(count) for count in counts if count]
+        return text.format(judged=sums[0], returned=sums[1], value=value) if sums else value
 
     def _filled(self, option: str, measure: Measure, value: str) -> str:
         """A value as an option's choice has it, by what the choice looks at of the query."""

@@ -71,9 +71,9 @@ class StreamingMetric:
         if ties not in TIES:
             raise SpecError(unknown("ties, for items without ids,", ties, TIES))
         self._in_order = ties == "input_order"
-        # In order no two scores of a list are tied any more.
         if conventions.get("identical_ids") == "drop":
             raise SpecError("identical_ids=drop: items have no ids here; leave the option out")
+        # In order no two scores of a list are tied any more.
         order = "id_asc" if self._in_order else ties
         said = {**conventions, "ties": order, "identical_ids": "keep"}
         texts = [metrics] if isinstance(metrics, str) else list(metrics)
