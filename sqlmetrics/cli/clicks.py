@@ -219,7 +219,7 @@ def _shown(asked: Spec, engine: Any, show: str, confidence: float | None) -> Any
             "interleaving": lambda: interleaving_outcome(log),
             "propensities": lambda: _propensities(log),
             COUNTERFACTUAL: lambda: counterfactual_metrics(
-                log, confidence=confidence or asked.confidence
+                log, confidence=confidence or asked.confidence, by=asked.by
             ),
         }
         return shows[show]()
