@@ -196,6 +196,39 @@ def impressions_of(
     return made
 
 
+def whole_lists_of(
+    log: Sequence[Row],
+    lists: Mapping[str, Sequence[str]],
+    key: str,
+    how: How,
+    depth: int | None = None,
+) -> dict[str, Unit]:
+    """What each request adds that has a new list, weighed by the chance of the list it was shown.
+
+    Rows have `list_score`, the chance of the list, of its first `depth` items.
+    """
+    requests: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(log, key=lambda one: one["position"]):
+        requests[row["request"]].append(row)
+    made = {}
+    for request, rows in requests.items():
+        of = lists.get(rows[0][key])
+        if of is None:
+            continue
+        first = [row["item"] for row in rows][:depth]
+        w = 1 / rows[0]["list_score"] if list(of)[: len(first)] == first else 0.0
+        ranks = [row["position"] for row in rows if row["clicked"]]
+        near = [rank for rank in ranks if not how.k or rank <= how.k]
+        y = float(bool(near)) if how.metric == "hit" else 1 / near[0] if near else 0.0
+        kept = min(w, how.clip)
+        x = (kept if how.estimator == "clipped_ips" else w) * y
+        part = Part(x, y, w, kept, 1.0, 0.0, int(w > 0 and bool(near)))
+        user = rows[0]["user"]
+        cluster = ("user", user) if user is not None else ("request", request)
+        made[request] = Unit(cluster, x, w if how.estimator == "snips" else 1.0, [part])
+    return made
+
+
 def told_of(units: Iterable[Unit], how: How) -> Told:
     """The estimate over some requests, or impressions."""
     units = [*units]

@@ -31,6 +31,7 @@ Row = dict[str, Any]
 
 COLUMNS = {"request": "request", "query": "query", "item": "item", "position": "position"}
 COLUMNS |= {"clicked": "clicked", "user": "user", "time": "at", "propensity_score": "chance"}
+COLUMNS |= {"list_propensity_score": "list_chance"}
 LOGGED: Row = COLUMNS | {"segments": ["device"]}
 CURVE = {1: 1.0, 2: 0.62, 3: 0.41, 4: 0.3, 5: 0.2}
 LISTS = {
@@ -65,6 +66,7 @@ def log(seed: int = 1) -> pa.Table:
             + timedelta(hours=23 * chance.random()),
             "chance": 0.2 + 0.1 * position,
             "device": "phone" if number % 3 else None,
+            "list_chance": 0.1 + 0.02 * number,
         }
         for day in (0, 1, 3, 4, 5)
         for number in range(25)
@@ -233,9 +235,17 @@ def test_segments_have_rows_and_checks(writer: str, servers: Any) -> None:
             for statement in (*text.tables, *text.evaluation, *text.replacement):
                 engine.execute(statement)
             same(rows(engine), there)
-        other = spec({"policy": POLICY}, by=["device"])
-        write(other, engine, full_refresh=True)
-        check(engine, other, (0, 1, 3, 4, 5))
+        first = LISTS | {"metrics": ["mrr@1", "hit@1"], "list_depth": 1}
+        for other, there in ((POLICY, (0, 1, 3, 4, 5)), (None, (0, 1, 3, 4))):
+            asked = spec({"policy": other} if other else first, by=["device"])
+            write(asked, engine, full_refresh=True)
+            check(engine, asked, there)
+        if writer == "duckdb":
+            before = rows(engine)
+            text = job_text(asked, engine.translation, *when)
+            for statement in (*text.tables, *text.evaluation, *text.replacement):
+                engine.execute(statement)
+            same(rows(engine), before)
 
 
 def same(found: dict[tuple[Any, ...], Row], wanted: dict[tuple[Any, ...], Row]) -> None:
@@ -333,7 +343,7 @@ def test_its_texts() -> None:
     for wrong, said in {
         "dcg(estimator=dm)": "unknown estimator 'dm'",
         "recall(estimator=dr)@5": "unknown estimator 'dr'",
-        "mrr(estimator=ips)": "depends on which clicked item",
+        "ndcg(estimator=ips)@3": "divides by the best list",
         "dcg": "cannot be read; write it like",
     }.items():
         with pytest.raises(SpecError, match=said):

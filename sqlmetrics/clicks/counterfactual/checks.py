@@ -170,6 +170,29 @@ def logged(tables: ClickTables, engine: Database) -> int:
     return int(n_items)
 
 
+def logged_lists(tables: ClickTables, engine: Database) -> None:
+    """Raise InputError if the logged probability of a list is none, or differs by its rows."""
+    shown, score = tables.evaluates, "list_propensity_score"
+    wrong = f"{score} is null or {score} <= 0 or {score} > 1"
+    each = (
+        f"select max(case when {wrong} then 1 else 0 end) as is_wrong, "
+        f"case when min({score}) < max({score}) then 1 else 0 end as differs "
+        f"from {tables.of[shown]} group by request_id"
+    )
+    last = f"select sum(is_wrong), sum(differs) from ({each}) as lists"
+    ((n_wrong, n_differ),) = engine.rows(with_stages(tables.stages(shown), last))
+    if n_wrong:
+        raise InputError(
+            f"{score} is no probability in {many(int(n_wrong), 'request')}: the logging policy "
+            "showed the list with a chance above 0 and up to 1"
+        )
+    if n_differ:
+        raise InputError(
+            f"{score} differs within {many(int(n_differ), 'request')}: it is that of the whole "
+            "list, in all its rows"
+        )
+
+
 def uniform(asked: int | None, n_items: int) -> int:
     """How many items the uniform policy chooses from.
 

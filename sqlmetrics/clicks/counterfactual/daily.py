@@ -10,7 +10,7 @@ from typing import Any
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.counterfactual import checks, lists, policy
+from sqlmetrics.clicks.counterfactual import checks, lists, policy, whole_lists
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.evaluate import asked_of
 from sqlmetrics.clicks.counterfactual.terms import Question, Term, day_of, product
@@ -49,7 +49,7 @@ def check(clicks: Clicks) -> None:
             "clicks.counterfactual: in a job the uniform policy needs actions, the number of items "
             "that it chooses from: the log has other items on other days"
         )
-    if asked.rankings is None:
+    if not asked.weighs_positions:
         return
     if not clicks.propensity.is_known:
         raise SpecError(
@@ -141,7 +141,7 @@ def estimates_step(tables: ClickTables, spec: Spec, at: Translation) -> Iterator
         return
     check(clicks)
     curve = PropensityCurve.of(clicks.propensity)
-    if asked.rankings is not None and curve is None:
+    if asked.weighs_positions and curve is None:
         raise not_in_text(clicks.propensity.method)
     source = asked.source
     relation = shown(relation_of(source, "clicks_counterfactual"), at) if source else None
@@ -155,6 +155,8 @@ def estimates_step(tables: ClickTables, spec: Spec, at: Translation) -> Iterator
 
 def terms(asked: Counterfactual) -> list[Term]:
     """The estimates that are asked for, in their order."""
+    if asked.weighs_lists:
+        return whole_lists.terms(asked)
     return lists.terms(asked) if asked.rankings else policy.terms(asked)
 
 
@@ -167,6 +169,9 @@ def _question(
 ) -> Question:
     """What is summed by day, of a log that nobody looked at."""
     day = day_of(tables)
+    if asked.weighs_lists and asked.rankings is not None and relation is not None:
+        items = lists.new_items(asked.rankings, relation)
+        return whole_lists.question(tables, asked, items, day, by=by)
     if asked.rankings is not None and relation is not None and curve is not None:
         items = lists.new_items(asked.rankings, relation)
         return lists.question(tables, asked, items, curve, day, by=by)

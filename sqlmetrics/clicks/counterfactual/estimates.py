@@ -53,8 +53,8 @@ class Estimate:
         n_clusters: Users, and requests without one.
         n_clicks: Clicks on what the new list counts; of a policy all.
         ess: The effective sample size of the weights (Kish): of the clicks of a new list, of
-            the impressions of a policy.
-        sample: Of how many: the clicks, or the impressions.
+            the impressions of a policy, of the requests whose list is the new one.
+        sample: Of how many.
         clipped_share: The share of the weight above `clip`, 0 to 1.
         unknown_share: The share of what the new list counts (of the policy's probability) that
             the log does not tell of: items that the request did not show; for dr, that no
@@ -234,7 +234,6 @@ def _estimate(
     def total(name: str) -> float:
         return float(row[f"sum_{name}"] or 0)
 
-    of_policy = term.measure.metric.of == "policy"
     n = int(total(term.counted))
     n_clusters, n_clicks = int(row["n_clusters"]), int(total(f"{term.measure.column}_n_clicks"))
     x, w = total(term.x), total(term.w)
@@ -263,14 +262,14 @@ def _estimate(
         n_clusters=n_clusters,
         n_clicks=n_clicks,
         ess=weight * weight / squares if squares else 0.0,
-        sample=n if of_policy else n_clicks,
+        sample=int(total(term.sample)),
         clipped_share=max(1 - kept_weight / all_weight, 0.0) if all_weight else 0.0,
         unknown_share=missing / whole if whole else 0.0,
         segment_name=row["segment_name"],
         segment_value=row["segment_value"],
     )
     told = [*_warned(made, clip)]
-    if of_policy and term.estimator != "dr":
+    if term.logged:
         told += _off(row, n)
     return Estimate(**vars(made) | {"warnings": tuple(told)})
 
@@ -292,12 +291,12 @@ def _warned(one: Estimate, clip: float | None) -> Iterator[str]:
 
 
 def _off(row: Mapping[str, Any], n: int) -> Iterator[str]:
-    """Whether the weights of a policy cannot be right: their mean is 1 if they are."""
+    """Whether logged weights cannot be right: their mean is 1 if they are."""
     weight, squares = float(row["sum_weight"]), float(row["sum_squares"])
     mean = weight / n
     error = max(squares / n - mean * mean, 0.0) ** 0.5 / n**0.5
     if abs(mean - 1) > FAR * error and abs(mean - 1) > 1e-6:
         yield (
             f"the weights have a mean of {mean:.3f}, and 1 if the logged probabilities are right "
-            "and cover the policy"
+            "and cover what is estimated"
         )

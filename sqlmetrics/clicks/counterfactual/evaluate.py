@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmetrics.catalog.counterfactual import counterfactual_metric
 from sqlmetrics.clicks.clean_log import CleanLog
-from sqlmetrics.clicks.counterfactual import checks, lists, policy
+from sqlmetrics.clicks.counterfactual import checks, lists, policy, whole_lists
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.terms import Question
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -86,6 +86,13 @@ def asked_of(
         SpecError: As `counterfactual_metrics` does.
         InputError: Likewise.
     """
+    if wanted.rankings is not None and wanted.weighs_lists:
+        items, n_left_out = _items(log, wanted, wanted.rankings, some=some, shown=shown)
+        checks.logged_lists(log.tables, log.engine)
+        question = whole_lists.question(log.tables, wanted, items, day, by=by, shown=shown)
+        return question, CounterfactualResult(
+            "request", LOGGED, wanted.clip, confidence, n_left_out
+        )
     if wanted.rankings is not None:
         known = _curve(log, curve)
         items, n_left_out, notes = _lists(
@@ -127,18 +134,25 @@ def _lists(
     shown: bool,
 ) -> tuple[Stage, int, tuple[str, ...]]:
     """The rows of new lists, how many requests have none, and what must be said of the log."""
-    engine, tables = log.engine, log.tables
+    items, n_left_out = _items(log, asked, source, some=some, shown=shown)
+    measures = map(counterfactual_metric, asked.measured)
+    last = max((one.k or 0 for one in measures if one.metric.name == "clicks"), default=0)
+    notes = checks.positions(log.tables, curve, log.engine, last)
+    if curve.method != "given":
+        notes = (f"the propensities are estimated ({curve.method}); ± takes them for known", *notes)
+    return items, n_left_out, notes
+
+
+def _items(
+    log: CleanLog, asked: Counterfactual, source: ClickRankings, *, some: bool, shown: bool
+) -> tuple[Stage, int]:
+    """The rows of new lists, and how many requests have none."""
+    engine = log.engine
     relation = source_relation(source, "clicks_counterfactual", engine)
     checks.columns(source, relation, checks.LISTS, engine)
     items = lists.new_items(source, relation)
     checks.lists(items, engine, shown=shown)
-    n_left_out = checks.matched(tables, asked, items, engine, some=some)
-    measures = map(counterfactual_metric, asked.measured)
-    last = max((one.k or 0 for one in measures if one.metric.name == "clicks"), default=0)
-    notes = checks.positions(tables, curve, engine, last)
-    if curve.method != "given":
-        notes = (f"the propensities are estimated ({curve.method}); ± takes them for known", *notes)
-    return items, n_left_out, notes
+    return items, checks.matched(log.tables, asked, items, engine, some=some)
 
 
 def _policy(log: CleanLog, asked: Counterfactual, source: Policy | str) -> tuple[Stage | None, int]:

@@ -256,6 +256,7 @@ def _terms(measure: CounterfactualMeasure, estimators: Sequence[str]) -> Iterato
             weights=(f"{at}_{seen}", f"{at}_{seen}_squares"),
             clipping=(f"{at}_ips", f"{at}_clipped_ips"),
             missing=(f"{at}_unknown" if name == "dr" else f"{at}_unshown", f"{at}_whole"),
+            sample=f"{at}_n_clicks",
         )
 
 

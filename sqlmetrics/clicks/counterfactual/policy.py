@@ -108,7 +108,7 @@ def question(
         *actions(tables, day, by),
         *(_stage(name, **view) for name in (*names, "clipped_actions", "action_sums")),
     ]
-    counts = ("n_impressions", "ctr_n_clicks", "weight", "squares")
+    counts = ("n_impressions", "ctr_n_clicks")
     return Question(stages, terms(asked), counts, day, [*segments_of(tables, by)])
 
 
@@ -125,6 +125,8 @@ def terms(asked: Counterfactual) -> list[Term]:
             weights=_WEIGHTS[name in ("clipped_ips", "dr")],
             clipping=("weight", "clipped_weight"),
             missing=("unknown", "n_impressions"),
+            sample="n_impressions",
+            logged=name != "dr",
         )
         for name in asked.estimators
     ]

@@ -31,6 +31,9 @@ class Term:
         weights: The columns of the sum of weights and of that of their squares.
         clipping: The columns of the sum of weights as they are, and clipped.
         missing: The columns of what the estimator knows nothing of, and of the whole.
+        sample: That of how many the weights are of: clicks, impressions or lists.
+        logged: Whether the weights are those of a policy that logged its probabilities: their
+            mean is 1 if these are right, and it could choose all that is weighed.
     """
 
     measure: CounterfactualMeasure
@@ -41,6 +44,8 @@ class Term:
     weights: tuple[str, str]
     clipping: tuple[str, str]
     missing: tuple[str, str]
+    sample: str
+    logged: bool = False
 
     @property
     def products(self) -> tuple[tuple[str, str], ...]:
@@ -55,7 +60,12 @@ class Term:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads."""
-        return (self.x, self.w, *self.naive, *self.weights, *self.clipping, *self.missing)
+        more = (*self.naive, *self.weights, *self.clipping, *self.missing, self.sample)
+        return (self.x, self.w, *more, *(_WEIGHT if self.logged else ()))
+
+
+_WEIGHT = ("weight", "squares")
+"""The columns of logged weights, and of their squares."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.clicks.clean_log import cleaned_log
@@ -148,15 +150,16 @@ def _asked(clicks: Clicks, metrics: Sequence[EstimatedMetric]) -> Counterfactual
     asked = clicks.counterfactual
     if asked is None:
         raise SpecError("nothing is asked of rankings that were not shown")
-    kind = "lists" if asked.rankings else "policy"
-    if wrong := [one for one in metrics if one.metric.of != kind]:
-        of = "a policy" if kind == "policy" else "rankings"
-        raise SpecError(f"{wrong[0]} is no metric of {of}")
     named = {
         "metrics": tuple(dict.fromkeys(str(one.measure) for one in metrics)),
         "estimators": tuple(dict.fromkeys(one.estimator for one in metrics)),
     }
-    found = asked.model_copy(update=named)
+    own = {name: getattr(asked, name) for name in asked.model_fields_set}
+    try:
+        found = Counterfactual(**own | named)
+    except ValidationError as error:
+        told = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
+        raise SpecError(told) from None
     if lacks := clicks.lacks(found):
         raise SpecError(lacks)
     return found
