@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff
 from sqlmetrics.errors import SpecError, unknown
 
 ESTIMATORS = ("ips", "clipped_ips", "snips", "dr")
@@ -95,7 +95,7 @@ METRICS: Mapping[str, CounterfactualMetric] = {
         ),
         CounterfactualMetric(
             "clicks",
-            "clicks that the first k places would get: each counts by the propensity of its place",
+            "clicks on the first k places, each by how often its new place is looked at",
             "lists",
             "new_propensity",
             "needed",
@@ -172,7 +172,7 @@ class CounterfactualMeasure:
     @property
     def column(self) -> str:
         """The name of its columns."""
-        return self.metric.name + (f"_at_{self.k}" if self.k else "")
+        return column_at_cutoff(self.metric.name, self.k)
 
 
 def counterfactual_metric(text: str) -> CounterfactualMeasure:
@@ -236,16 +236,16 @@ class EstimatedMetric:
     @property
     def column(self) -> str:
         """The name of its column in wide tables and views."""
-        at = f"_at_{self.k}" if self.k else ""
-        return f"{self.metric.name}_estimator_{self.estimator}{at}"
+        return column_at_cutoff(f"{self.metric.name}_estimator_{self.estimator}", self.k)
 
     @property
     def meaning(self) -> str:
         """What it says, in one line."""
         of = "a policy that did not choose" if self.metric.of == "policy" else "lists not shown"
         is_of_items = self.metric.of == "lists" and not self.metric.whole
-        per = " per click" if self.estimator == "snips" and is_of_items else ""
-        return f"{self.metric.title}{per}; of {of}, estimated by {self.estimator}"
+        of_clicks = self.estimator == "snips" and is_of_items
+        over = ", over all weighed clicks" if of_clicks else ""
+        return f"{self.metric.title}{over}; of {of}, estimated by {self.estimator}"
 
     @property
     def limits(self) -> tuple[float | None, float | None]:

@@ -13,11 +13,8 @@ from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import contributions as slices
 from sqlmetrics.comparison.breakdown import movers as moved
 from sqlmetrics.comparison.breakdown.mover_lists import movers_of, with_texts
-from sqlmetrics.comparison.counterfactual.estimates import (
-    check_fits,
-    compare_estimates,
-    estimates_asked,
-)
+from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
+from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
 from sqlmetrics.comparison.options import Options

@@ -51,6 +51,9 @@ class Counterfactual(Model):
     policy: Literal["uniform"] | Policy | None = None
     """In place of lists: how another policy would choose single items. `uniform`, or a table of
     probabilities. The log has the probabilities of its own, `columns.propensity_score`."""
+    system: str | None = None
+    """What the new ranker or the policy is called; of lists where they have no column of systems.
+    Default: the name of their table, `uniform`."""
     actions: int | None = Field(default=None, ge=1)
     """How many items `uniform` chooses from; default: those in the log."""
     metrics: tuple[str, ...] = ()
@@ -90,6 +93,11 @@ class Counterfactual(Model):
         of_policy = {"actions"} if self.policy == UNIFORM else set()
         of_lists = {"match"} if self.rankings else set()
         given = self.model_fields_set & ({"actions", "match"} - of_policy - of_lists)
+        if self.system is not None and self.rankings and self.rankings.columns.system:
+            raise ValueError(
+                f"the lists have a column of systems, {self.rankings.columns.system}: leave out "
+                "system, or the column"
+            )
         if given:
             raise ValueError(f"{min(given)} is only for {_ONLY[min(given)]}")
         kind = "lists" if self.rankings else "policy"
@@ -148,9 +156,20 @@ class Counterfactual(Model):
         return self.metrics or (("dcg@10",) if self.rankings else ("ctr",))
 
     @property
+    def title(self) -> str:
+        """What the new ranker or the policy is called, where its table does not say it."""
+        return self.system or (self.source.name if self.source else UNIFORM)
+
+    @property
     def source(self) -> ClickRankings | Policy | None:
         """The table that is read beside the log; None for the uniform policy."""
         return self.rankings or (self.policy if isinstance(self.policy, Policy) else None)
+
+    def read_from(self, source: Source) -> Counterfactual:
+        """The same of another table, under the name that it had."""
+        role = "rankings" if self.rankings else "policy"
+        named = self.rankings.columns.system if self.rankings else None
+        return self.model_copy(update={role: source, "system": None if named else self.title})
 
     @property
     def estimated(self) -> tuple[EstimatedMetric, ...]:

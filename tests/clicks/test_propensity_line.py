@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ import pytest
 from click.testing import CliRunner
 from marked import by_turns
 from position_bias import simulated_log
-from walked import printed
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.engines.database import connect
 
-PAGE = Path(__file__).parents[2] / "docs" / "position-bias.md"
 FIRST_WEEK, SECOND_WEEK = {"end": "2026-01-08"}, {"start": "2026-01-08"}
 COLUMNS = {
     "request": "request",
@@ -245,13 +242,3 @@ def test_the_line_prints_a_table_or_one_object_a_line(tmp_path: Path) -> None:
     told = [json.loads(row) for row in rows if row.startswith("{")]
     assert [one["position"] for one in told] == [1, 2, 3, 4]
     assert set(told[0]) == {"position", "propensity", "ci_low", "ci_high", "method"}
-
-
-@by_turns(3)
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    now = printed(text, tmp_path)
-    if os.environ.get("UPDATE_GOLDEN") == "1":
-        PAGE.write_text(now, encoding="utf-8")
-    else:
-        assert text == now

@@ -203,8 +203,8 @@ def test_a_run_replaces_its_own_days_and_views_have_the_rows(servers: Any) -> No
         described = engine.table("select * from metrics_metrics order by name")
         (ips, snips) = (one for one in described.to_pylist() if one["name"].startswith("clicks("))
         assert (ips["direction"], ips["unit"], ips["roll_up"]) == ("higher", "count", "ratio")
-        assert "per click" in snips["meaning"]
-        assert "per click" not in ips["meaning"]
+        assert "over all weighed clicks" in snips["meaning"]
+        assert "over all" not in ips["meaning"]
         told = evaluated(asked, engine, days(1, 2), confidence=0.95).facts().to_pylist()
         table = {tuple(str(row[name]) for name in KEY): row for row in told}
         for key, row in after.items():

@@ -170,10 +170,10 @@ def _question(
     """What is summed by day, of a log that nobody looked at."""
     day = day_of(tables)
     if asked.weighs_lists and asked.rankings is not None and relation is not None:
-        items = lists.new_items(asked.rankings, relation)
+        items = lists.new_items(asked.rankings, relation, asked.title)
         return whole_lists.question(tables, asked, items, day, by=by)
     if asked.rankings is not None and relation is not None and curve is not None:
-        items = lists.new_items(asked.rankings, relation)
+        items = lists.new_items(asked.rankings, relation, asked.title)
         return lists.question(tables, asked, items, curve, day, by=by)
     rows = None
     if isinstance(asked.policy, Policy) and relation is not None:

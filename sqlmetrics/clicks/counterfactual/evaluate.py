@@ -150,7 +150,7 @@ def _items(
     engine = log.engine
     relation = source_relation(source, "clicks_counterfactual", engine)
     checks.columns(source, relation, checks.LISTS, engine)
-    items = lists.new_items(source, relation)
+    items = lists.new_items(source, relation, asked.title)
     checks.lists(items, engine, shown=shown)
     return items, checks.matched(log.tables, asked, items, engine, some=some)
 

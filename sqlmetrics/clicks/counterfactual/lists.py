@@ -50,14 +50,20 @@ KEYS = {"request": "request_id", "query": "query_text"}
 """What lists are matched by -> its column."""
 
 
-def new_items(source: ClickRankings, relation: Relation) -> Stage:
-    """The rows of the new lists, under the names of the stages."""
+def new_items(source: ClickRankings, relation: Relation, title: str) -> Stage:
+    """The rows of the new lists, under the names of the stages.
+
+    Args:
+        source: What they are.
+        relation: Where they are.
+        title: Their system, where no column says it.
+    """
     columns = source.columns
     system = f"cast({identifier(columns.system)} as varchar)" if columns.system else ""
     view = {
         "about": "one row per item of a list that was not shown",
         "columns": [
-            Column(system or literal(source.name), "system"),
+            Column(system or literal(title), "system"),
             Column(f"cast({identifier(columns.query)} as varchar)", "list_id"),
             Column(f"cast({identifier(columns.item)} as varchar)", "item_id"),
             Column(f"cast({identifier(columns.order)} as double)", "ordered_by"),

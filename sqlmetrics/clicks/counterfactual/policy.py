@@ -27,7 +27,7 @@ from sqlmetrics.clicks.counterfactual.terms import (
     segments_of,
 )
 from sqlmetrics.plan.shape import segment
-from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
+from sqlmetrics.spec.counterfactual import Counterfactual, Policy
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, identifier, literal, verbatim
@@ -96,7 +96,7 @@ def question(
         "prior": double(asked.prior),
         "probability": "coalesce(policy.probability, 0e0)" if is_table else _share(n_items),
         "clipped": [clipped("weight", asked.clip)],
-        "system": literal(source.name if isinstance(source, Policy) else UNIFORM),
+        "system": literal(asked.title),
         "columns": list(_added()),
         "day": day,
         "by": [segment(name) for name in segments_of(tables, by)],

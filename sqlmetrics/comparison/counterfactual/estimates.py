@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
-from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
+from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.clicks.clean_log import cleaned_log
-from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.evaluate import asked_of
-from sqlmetrics.clicks.counterfactual.terms import SHOWN, Question, Term, day_of, segments_of
+from sqlmetrics.clicks.counterfactual.terms import SHOWN, Question, Term, day_of
 from sqlmetrics.comparison import findings
+from sqlmetrics.comparison.counterfactual.question import (
+    question_of,
+    reads_shown,
+    segments_asked,
+)
 from sqlmetrics.comparison.counterfactual.sums import UNITS, Key, Sides, of_segments
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.inference.verdict import sentence
@@ -30,72 +32,12 @@ from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.spec.counterfactual import Counterfactual
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import literal
 
 PAIRED, WELCH = "paired t of ratios", "Welch t of ratios"
 """The test where requests have both sides, and where each side has its own."""
-
-
-def estimates_asked(given: Any, asks: Options) -> tuple[EstimatedMetric, ...]:
-    """The estimates that a comparison is of; none if it is of metrics of lists.
-
-    Of a spec with `clicks.counterfactual` they are all of its own, unless metrics are named.
-
-    Args:
-        given: A spec, or rankings.
-        asks: What is asked.
-
-    Raises:
-        SpecError: If both kinds are named, or nothing is said of what was not shown.
-    """
-    named = [text for text in asks.metrics if is_estimated(text)]
-    if asks.metrics and not named:
-        return ()
-    clicks = given.clicks if isinstance(given, Spec) else None
-    if clicks is None or clicks.counterfactual is None:
-        if named:
-            raise SpecError(
-                f"{named[0]} is estimated of rankings that were not shown: give a spec with "
-                "clicks: {counterfactual: {rankings: {file: new.parquet}}}"
-            )
-        return ()
-    if len(named) < len(asks.metrics):
-        other = next(text for text in asks.metrics if text not in named)
-        raise SpecError(
-            f"{other} is of lists that were shown, {named[0]} of lists that were not: compare them "
-            "one after the other"
-        )
-    return tuple(dict.fromkeys(map(estimated_metric, named))) or clicks.estimated
-
-
-def check_fits(asks: Options, *, stored: bool) -> None:
-    """Raise SpecError for what estimates are not compared by.
-
-    Args:
-        asks: What is asked.
-        stored: Whether the baseline is an earlier run.
-    """
-    told = {
-        f"test {asks.test}": asks.test != "t",
-        "a cluster": bool(asks.cluster),
-        "a covariate": asks.has_covariate,
-        "baseline_values": stored,
-        "contributions": asks.contributions,
-        "movers": bool(asks.movers),
-    }
-    wrong = [name for name, is_asked in told.items() if is_asked]
-    if wrong:
-        raise SpecError(
-            f"estimates of what was not shown are ratios of sums over users, or requests where "
-            f"users are not known: they are compared by the test t alone; leave out "
-            f"{' and '.join(wrong)}"
-        )
-    if asks.dates and asks.paired:
-        raise SpecError("a request is of one day: leave out paired, or dates")
 
 
 def compare_estimates(
@@ -117,58 +59,16 @@ def compare_estimates(
     own = on_days(spec, asks.all_days).spec.clicks
     if own is None:
         raise SpecError("the spec has no clicks")
-    asked = _asked(own, metrics)
+    asked = question_of(own, metrics)
     with cleaned_log(own.model_copy(update={"counterfactual": asked}), engine) as log:
-        by = _segments(log.tables, asks)
+        by = segments_asked(log.tables, asks)
         day = day_of(log.tables) if asks.dates else None
         question, about = asked_of(
-            log, asked, asks.level, day=day, some=check, by=by, shown=_reads_shown(asks)
+            log, asked, asks.level, day=day, some=check, by=by, shown=reads_shown(asks)
         )
         made = _Made(engine, question, about, tuple(map(str, metrics)))
         with keeping(engine, [made.units]):
             return made.comparison(spec, asks)
-
-
-def _segments(tables: ClickTables, asks: Options) -> list[str]:
-    """The segments that are compared too.
-
-    Raises:
-        SpecError: If the log has one of them not.
-    """
-    there = segments_of(tables, asks.by)
-    lacks = [name for name in asks.by if name not in there]
-    if lacks:
-        own = tables.clicks.columns.segments if tables.clicks.columns else ()
-        raise SpecError(
-            f"{unknown('segment', lacks[0], own)}: name its column in columns.segments of the log"
-        )
-    return [*there]
-
-
-def _asked(clicks: Clicks, metrics: Sequence[EstimatedMetric]) -> Counterfactual:
-    """The question of the spec, of these metrics and estimators."""
-    asked = clicks.counterfactual
-    if asked is None:
-        raise SpecError("nothing is asked of rankings that were not shown")
-    named = {
-        "metrics": tuple(dict.fromkeys(str(one.measure) for one in metrics)),
-        "estimators": tuple(dict.fromkeys(one.estimator for one in metrics)),
-    }
-    own = {name: getattr(asked, name) for name in asked.model_fields_set}
-    try:
-        found = Counterfactual(**own | named)
-    except ValidationError as error:
-        told = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
-        raise SpecError(told) from None
-    if lacks := clicks.lacks(found):
-        raise SpecError(lacks)
-    return found
-
-
-def _reads_shown(asks: Options) -> bool:
-    """Whether what was shown may be a side."""
-    given = asks.baseline or next(iter(asks.systems), None)
-    return not (asks.dates or given) or SHOWN in (*asks.systems, asks.baseline)
 
 
 @dataclass(frozen=True)
