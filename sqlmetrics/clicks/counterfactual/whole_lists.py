@@ -58,17 +58,13 @@ def question(
     measures = [counterfactual_metric(one) for one in asked.measured]
     segments = segments_of(tables, by)
     known = [*(["metric_date"] if day else []), *map(segment, segments), "user_id"]
-    at = f"{tables.evaluates}.position"
-    place = f"{at} <= {asked.list_depth}" if asked.list_depth else ""
     view = {
         "of": tables.of,
         "shown": tables.evaluates,
         "key": KEYS[asked.match],
         "depth": asked.list_depth,
         "known": known,
-        "n_places": f"sum({case_column(place, '1', '0')})" if place else "count(*)",
-        "answers": [column for one in measures for column in _answers(one, at)],
-        "clipped": [clipped("weight", asked.clip)],
+        "values": [clipped("weight", asked.clip), *map(_value, measures)],
         "columns": [*_of_lists(), *(column for one in measures for column in _added(one))],
         "system": literal(SHOWN) if shown else "",
     }
@@ -105,19 +101,11 @@ def _terms(measure: CounterfactualMeasure, estimators: Sequence[str]) -> Iterato
         )
 
 
-def _answers(measure: CounterfactualMeasure, position: str) -> Iterator[Column]:
-    """What was clicked of a list, whose items stand at a position."""
-    at = measure.column
-    clicked = "answers.is_clicked = 1"
-    if measure.k:
-        clicked += f" and {position} <= {measure.k}"
-    is_one = f"coalesce(max({case_column(clicked, '1', '0')}), 0)"
-    if measure.metric.name == "hit":
-        yield Column(f"1e0 * {is_one}", f"{at}_naive")
-    else:
-        first = case_column(clicked, position, "null")
-        yield Column(f"coalesce(1e0 / min({first}), 0e0)", f"{at}_naive")
-    yield Column(is_one, f"{at}_is_clicked")
+def _value(measure: CounterfactualMeasure) -> Column:
+    """What a list gets by its first click; 0 without one."""
+    found = "1e0" if measure.metric.name == "hit" else "1e0 / first_click"
+    near = f"first_click <= {measure.k}" if measure.k else "first_click is not null"
+    return Column(case_column(near, found, "0e0"), f"{measure.column}_naive")
 
 
 def _of_lists() -> Iterator[Column]:
@@ -136,4 +124,5 @@ def _added(measure: CounterfactualMeasure) -> Iterator[Column]:
     yield Column(f"{at}_naive", f"{at}_naive")
     yield Column(f"weight * {at}_naive", f"{at}_ips")
     yield Column(f"clipped_weight * {at}_naive", f"{at}_clipped_ips")
-    yield Column(f"case when weight > 0 then {at}_is_clicked else 0 end", f"{at}_n_clicks")
+    is_click = f"weight > 0 and {at}_naive > 0"
+    yield Column(f"case when {is_click} then 1 else 0 end", f"{at}_n_clicks")

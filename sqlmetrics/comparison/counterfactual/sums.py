@@ -126,7 +126,7 @@ class Sides:
         columns: list[object] = [f"{rows}.{name}" for name in (*known, self.counted, *whole)]
         for term in self.terms:
             centre = f"coalesce(centres.{_name(term)}_centre, 0e0)"
-            off = f"{rows}.{term.x}\n    - {centre} * {rows}.{term.w}"
+            off = f"{rows}.{term.x}\n    - {centre}\n    * {rows}.{term.w}"
             columns.append(Column(off, f"{_name(term)}_y"))
         view = {
             "about": "one row per side and request: how far it is off the ratio of all",
