@@ -147,6 +147,7 @@ def test_differences_are_as_the_formulas_say(seed: int, match: str) -> None:
 def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
     with servers.open(writer) as engine:
         compare_all(3, "query", engine)
+        compare_policy(engine)
 
 
 @by_turns(0.7)
@@ -182,12 +183,16 @@ def _of_days(how: How, *days: int) -> Iterable[Unit]:
 
 @by_turns(0.7)
 def test_a_policy_stands_beside_the_one_that_chose() -> None:
+    compare_policy()
+
+
+def compare_policy(engine: Any = None) -> None:
     rows = bandit_log(1)
     clicks = {
         "log": {"data": pa.Table.from_pylist(rows), "columns": COLUMNS | NO_REQUEST},
         "counterfactual": {"policy": "uniform", "clip": 2, "prior": 3},
     }
-    found = sm.compare(sm.Spec(name="log", clicks=clicks, metrics=["ctr"]))
+    found = sm.compare(sm.Spec(name="log", clicks=clicks, metrics=["ctr"]), connection=engine)
     assert found.counted == ("impression", "impressions")
     for row, name in zip(found, ESTIMATORS, strict=True):
         how = How(name, 2, 3)
