@@ -167,8 +167,8 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
 PROPENSITIES = {1: 1.0, 2: 0.5, 3: 0.4, 4: 0.25}
 
 
-def unshown(spec: Row, made: Log, form: str, folder: Path) -> tuple[Row, float]:
-    """The spec that asks what each list upside down would have got, and what that is."""
+def unshown(spec: Row, made: Log, form: str, folder: Path) -> tuple[Row, float, float]:
+    """The spec that asks what each list upside down would have got; that, and what was shown."""
     rows = [
         {"request": request["request_id"], "item": item, "score": place}
         for request in made.requests
@@ -183,13 +183,15 @@ def unshown(spec: Row, made: Log, form: str, folder: Path) -> tuple[Row, float]:
     }
     known = {"method": "given", "given": PROPENSITIES}
     clicks = {**spec["clicks"], "propensity": known, "counterfactual": asked}
-    total = 0.0
+    total = shown = 0.0
     for request in made.requests:
         items = request["items"]
         for place, item in enumerate(items, 1):
             if item in _clicked(request, within=form == "wide"):
                 total += 1 / (len(items) + 1 - place) / PROPENSITIES[place]
-    return {**spec, "clicks": clicks}, total / len(made.requests)
+                shown += 1 / place / PROPENSITIES[place]
+    n = len(made.requests)
+    return {**spec, "clicks": clicks}, total / n, shown / n
 
 
 def _clicked(request: Row, *, within: bool) -> set[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
-from marked import sliced
+from marked import by_turns, sliced
 from test_docs import OWN_STATE, ROOT
 from walked import FENCE, printed
 
@@ -19,8 +19,17 @@ from sqlmetrics.cli import COMMANDS, cli
 DOCS = ROOT / "docs"
 
 
+LONGER = ("click-models", "interleaving", "position-bias")
+"""Pages likewise, whose logs take their time."""
+
+
 @pytest.mark.parametrize(
-    "page", sliced("page", 0.5, OWN_STATE, lambda page: page.stem), ids=lambda page: page.stem
+    "page",
+    [
+        *sliced("page", 0.5, OWN_STATE, lambda page: page.stem),
+        *(pytest.param(DOCS / f"{name}.md", marks=by_turns(8)) for name in LONGER),
+    ],
+    ids=lambda page: page.stem,
 )
 def test_a_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")

@@ -140,11 +140,16 @@ def test_any_click_log_gives_what_plain_python_gives(
     if click_seams.has_no_time(setup) and setup.runs == "once":
         told = sqlmetrics("clicks", "spec.yml", "--connection", url, folder=tmp_path).stdout
         assert "unreadable time" in told
-    asked, value = click_seams.unshown(spec, made, setup.form, tmp_path)
+    asked, value, was = click_seams.unshown(spec, made, setup.form, tmp_path)
     (tmp_path / "unshown.yml").write_text(yaml.safe_dump(asked, allow_unicode=True), "utf-8")
     line = ["clicks", "unshown.yml", "--show", "counterfactual", "-o", "json"]
     told = sqlmetrics(*line, "--connection", url, folder=tmp_path).stdout
     assert json.loads(told)["value"] == pytest.approx(value, rel=1e-9)
+    if setup.runs == "batches":
+        line = ["compare", "unshown.yml", "-o", "json", "--connection", url]
+        (row,) = json.loads(sqlmetrics(*line, folder=tmp_path).stdout)
+        assert (row["baseline"], row["n"]) == ("shown", len(made.requests))
+        assert (row["value"], row["baseline_value"]) == pytest.approx((value, was), rel=1e-9)
     sqlmetrics("run", "unshown.yml", *every, "--connection", url, folder=tmp_path)
     sums = [row for key, row in facts(url).items() if "sum_reciprocal_rank(estimator=ips)" in key]
     mean = sum(row["value"] * row["n_queries"] for row in sums) / sum(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff
 from sqlmetrics.errors import SpecError, unknown
 
 ESTIMATORS = ("ips", "clipped_ips", "snips", "dr")
@@ -26,6 +26,7 @@ class CounterfactualMetric:
         per: What a mean is taken over: `request` or `click`; of a policy `impression`.
         estimators: Those that it has.
         unit: Of its values.
+        whole: Whether whole lists are weighed, by `list_propensity_score`, and not their items.
     """
 
     name: str
@@ -36,6 +37,7 @@ class CounterfactualMetric:
     per: str
     estimators: tuple[str, ...] = ESTIMATORS
     unit: str = ""
+    whole: bool = False
     better = "higher"
     count = False
 
@@ -50,6 +52,8 @@ class CounterfactualMetric:
         """Where its values lie, whatever the estimator."""
         return "0 to 1" if self.per == "click" else "0 or more"
 
+
+_WHOLE = ("ips", "clipped_ips", "snips")
 
 METRICS: Mapping[str, CounterfactualMetric] = {
     one.name: one
@@ -91,12 +95,33 @@ METRICS: Mapping[str, CounterfactualMetric] = {
         ),
         CounterfactualMetric(
             "clicks",
-            "clicks that the first k places would get: each counts by the propensity of its place",
+            "clicks on the first k places, each by how often its new place is looked at",
             "lists",
             "new_propensity",
             "needed",
             "request",
             unit="count",
+        ),
+        CounterfactualMetric(
+            "mrr",
+            "1 / rank of the first clicked item, 0 without one",
+            "lists",
+            "",
+            "optional",
+            "request",
+            _WHOLE,
+            whole=True,
+        ),
+        CounterfactualMetric(
+            "hit",
+            "requests with a click on one of the first k places, over all",
+            "lists",
+            "",
+            "needed",
+            "request",
+            _WHOLE,
+            "share",
+            whole=True,
         ),
         CounterfactualMetric(
             "ctr",
@@ -111,20 +136,22 @@ METRICS: Mapping[str, CounterfactualMetric] = {
 }
 """The metrics by name."""
 
-_FIRST = (
+FIRST = (
     "depends on which clicked item stands first, and whether an unseen one above it would have "
     "been clicked is no sum over items: propensities of positions do not tell it, those of whole "
-    "lists would. Take sum_reciprocal_rank or dcg"
+    "lists do. Take sum_reciprocal_rank or dcg"
 )
+"""Why metrics of whole lists need more than the propensities of positions."""
 _IDEAL = (
     "divides by the best list of each request, which biased clicks do not show. Take dcg: the "
     "best lists are the same for all rankings that are compared"
 )
 REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("mrr", "rr", "hit", "success", "hit_rate"), _FIRST),
     **dict.fromkeys(("ndcg", "map", "ap", "rprec"), _IDEAL),
 }
 """Metrics that look alike -> why they cannot be estimated."""
+
+_ALIASES: Mapping[str, str] = {"rr": "mrr", "success": "hit", "hit_rate": "hit"}
 
 
 @dataclass(frozen=True)
@@ -145,7 +172,7 @@ class CounterfactualMeasure:
     @property
     def column(self) -> str:
         """The name of its columns."""
-        return self.metric.name + (f"_at_{self.k}" if self.k else "")
+        return column_at_cutoff(self.metric.name, self.k)
 
 
 def counterfactual_metric(text: str) -> CounterfactualMeasure:
@@ -159,7 +186,7 @@ def counterfactual_metric(text: str) -> CounterfactualMeasure:
     'dcg@5'
     """
     match = re.fullmatch(r"\s*(\w+)\s*(?:@\s*(\d{1,9}))?\s*", text.casefold())
-    name = match[1] if match else text
+    name = _ALIASES.get(match[1], match[1]) if match else text
     if name in REFUSED:
         raise SpecError(f"counterfactual metric {text!r}: {name} {REFUSED[name]}")
     if match is None or name not in METRICS:
@@ -209,15 +236,16 @@ class EstimatedMetric:
     @property
     def column(self) -> str:
         """The name of its column in wide tables and views."""
-        at = f"_at_{self.k}" if self.k else ""
-        return f"{self.metric.name}_estimator_{self.estimator}{at}"
+        return column_at_cutoff(f"{self.metric.name}_estimator_{self.estimator}", self.k)
 
     @property
     def meaning(self) -> str:
         """What it says, in one line."""
         of = "a policy that did not choose" if self.metric.of == "policy" else "lists not shown"
-        per = " per click" if self.estimator == "snips" and self.metric.of == "lists" else ""
-        return f"{self.metric.title}{per}; of {of}, estimated by {self.estimator}"
+        is_of_items = self.metric.of == "lists" and not self.metric.whole
+        of_clicks = self.estimator == "snips" and is_of_items
+        over = ", over all weighed clicks" if of_clicks else ""
+        return f"{self.metric.title}{over}; of {of}, estimated by {self.estimator}"
 
     @property
     def limits(self) -> tuple[float | None, float | None]:

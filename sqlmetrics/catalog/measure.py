@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
-from sqlmetrics.catalog.metric import Metric, Parameter, at_cutoff, listed, spellings
+from sqlmetrics.catalog.metric import (
+    Metric,
+    Parameter,
+    at_cutoff,
+    column_at_cutoff,
+    listed,
+    spellings,
+)
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Value, is_number, plain
 from sqlmetrics.errors import SpecError, unknown
@@ -77,7 +84,7 @@ class Measure:
         words = [self.metric.name]
         for key, value in self.settings:
             words.append(f"{key}{word(value)}" if is_number(value) else f"{key}_{word(value)}")
-        return "_".join(words) + (f"_at_{self.k}" if self.k else "")
+        return column_at_cutoff("_".join(words), self.k)
 
     def setting(self, name: str) -> Setting | None:
         """The value of one setting, None if its text does not set it."""

@@ -190,3 +190,12 @@ def at_cutoff(metric: str, k: int | None) -> str:
     ('ndcg@10', 'mrr')
     """
     return f"{metric}@{k}" if k else metric
+
+
+def column_at_cutoff(name: str, k: int | None) -> str:
+    """The same for the name of a column.
+
+    >>> column_at_cutoff("ndcg", 10), column_at_cutoff("mrr", 0)
+    ('ndcg_at_10', 'mrr')
+    """
+    return f"{name}_at_{k}" if k else name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.stage import Column
 
@@ -177,7 +177,7 @@ class Online:
     @property
     def column(self) -> str:
         """The name of its columns."""
-        return self.metric.name + (f"_at_{self.k}" if self.k else "")
+        return column_at_cutoff(self.metric.name, self.k)
 
     def columns(self) -> Iterator[Column]:
         """Its sums over requests, as numbers that are divided without being cut off."""

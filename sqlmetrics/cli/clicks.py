@@ -224,7 +224,7 @@ def _shown(
             "interleaving": lambda: interleaving_outcome(log, by=_segment(log, show, by)),
             "propensities": log.estimate_propensities,
             COUNTERFACTUAL: lambda: counterfactual_metrics(
-                log, confidence=confidence or asked.confidence
+                log, confidence=confidence or asked.confidence, by=asked.by
             ),
         }
         return shows[show]()

@@ -124,9 +124,9 @@ class Names:
         yield Column(self._day("impressions"), "metric_date")
         if "team" in self.impressions:
             yield Column(f"cast({self.impressions['team']} as varchar)", "picked_by")
-        if "propensity_score" in self.impressions:
-            score = self.impressions["propensity_score"]
-            yield Column(f"cast({score} as double)", "propensity_score")
+        for role in ("propensity_score", "list_propensity_score"):
+            if role in self.impressions:
+                yield Column(f"cast({self.impressions[role]} as double)", role)
         if self.has_sessions:
             yield Column(f"cast({self.impressions['session']} as varchar)", SESSION)
         for name in self.segments:

@@ -144,8 +144,7 @@ class ClickResult(Display):
             asked = [online(text) for text in spec.online]
             yield layout.Facts(self._online, asked, is_daily, bool(spec.by), REQUESTS)
         if self.estimates:
-            has_segments = False
-            yield layout.Facts(self.estimates, spec.estimated, is_daily, has_segments, REQUESTS)
+            yield layout.Facts(self.estimates, spec.estimated, is_daily, bool(spec.by), REQUESTS)
 
 
 def long(

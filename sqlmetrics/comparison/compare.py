@@ -13,6 +13,8 @@ from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import contributions as slices
 from sqlmetrics.comparison.breakdown import movers as moved
 from sqlmetrics.comparison.breakdown.mover_lists import movers_of, with_texts
+from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
+from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
 from sqlmetrics.comparison.options import Options
@@ -75,7 +77,9 @@ def compare(
         rankings: A table with a column of systems, as `evaluate` takes it; or system -> its
             table; or a `Spec`, which says all that stands in it.
         labels: As `evaluate` takes them; None with a spec.
-        metrics: As `evaluate` takes them; of a spec its own, unless some are given.
+        metrics: As `evaluate` takes them; of a spec its own, unless some are given. Of a spec with
+            `clicks.counterfactual` they are estimates of what was not shown, like
+            `dcg(estimator=ips)@10`, beside `shown`: what the log showed.
         systems: Those that are compared; default: all.
         baseline: What they are compared with; default: that of the spec, else the first of
             `systems`, of several tables the first, else the first by name.
@@ -155,6 +159,11 @@ def compare(
         **_days_asked(dates, covariate, start or end, zone),
     )
     asks.check_design(stored=baseline_values is not None)
+    if estimated := estimates_asked(rankings, asks):
+        _check_says_all(labels, asked)
+        check_fits(asks, stored=baseline_values is not None)
+        with connect(connection) as engine:
+            return compare_estimates(rankings, estimated, asks, engine, check=check)
     if contributions:
         slices.check(asks.by)
     with (
@@ -199,9 +208,7 @@ def _tables(
     """What is asked of an evaluation, and where its tables are."""
     days = asks.all_days
     if isinstance(rankings, Spec):
-        if asked or labels is not None:
-            told = ", ".join(asked) or "labels"
-            raise SpecError(f"the spec says it all but the comparison: leave out {told}")
+        _check_says_all(labels, asked)
         own = {"metrics": asks.metrics} if asks.metrics else {}
         spec = rankings.having(by=asks.carried, **own)
         days_of(spec, days)
@@ -220,6 +227,13 @@ def _tables(
         what = f"no column of dates is named, and so there are no days {chosen} to choose"
         raise SpecError(f"{what}: name it (date, --date)")
     yield spec, tables.on(asks.ends(on_days(spec, days).ends))
+
+
+def _check_says_all(labels: Any, asked: Mapping[str, Any]) -> None:
+    """Raise SpecError for what a spec says itself."""
+    if asked or labels is not None:
+        told = ", ".join(asked) or "labels"
+        raise SpecError(f"the spec says it all but the comparison: leave out {told}")
 
 
 def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:

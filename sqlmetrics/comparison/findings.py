@@ -202,14 +202,12 @@ def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str,
         "segment_name": name,
         "segment_value": value,
         "test": test_name(pairing, asks),
-        **dict.fromkeys(_NUMBERS),
-        **dict.fromkeys(("n", "n_baseline"), 0),
-        **dict.fromkeys(_PAIRS, None if isinstance(pairing, Samples) else 0),
-        "n_system_only": None,
-        "n_baseline_only": None,
+        **NOTHING,
     }
+    if not isinstance(pairing, Samples):
+        row |= dict.fromkeys(_PAIRS, 0)
     if there is not None:
-        row |= _numbers(there, asks) | _tested(own, there, asks, sums)
+        row |= numbers(there, asks) | _tested(own, there, asks, sums)
         if row["direction"] < 0:
             row |= {"wins": row["losses"], "losses": row["wins"]}
     if name == ALL and not isinstance(pairing, Samples):
@@ -225,8 +223,15 @@ _NUMBERS = (
 )
 _PAIRS = ("wins", "ties", "losses")
 
+NOTHING: Mapping[str, Any] = {
+    **dict.fromkeys((*_NUMBERS, *_PAIRS, "n_system_only", "n_baseline_only")),
+    **dict.fromkeys(("n", "n_baseline"), 0),
+}
+"""The numbers of a row where there is nothing to compare."""
 
-def _numbers(found: Estimate, asks: Options) -> dict[str, Any]:
+
+def numbers(found: Estimate, asks: Options) -> dict[str, Any]:
+    """The numbers of a row, but for what a test says."""
     low, high = found.interval(asks.level) or (None, None)
     before = found.baseline_value
     return {
@@ -247,20 +252,27 @@ def _numbers(found: Estimate, asks: Options) -> dict[str, Any]:
 
 def _tested(own: Key, found: Estimate, asks: Options, sums: Sums) -> dict[str, Any]:
     """The p-value, and what else the test says."""
-    if found.n_clusters < 2:
-        return {}
+    if found.n_clusters < 2 or asks.test == "t":
+        return by_t(found)
     if asks.test == "wilcoxon":
         return {"p_value": ranks.p_value(sums.ranks.get(own))}
     if asks.test == resampling.RANDOMIZATION and isinstance(found, Moments):
         total = found.difference * found.weight
         return {"p_value": sums.replicates[own].randomization(total)}
-    if not found.standard_error:  # nothing varies
+    if not found.standard_error:
+        return by_t(found)
+    drawn = sums.replicates[own]
+    low, high = drawn.interval(asks.level)
+    return {"p_value": drawn.bootstrap(found.difference), "ci_low": low, "ci_high": high}
+
+
+def by_t(found: Estimate) -> dict[str, Any]:
+    """The p-value of the t-test; where nothing varies that of a permutation, and its name."""
+    if found.n_clusters < 2:
+        return {}
+    if not found.standard_error:
         p, name = found.exact() or (None, "")
         return {"p_value": p} | ({"test": name} if name else {})
-    if asks.test == resampling.BOOTSTRAP:
-        drawn = sums.replicates[own]
-        low, high = drawn.interval(asks.level)
-        return {"p_value": drawn.bootstrap(found.difference), "ci_low": low, "ci_high": high}
     return {"p_value": found.t_test()}
 
 

@@ -115,7 +115,7 @@ def kept_steps(asked: Question, at: Translation) -> Iterator[Step]:
     if spec.clicks is not None:
         tables = log_tables(spec, at, only_days=True)
         yield from steps(spec, tables, NEW_ONLINE)
-        yield from estimates_step(tables, at)
+        yield from estimates_step(tables, spec, at)
     if spec.metrics:
         script = sql.script([plan_of(asked, at)])
         yield from (Step(script.table, script.kept), Step(NEW_FACTS, script.summary))

@@ -219,7 +219,7 @@ def _evaluated(
     with (
         cleaned_log(spec.clicks, engine, only_days=True) as log,
         keeping(engine, online_step(log.tables, spec, NEW_ONLINE, moments=True)),
-        kept_estimates(log, spec.confidence, some=check) as estimated,
+        kept_estimates(log, spec, some=check) as estimated,
     ):
         if not spec.metrics:
             if check and not engine.rows(f"select 1 as is_there from {NEW_ONLINE} limit 1"):

@@ -38,6 +38,9 @@ class ImpressionColumns(Model):
     propensity_score: str | None = None
     """How likely the logging policy was to choose the item at that position, above 0 and up to 1:
     for `counterfactual.policy`."""
+    list_propensity_score: str | None = None
+    """How likely the logging policy was to show the request's list, above 0 and up to 1, the same
+    in all its rows: for mrr and hit of `counterfactual.rankings`."""
     segments: tuple[str, ...] = ()
     """Columns that `by` can name."""
 

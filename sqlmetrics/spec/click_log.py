@@ -321,7 +321,7 @@ class Clicks(Model):
         of_lists = self.propensity.model_dump(
             mode="json", include=self.propensity.decides - {"max_weight"}
         )
-        propensity = of_lists if asked.rankings else {"method": "logged"}
+        propensity = of_lists if asked.weighs_positions else {"method": "logged"}
         return {**asked.decides(one), "propensity": propensity}
 
     @property

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sqlmetrics.catalog.counterfactual import (
     ESTIMATORS,
+    FIRST,
     EstimatedMetric,
     counterfactual_metric,
     estimated_metrics,
@@ -50,11 +51,17 @@ class Counterfactual(Model):
     policy: Literal["uniform"] | Policy | None = None
     """In place of lists: how another policy would choose single items. `uniform`, or a table of
     probabilities. The log has the probabilities of its own, `columns.propensity_score`."""
+    system: str | None = None
+    """What the new ranker or the policy is called; of lists where they have no column of systems.
+    Default: the name of their table, `uniform`."""
     actions: int | None = Field(default=None, ge=1)
     """How many items `uniform` chooses from; default: those in the log."""
     metrics: tuple[str, ...] = ()
     """Of lists: dcg, precision, recall, sum_reciprocal_rank, clicks, with a cutoff; default:
-    dcg@10. Of a policy: ctr."""
+    dcg@10. Or mrr and hit, of logs that have `columns.list_propensity_score`. Of a policy: ctr."""
+    list_depth: int | None = Field(default=None, ge=1)
+    """For mrr and hit: how many items from the top `list_propensity_score` is the probability of;
+    default: all that the request showed."""
     estimators: tuple[str, ...] = ESTIMATORS
     """Any of ips, clipped_ips, snips and dr."""
     clip: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = 10.0
@@ -86,6 +93,11 @@ class Counterfactual(Model):
         of_policy = {"actions"} if self.policy == UNIFORM else set()
         of_lists = {"match"} if self.rankings else set()
         given = self.model_fields_set & ({"actions", "match"} - of_policy - of_lists)
+        if self.system is not None and self.rankings and self.rankings.columns.system:
+            raise ValueError(
+                f"the lists have a column of systems, {self.rankings.columns.system}: leave out "
+                "system, or the column"
+            )
         if given:
             raise ValueError(f"{min(given)} is only for {_ONLY[min(given)]}")
         kind = "lists" if self.rankings else "policy"
@@ -93,6 +105,7 @@ class Counterfactual(Model):
         if wrong:
             of = "a policy" if kind == "policy" else "rankings"
             raise ValueError(f"metrics: {wrong[0]} is no metric of {of}")
+        self._check_lists()
         if self.rankings:
             named = self.rankings.columns
             more = [name for name in ("date", "weight", "grade") if getattr(named, name)]
@@ -103,15 +116,60 @@ class Counterfactual(Model):
                 )
         return self
 
+    def _check_lists(self) -> None:
+        """Raise ValueError if whole lists and items are asked for, or lists deeper than known."""
+        measures = [counterfactual_metric(one) for one in self.measured]
+        whole = [one for one in measures if one.metric.whole]
+        if whole and len(whole) < len(measures):
+            other = next(one for one in measures if not one.metric.whole)
+            raise ValueError(
+                f"metrics: {whole[0]} weighs whole lists, and {other} their items: ask for them "
+                "in specs of their own"
+            )
+        if whole and not any(one in whole[0].metric.estimators for one in self.estimators):
+            known = ", ".join(whole[0].metric.estimators)
+            raise ValueError(f"estimators: {whole[0]} has {known}")
+        if self.list_depth is None:
+            return
+        if not whole:
+            raise ValueError("list_depth is only for mrr and hit")
+        deep = [one for one in whole if one.k is None or one.k > self.list_depth]
+        if deep:
+            raise ValueError(
+                f"metrics: {deep[0]} looks below the first {self.list_depth} items of a list, "
+                "and nothing is known of these (list_depth)"
+            )
+
+    @property
+    def weighs_lists(self) -> bool:
+        """Whether whole lists are weighed, and not the positions of their items."""
+        return any(counterfactual_metric(one).metric.whole for one in self.measured)
+
+    @property
+    def weighs_positions(self) -> bool:
+        """Whether the propensities of positions are needed."""
+        return self.rankings is not None and not self.weighs_lists
+
     @property
     def measured(self) -> tuple[str, ...]:
         """The metrics, also where none was named."""
         return self.metrics or (("dcg@10",) if self.rankings else ("ctr",))
 
     @property
+    def title(self) -> str:
+        """What the new ranker or the policy is called, where its table does not say it."""
+        return self.system or (self.source.name if self.source else UNIFORM)
+
+    @property
     def source(self) -> ClickRankings | Policy | None:
         """The table that is read beside the log; None for the uniform policy."""
         return self.rankings or (self.policy if isinstance(self.policy, Policy) else None)
+
+    def read_from(self, source: Source) -> Counterfactual:
+        """The same of another table, under the name that it had."""
+        role = "rankings" if self.rankings else "policy"
+        named = self.rankings.columns.system if self.rankings else None
+        return self.model_copy(update={role: source, "system": None if named else self.title})
 
     @property
     def estimated(self) -> tuple[EstimatedMetric, ...]:
@@ -124,6 +182,7 @@ class Counterfactual(Model):
         own |= {"clip": self.clip} if one.estimator in ("clipped_ips", "dr") else {}
         own |= {"prior": self.prior} if one.estimator == "dr" else {}
         own |= {"actions": self.actions} if self.actions else {}
+        own |= {"list_depth": self.list_depth} if self.list_depth else {}
         return own | ({"match": self.match} if self.rankings else {})
 
 
@@ -143,11 +202,17 @@ def lacks(asked: Counterfactual, columns: ImpressionColumns | None, place: str) 
             f"counterfactual.policy needs {place}.propensity_score: how likely the logging policy "
             "was to choose each item that it showed"
         )
+    if asked.weighs_lists and not (columns and columns.list_propensity_score):
+        (first, *_) = map(counterfactual_metric, asked.measured)
+        return (
+            f"counterfactual.metrics: {first} {FIRST}; or name {place}.list_propensity_score, how "
+            "likely the logging policy was to show the list"
+        )
     if asked.rankings is None or columns is None or columns.query is not None:
         return ""
     if asked.match == "query":
         return f"counterfactual.match: query needs {place}.query"
-    if "dr" in asked.estimators:
+    if "dr" in asked.estimators and not asked.weighs_lists:
         return (
             f"counterfactual.estimators: dr needs {place}.query: its model is the rate of a query "
             "and item; without it name ips, clipped_ips, snips"

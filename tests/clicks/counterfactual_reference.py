@@ -57,6 +57,16 @@ DISCOUNTS: Mapping[str, Callable[[int, int, Mapping[int, float]], float]] = {
 }
 
 
+class Unit(NamedTuple):
+    """A request, of a policy an impression: what it adds to the two sums of an estimate."""
+
+    cluster: Any
+    x: float
+    w: float
+    parts: Sequence[Part]
+    naive_w: float = 1.0
+
+
 def of_lists(
     log: Sequence[Row],
     lists: Mapping[str, Sequence[str]],
@@ -65,38 +75,45 @@ def of_lists(
     how: How,
 ) -> Told:
     """The estimate of a metric of the new lists, by the request or the query that they are of."""
+    return told_of(requests_of(log, lists, key, theta, how).values(), how)
+
+
+def requests_of(
+    log: Sequence[Row],
+    lists: Mapping[str, Sequence[str]],
+    key: str,
+    theta: Mapping[int, float],
+    how: How,
+) -> dict[str, Unit]:
+    """What each request adds that has a new list."""
     metric = how.metric
     log = [row for row in log if row["position"] in theta]
     rate, known = _pair_rates(log, theta, how.prior)
     requests: dict[str, list[Row]] = defaultdict(list)
     for row in log:
         requests[row["request"]].append(row)
-    xs: dict[Any, float] = defaultdict(float)
-    ws: dict[Any, float] = defaultdict(float)
-    parts: list[Part] = []
-    naive_w = 0.0
+    made = {}
     for request, rows in requests.items():
         query, user, of = rows[0]["query"], rows[0]["user"], lists.get(rows[0][key])
         if of is None:
             continue
         cluster = ("user", user) if user is not None else ("request", request)
         there = {row["item"]: row for row in rows}
+        parts = []
         for rank, item in enumerate(of[: how.k or None], 1):
             d = DISCOUNTS[metric](rank, how.k, theta)
             q, is_known = rate(query, item), (query, item) in known
             part = _item(there.get(item), d, q, theta, how, is_known=is_known)
             if metric == "clicks":
                 part = part._replace(naive=part.clicks)
-            xs[cluster] += part.x
             parts.append(part)
+        w = naive_w = 1.0
         if how.estimator == "snips" or metric == "recall":
             most = how.clip if how.estimator == "clipped_ips" else math.inf
-            ws[cluster] += sum(r["clicked"] * min(1 / theta[r["position"]], most) for r in rows)
-            naive_w += sum(row["clicked"] for row in rows)
-        else:
-            ws[cluster] += 1
-            naive_w += 1
-    return _told(xs, ws, naive_w, parts, how)
+            w = sum(r["clicked"] * min(1 / theta[r["position"]], most) for r in rows)
+            naive_w = sum(row["clicked"] for row in rows)
+        made[request] = Unit(cluster, sum(part.x for part in parts), w, parts, naive_w)
+    return made
 
 
 def _item(
@@ -141,6 +158,13 @@ def of_policy(
     log: Sequence[Row], chance: Callable[[str, int], float], choices: Sequence[str], how: How
 ) -> Told:
     """The estimate of the clicks an impression of a policy, which has the chance of its choices."""
+    return told_of(impressions_of(log, chance, choices, how), how)
+
+
+def impressions_of(
+    log: Sequence[Row], chance: Callable[[str, int], float], choices: Sequence[str], how: How
+) -> list[Unit]:
+    """What each impression adds."""
     clicks: Counter[Any] = Counter()
     shown: Counter[Any] = Counter()
     for row in log:
@@ -153,9 +177,7 @@ def of_policy(
         known = pair in shown
         return (clicks[pair] + how.prior * mean) / (shown[pair] + how.prior) if known else mean
 
-    xs: dict[Any, float] = defaultdict(float)
-    ws: dict[Any, float] = defaultdict(float)
-    parts = []
+    made = []
     for row in log:
         item, position, c = row["item"], row["position"], row["clicked"]
         w = chance(item, position) / row["score"]
@@ -169,25 +191,55 @@ def of_policy(
         }[how.estimator]
         unknown = sum(chance(one, position) for one in choices if (one, position) not in shown)
         cluster = row["user"] or ("request", row["request"])
-        xs[cluster] += x
-        ws[cluster] += w if how.estimator == "snips" else 1
-        parts.append(Part(x, c, w, kept, 1.0, unknown, c))
-    return _told(xs, ws, len(log), parts, how)
+        part = Part(x, c, w, kept, 1.0, unknown, c)
+        made.append(Unit(cluster, x, w if how.estimator == "snips" else 1.0, [part]))
+    return made
 
 
-def _told(
-    xs: Mapping[Any, float],
-    ws: Mapping[Any, float],
-    naive_w: float,
-    parts: Sequence[Part],
+def whole_lists_of(
+    log: Sequence[Row],
+    lists: Mapping[str, Sequence[str]],
+    key: str,
     how: How,
-) -> Told:
+    depth: int | None = None,
+) -> dict[str, Unit]:
+    """What each request adds that has a new list, weighed by the chance of the list it was shown.
+
+    Rows have `list_score`, the chance of the list, of its first `depth` items.
+    """
+    requests: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(log, key=lambda one: one["position"]):
+        requests[row["request"]].append(row)
+    made = {}
+    for request, rows in requests.items():
+        of = lists.get(rows[0][key])
+        if of is None:
+            continue
+        first = [row["item"] for row in rows][:depth]
+        w = 1 / rows[0]["list_score"] if list(of)[: len(first)] == first else 0.0
+        ranks = [row["position"] for row in rows if row["clicked"]]
+        near = [rank for rank in ranks if not how.k or rank <= how.k]
+        y = float(bool(near)) if how.metric == "hit" else 1 / near[0] if near else 0.0
+        kept = min(w, how.clip)
+        x = (kept if how.estimator == "clipped_ips" else w) * y
+        part = Part(x, y, w, kept, 1.0, 0.0, int(w > 0 and bool(near)))
+        user = rows[0]["user"]
+        cluster = ("user", user) if user is not None else ("request", request)
+        made[request] = Unit(cluster, x, w if how.estimator == "snips" else 1.0, [part])
+    return made
+
+
+def told_of(units: Iterable[Unit], how: How) -> Told:
+    """The estimate over some requests, or impressions."""
+    units = [*units]
+    parts = [part for unit in units for part in unit.parts]
+    naive_w = sum(unit.naive_w for unit in units)
     weight, clipped, whole = (
         sum(getattr(part, name) for part in parts) for name in ("weight", "clipped", "whole")
     )
     is_whole = how.estimator in ("ips", "snips")
     return Told(
-        *_ratio(xs, ws),
+        *_ratio(*_clusters(units)),
         sum(part.naive for part in parts) / naive_w if naive_w else None,
         _ess(part.weight if is_whole else part.clipped for part in parts),
         1 - clipped / weight if weight else 0.0,
@@ -200,6 +252,46 @@ def _ess(given: Iterable[float]) -> float:
     weights = list(given)
     squares = sum(w * w for w in weights)
     return sum(weights) ** 2 / squares if squares else 0.0
+
+
+def _clusters(units: Iterable[Unit]) -> tuple[dict[Any, float], dict[Any, float]]:
+    """The sums of each user, or request without one."""
+    xs: dict[Any, float] = defaultdict(float)
+    ws: dict[Any, float] = defaultdict(float)
+    for unit in units:
+        xs[unit.cluster] += unit.x
+        ws[unit.cluster] += unit.w
+    return xs, ws
+
+
+class Difference(NamedTuple):
+    """Two estimates, and how far they are apart."""
+
+    value: float
+    baseline: float
+    standard_error: float
+    df: float
+
+
+def difference(units: Iterable[Unit], of_baseline: Iterable[Unit]) -> Difference:
+    """Two ratios of sums over users, some of whom have a part in both.
+
+    The variance is that of what each user moves the two ratios by, linearised; the degrees of
+    freedom are those of Welch and Satterthwaite over users of both, of one and of the other.
+    """
+    sides = [_clusters(units), _clusters(of_baseline)]
+    ratios = [sum(xs.values()) / sum(ws.values()) for xs, ws in sides]
+    moved: dict[Any, float] = defaultdict(float)
+    for sign, ratio, (xs, ws) in zip((1, -1), ratios, sides, strict=True):
+        n, whole = len(ws), sum(ws.values())
+        for one in ws:
+            moved[one] += sign * (xs[one] - ratio * ws[one]) / whole * math.sqrt(n / (n - 1))
+    groups: dict[Any, list[float]] = defaultdict(list)
+    for one, by in moved.items():
+        groups[one in sides[0][1], one in sides[1][1]].append(by * by)
+    variance = sum(map(sum, groups.values()))
+    least = sum(sum(own) ** 2 / max(1, len(own) - 1) for own in groups.values())
+    return Difference(*ratios, math.sqrt(variance), variance**2 / least)
 
 
 def _ratio(xs: Mapping[Any, float], ws: Mapping[Any, float]) -> tuple[float | None, float | None]:

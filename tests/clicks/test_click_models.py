@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from math import exp, log, log2
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from clicks.position_bias import simulated_log
 from marked import by_turns
-from walked import printed
 
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.models.fit import ModelFits, click_models
@@ -35,7 +32,6 @@ LEARNED = (
 HELD = (
     *("q1 abcde 1....", "q1 cabde .1.1.", "q2 cbade .....", "q2 cfade 11...", "q3 abcde ..1.."),
 )
-PAGE = Path(__file__).parents[2] / "docs" / "click-models.md"
 HALF = Prior(2, 0.5)
 """That of PyClick and of clickmodels: a click and a skip."""
 
@@ -346,13 +342,3 @@ def test_a_log_that_cannot_tell_says_why() -> None:
     ]
     with pytest.raises(InputError, match="no click is left to learn from"):
         found(clicks_of(unclicked))
-
-
-@by_turns(3)
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    now = printed(text, tmp_path)
-    if os.environ.get("UPDATE_GOLDEN") == "1":
-        PAGE.write_text(now, encoding="utf-8")
-    else:
-        assert text == now

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from clicks.counterfactual_reference import How, Told, of_lists, of_policy
+from clicks.counterfactual_reference import How, Told, of_lists, of_policy, requests_of, told_of
 from clicks.unshown import covered, worlds
 from marked import by_night, by_turns
 from test_job_days import LATER
@@ -474,3 +474,37 @@ def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
             for one in result.estimates:
                 wanted = policies_reference(2)[name, one.estimator]
                 assert tuple(getattr(one, field) for field in Told._fields) == near(wanted)
+
+
+@by_turns(0.5)
+def test_segments_are_parts_of_the_requests_and_the_model_is_of_all() -> None:
+    rows = [row | {"device": "web" if row["request"] < "r2" else None} for row in small_log(4)]
+    lists = new_lists(4, sorted({row["query"] for row in rows}))
+    asked = {
+        "rankings": {"data": pa.Table.from_pylist(lists), "columns": SCORED | {"system": "system"}},
+        "match": "query",
+        "metrics": ["dcg@3", "recall@2", "clicks@4"],
+        "clip": 4,
+        "prior": 2.5,
+    }
+    with cleaned(rows, SHARED, segments=["device"]) as log:  # type: ignore[arg-type]
+        found = sm.clicks.counterfactual_metrics(log, asked, curve=THETA, by=["device", "other"])
+    values = {"all", "web", "(unknown)"}
+    assert {one.segment_value for one in found.estimates} == values
+    of = {row["request"]: row["device"] or "(unknown)" for row in rows}
+    for one in found.estimates:
+        how = How(one.estimator, 4, 2.5, one.metric, one.k)
+        every = requests_of(rows, ordered(lists, one.system), "query", THETA, how)
+        own = [unit for name, unit in every.items() if one.segment_value in ("all", of[name])]
+        wanted = told_of(own, how)
+        assert tuple(getattr(one, name) for name in Told._fields) == near(wanted)
+    assert found.table().column("segment_name").to_pylist().count("device") == 2 * len(
+        [one for one in found.estimates if one.segment_name == "all"]
+    )
+    assert "device=web" in repr(found)
+    assert "estimates of segments have warnings" in repr(found)
+    with cleaned(bandit_log(1), SHARED, **NO_REQUEST | {"segments": ["user"]}) as log:
+        found = sm.clicks.counterfactual_metrics(log, {"policy": "uniform"}, by=["user"])
+    for one in found.estimates:
+        if one.segment_name == "user" and one.segment_value != "(unknown)":
+            assert one.n_clusters == 1

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import comb, sqrt
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -24,7 +22,6 @@ from clicks.interleaved import (
 from marked import by_turns
 from pydantic import ValidationError
 from test_job_days import LATER
-from walked import printed
 
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
@@ -35,7 +32,6 @@ from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.distributions.binomial import sign_test
 from sqlmetrics.spec.click_log import Clicks
 
-PAGE = Path(__file__).parents[2] / "docs" / "interleaving.md"
 THETA = (1.0, 0.6, 0.4, 0.3, 0.25, 0.2)
 CURVE = PropensityCurve.given(dict(enumerate(THETA, 1)))
 METHODS = ("team_draft", "balanced", "debiased_balanced")
@@ -295,16 +291,6 @@ def test_what_is_no_pair_or_no_merge_is_told() -> None:
         Clicks(log={"data": log}, interleaving={"method": "balanced"})
     with pytest.raises(ValidationError, match=r"needs log\.columns\.team"):
         Clicks(log={"data": log}, interleaving={})
-
-
-@by_turns(2)
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    now = printed(text, tmp_path)
-    if os.environ.get("UPDATE_GOLDEN") == "1":
-        PAGE.write_text(now, encoding="utf-8")
-    else:
-        assert text == now
 
 
 @pytest.mark.parametrize("writer", LATER)

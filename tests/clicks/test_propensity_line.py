@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import os
 import random
 import re
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -21,14 +20,12 @@ from click.testing import CliRunner
 from command import sqlmetrics
 from marked import by_turns
 from position_bias import simulated_log
-from walked import printed
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli, common
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.engines.database import connect
 
-PAGE = Path(__file__).parents[2] / "docs" / "position-bias.md"
 FIRST_WEEK, SECOND_WEEK = {"end": "2026-01-08"}, {"start": "2026-01-08"}
 COLUMNS = {
     "request": "request",
@@ -368,13 +365,3 @@ def test_what_cannot_be_corrected_is_told() -> None:
     assert "cuts off" not in told(True, max_weight=20)
     alike = told(True, given={1: 1, 2: 1})
     assert "there is nothing to correct: how often items were looked at differs by 0.0%" in alike
-
-
-@by_turns(3)
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    now = printed(text, tmp_path)
-    if os.environ.get("UPDATE_GOLDEN") == "1":
-        PAGE.write_text(now, encoding="utf-8")
-    else:
-        assert text == now

@@ -6,7 +6,7 @@ lists of a seed are a system. So one query estimates them all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,11 +39,11 @@ class Worlds(NamedTuple):
     per_click: dict[str, float]
 
 
-def worlds(seeds: Sequence[int], impressions: int, **broken: float) -> Worlds:
+def worlds(seeds: Sequence[int], impressions: int, noise: float = 0.1, **broken: float) -> Worlds:
     """Logs of so many impressions each.
 
     The items of a query do not change, and a third of the lists is in random order. The new ranker
-    orders what was shown by a good guess of what attracts.
+    orders what was shown by a guess of what attracts, which is good where there is little noise.
     """
     logs, lists, truth, per_click = [], [], {}, {}
     for seed in seeds:
@@ -55,7 +55,7 @@ def worlds(seeds: Sequence[int], impressions: int, **broken: float) -> Worlds:
         for one in ("request", "query", "user"):
             log = log.append_column(one, _of_seed(name, made.log[one]))
         logs.append(log)
-        new, truth[name], per_click[name] = _ranked(seed, made.log, made.truth)
+        new, truth[name], per_click[name] = _ranked(seed, made.log, made.truth, noise)
         lists.append(new)
     return Worlds(pa.concat_tables(logs), pa.concat_tables(lists), truth, per_click)
 
@@ -64,15 +64,17 @@ def _of_seed(seed: str, names: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(seed, names.cast(pa.string()), "-")
 
 
-def _ranked(seed: int, log: pa.Table, truth: pa.Table) -> tuple[pa.Table, float, float]:
+def _ranked(
+    seed: int, log: pa.Table, truth: pa.Table, noise: float
+) -> tuple[pa.Table, float, float]:
     """The new lists, and what they are worth."""
     shown = log.group_by(["query", "item"]).aggregate([])
     rows = shown.join(truth, ["query", "item"]).sort_by(
         [("query", "ascending"), ("item", "ascending")]
     )
     attracts = rows["attractiveness"].to_numpy().reshape(-1, len(THETA))
-    noise = np.random.default_rng(seed + 10_000).normal(0, 0.1, attracts.shape)
-    rank = np.argsort(np.argsort(-attracts - noise, axis=1), axis=1) + 1
+    off = np.random.default_rng(seed + 10_000).normal(0, noise, attracts.shape)
+    rank = np.argsort(np.argsort(-attracts - off, axis=1), axis=1) + 1
     number = pc.cast(pc.utf8_slice_codeunits(rows["query"], 1), pa.int64()).to_numpy()
     asked = 1 / (number.reshape(attracts.shape)[:, 0] + 5.0)
     share = asked / asked.sum()
@@ -113,6 +115,57 @@ def covered(made: Worlds, engine: Any = None) -> dict[str, Coverage]:
                 low, value, high = (getattr(one, name) for name in ("ci_low", "value", "ci_high"))
                 found = low <= truth <= high, value / truth - 1
                 told.setdefault(f"{prefix}{one.estimator}", []).append(found)
+    return _shares(told)
+
+
+def told_apart(seeds: Sequence[int], impressions: int) -> dict[str, Coverage]:
+    """Estimator -> how often the interval of a difference covers what is planted.
+
+    Two rankers are compared that nobody was shown, a good and a bad one; a seed is a segment.
+    """
+    told: dict[str, list[tuple[bool, float]]] = {}
+    for first in range(0, len(seeds), 10):  # all at once would take much memory
+        for name, found in _told_apart(seeds[first : first + 10], impressions):
+            told.setdefault(name, []).append(found)
+    return _shares(told)
+
+
+def _told_apart(seeds: Sequence[int], impressions: int) -> Iterator[tuple[str, tuple[bool, float]]]:
+    """Estimator, whether it covers the difference of a seed, and how far off it is."""
+    good, bad = (worlds(seeds, impressions, noise) for noise in (0.1, 0.5))
+    seed = pc.list_element(pc.split_pattern(good.log["request"], "-", max_splits=1), 0)
+    lists = [
+        made.lists.append_column("system", pa.array([name] * made.lists.num_rows))
+        for name, made in (("good", good), ("bad", bad))
+    ]
+    asked = {
+        "rankings": {"data": pa.concat_tables(lists), "columns": LISTS | {"system": "system"}},
+        "match": "query",
+    }
+    clicks = {
+        "log": {
+            "data": good.log.append_column("seed", seed),
+            "columns": COLUMNS | {"segments": ["seed"]},
+        },
+        "propensity": {"method": "given", "given": dict(enumerate(THETA, 1))},
+        "counterfactual": asked,
+    }
+    spec = sm.Spec(name="log", clicks=clicks, metrics=["ctr"])
+    metrics = [f"dcg(estimator={name})@10" for name in ("ips", "snips", "dr")]
+    for row in sm.compare(spec, metrics=metrics, baseline="bad", by="seed"):
+        if row["segment_name"] == "all":
+            continue
+        name = row["metric"].partition("=")[2].partition(")")[0]
+        truth = [
+            (made.per_click if name == "snips" else made.truth)[row["segment_value"]]
+            for made in (good, bad)
+        ]
+        apart = truth[0] - truth[1]
+        covers = row["ci_low"] <= apart <= row["ci_high"]
+        yield name, (covers, row["difference"] / apart - 1)
+
+
+def _shares(told: Mapping[str, Sequence[tuple[bool, float]]]) -> dict[str, Coverage]:
     return {
         name: Coverage(*(float(np.mean(column)) for column in zip(*values, strict=True)))
         for name, values in told.items()

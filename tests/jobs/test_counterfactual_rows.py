@@ -31,6 +31,8 @@ Row = dict[str, Any]
 
 COLUMNS = {"request": "request", "query": "query", "item": "item", "position": "position"}
 COLUMNS |= {"clicked": "clicked", "user": "user", "time": "at", "propensity_score": "chance"}
+COLUMNS |= {"list_propensity_score": "list_chance"}
+LOGGED: Row = COLUMNS | {"segments": ["device"]}
 CURVE = {1: 1.0, 2: 0.62, 3: 0.41, 4: 0.3, 5: 0.2}
 LISTS = {
     "rankings": {
@@ -43,7 +45,7 @@ LISTS = {
     "prior": 2.5,
 }
 POLICY = {"relation": "policy", "columns": {"item": "item", "probability": "p"}}
-KEY = ("metric_date", "system", "metric", "k")
+KEY = ("metric_date", "system", "metric", "k", "segment_value")
 NUMBERS = ("value", "numerator", "denominator", "n_queries", "n_clusters", "ci_low", "ci_high")
 NUMBERS += ("sum_x", "sum_x2", "sum_w2", "sum_xw")
 TABLES = ("metrics", "metrics_runs", "metrics_metrics", "metrics_definitions")
@@ -63,6 +65,8 @@ def log(seed: int = 1) -> pa.Table:
             "at": datetime.combine(FIRST + timedelta(day), datetime.min.time())
             + timedelta(hours=23 * chance.random()),
             "chance": 0.2 + 0.1 * position,
+            "device": "phone" if number % 3 else None,
+            "list_chance": 0.1 + 0.02 * number,
         }
         for day in (0, 1, 3, 4, 5)
         for number in range(25)
@@ -91,7 +95,7 @@ def new_lists() -> pa.Table:
 
 def spec(asked: Row | None = None, **more: Any) -> sm.Spec:
     clicks = {
-        "log": {"relation": "log", "columns": COLUMNS},
+        "log": {"relation": "log", "columns": LOGGED},
         "propensity": {"method": "given", "given": CURVE},
         "counterfactual": asked or LISTS,
         "daily": True,
@@ -130,11 +134,12 @@ def shown(engine: Any, asked: sm.Spec, day: int) -> dict[tuple[Any, ...], Estima
     assert clicks is not None
     of_day = clicks.model_copy(update={"evaluation": days(day, day + 1)})
     with sm.clicks.clean(of_day, engine) as there:
-        result = sm.clicks.counterfactual_metrics(there, confidence=asked.confidence)
+        result = sm.clicks.counterfactual_metrics(there, confidence=asked.confidence, by=asked.by)
     when = str(FIRST + timedelta(day))
     return {
-        (when, one.system, f"{one.metric}(estimator={one.estimator})", str(one.k)): one
+        (when, one.system, f"{one.metric}(estimator={one.estimator})", str(one.k), of): one
         for one in result.estimates
+        for of in [one.segment_value]
     }
 
 
@@ -145,7 +150,7 @@ def check(engine: Any, asked: sm.Spec, numbers: tuple[int, ...] = (0, 1, 3, 4)) 
     assert there.keys() == wanted.keys()
     for key, one in wanted.items():
         row = there[key]
-        assert (row["segment_name"], row["segment_value"]) == ("all", "all")
+        assert row["segment_name"] == one.segment_name
         assert (row["n_queries"], row["n_clusters"]) == (one.n, one.n_clusters), key
         for name in ("value", "ci_low", "ci_high"):
             told = getattr(one, name)
@@ -189,7 +194,7 @@ def test_a_run_replaces_its_own_days_and_views_have_the_rows(servers: Any) -> No
         text = job_text(asked, engine.translation, days(1, 2), "'a run'", "current_timestamp")
         for statement in (*text.tables, *text.evaluation, *text.replacement):
             engine.execute(statement)
-        assert _numbers(rows(engine)) == _numbers(after)
+        same(rows(engine), after)
         wide = engine.table("select * from metrics_log_all where metric_date = '2026-01-02'")
         (one,) = (row for row in wide.to_pylist() if row["system"] == "one")
         assert one["dcg_estimator_ips_at_3"] == after["2026-01-02", "one", *DCG]["value"]
@@ -198,8 +203,8 @@ def test_a_run_replaces_its_own_days_and_views_have_the_rows(servers: Any) -> No
         described = engine.table("select * from metrics_metrics order by name")
         (ips, snips) = (one for one in described.to_pylist() if one["name"].startswith("clicks("))
         assert (ips["direction"], ips["unit"], ips["roll_up"]) == ("higher", "count", "ratio")
-        assert "per click" in snips["meaning"]
-        assert "per click" not in ips["meaning"]
+        assert "over all weighed clicks" in snips["meaning"]
+        assert "over all" not in ips["meaning"]
         told = evaluated(asked, engine, days(1, 2), confidence=0.95).facts().to_pylist()
         table = {tuple(str(row[name]) for name in KEY): row for row in told}
         for key, row in after.items():
@@ -208,11 +213,49 @@ def test_a_run_replaces_its_own_days_and_views_have_the_rows(servers: Any) -> No
                     assert table[key][name] == pytest.approx(row[name], rel=1e-9)
 
 
-DCG = ("dcg(estimator=ips)", "3")
+DCG = ("dcg(estimator=ips)", "3", "all")
 
 
-def _numbers(there: dict[tuple[Any, ...], Row]) -> dict[Any, list[Any]]:
-    return {key: [row[name] for name in NUMBERS] for key, row in there.items()}
+@by_turns(1.2)
+@pytest.mark.parametrize("writer", WHERE)
+def test_segments_have_rows_and_checks(writer: str, servers: Any) -> None:
+    """A text that is compiled makes the same; a check looks at a segment."""
+    limits = [{"metric": f"{DCG[0]}@3", "min": 0.001, "segment": {"device": "*"}}]
+    asked = spec(LISTS | {"metrics": ["dcg@3", "recall@2"]}, by=["device"], checks=limits)
+    with opened(servers, writer) as engine:
+        write(asked, engine, days(0, 5))
+        check(engine, asked)
+        there = rows(engine)
+        assert {key[-1] for key in there} == {"all", "phone", "(unknown)"}
+        found = verdicts(asked, engine, days=[days(4, 5)])
+        assert {one.segment for one in found} == {"device=phone", "device=(unknown)"}
+        if writer == "duckdb":
+            when = days(1, 2), "'a run'", "current_timestamp"
+            text = job_text(asked, engine.translation, *when)
+            for statement in (*text.tables, *text.evaluation, *text.replacement):
+                engine.execute(statement)
+            same(rows(engine), there)
+        first = LISTS | {"metrics": ["mrr@1", "hit@1"], "list_depth": 1}
+        for other, there in ((POLICY, (0, 1, 3, 4, 5)), (None, (0, 1, 3, 4))):
+            asked = spec({"policy": other} if other else first, by=["device"])
+            write(asked, engine, full_refresh=True)
+            check(engine, asked, there)
+        if writer == "duckdb":
+            before = rows(engine)
+            text = job_text(asked, engine.translation, *when)
+            for statement in (*text.tables, *text.evaluation, *text.replacement):
+                engine.execute(statement)
+            same(rows(engine), before)
+
+
+def same(found: dict[tuple[Any, ...], Row], wanted: dict[tuple[Any, ...], Row]) -> None:
+    """The same numbers, but for the order in which they were added up."""
+    assert found.keys() == wanted.keys()
+    for key, row in wanted.items():
+        for name in NUMBERS:
+            value = row[name]
+            near = value if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)
+            assert found[key][name] == near, (key, name)
 
 
 def test_checks_take_limits_and_drops_of_them(servers: Any) -> None:
@@ -300,7 +343,7 @@ def test_its_texts() -> None:
     for wrong, said in {
         "dcg(estimator=dm)": "unknown estimator 'dm'",
         "recall(estimator=dr)@5": "unknown estimator 'dr'",
-        "mrr(estimator=ips)": "depends on which clicked item",
+        "ndcg(estimator=ips)@3": "divides by the best list",
         "dcg": "cannot be read; write it like",
     }.items():
         with pytest.raises(SpecError, match=said):

@@ -87,12 +87,23 @@ from impressions
 where (cast(substr(item_id, 2) as integer) + "position") % 4 = 0
 """
 
+NEW_LISTS = """
+select
+    concat('text ', q) as query,
+    concat('i', (q * 7 + p * 5) % 30) as item_id,
+    cast(p as integer) as place
+from generate_series(0, 6) as queries(q)
+cross join generate_series(1, 6) as places(p)
+"""
+"""What another ranker gives for most queries of the log."""
+
 TABLES = {
     "rankings": RANKINGS,
     "labels": LABELS,
     "times": TIMES,
     "impressions": SHOWN,
     "events": DONE,
+    "new_lists": NEW_LISTS,
 }
 """Table -> the query that makes it, in words of DuckDB and PostgreSQL."""
 
@@ -172,6 +183,15 @@ CLICKS: Mapping[str, Any] = {
         },
         "cleaning": {"min_dwell": "5s", "attribution_window": "30m"},
         "labels": {"grades": {"click": 1, "purchase": 3}},
+        "propensity": {
+            "method": "given",
+            "given": {1: 1, 2: 0.7, 3: 0.5, 4: 0.4, 5: 0.3, 6: 0.3, 7: 0.2, 8: 0.2},
+        },
+        "counterfactual": {
+            "rankings": {"relation": "new_lists", "columns": {"query": "query", "rank": "place"}},
+            "match": "query",
+            "metrics": ["dcg@3", "recall@2"],
+        },
     },
     "metrics": ["ndcg@5", "mrr", "ctr@3", "abandonment"],
     "by": ["country"],

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.lists import layout_of, matching
 from sqlmetrics.clicks.counterfactual.policy import POLICY_ROWS, actions
+from sqlmetrics.clicks.counterfactual.terms import SHOWN
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
@@ -19,6 +20,7 @@ from sqlmetrics.spec.counterfactual import Counterfactual, Policy
 from sqlmetrics.spec.source import Source
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.sql.template import literal
 
 LISTS, POLICY = "clicks.counterfactual.rankings", "clicks.counterfactual.policy"
 NEAR = 1e-6
@@ -56,13 +58,22 @@ def columns(source: Source, relation: Relation, place: str, engine: Database) ->
         raise InputError(found)
 
 
-def lists(items: Stage, engine: Database) -> None:
-    """Raise InputError if rows of new lists have no id or order, or repeat an item."""
+def lists(items: Stage, engine: Database, *, shown: bool = False) -> None:
+    """Raise InputError if rows of new lists have no id or order, or repeat an item.
+
+    Args:
+        items: The rows.
+        engine: Where they are.
+        shown: Whether what was shown stands beside them, whose name no system of them may have.
+    """
     empty = "item_id is null or list_id is null or ordered_by is null or system is null"
     found = [
         *_rows(engine, items, empty, "{n} without a query, an item, or a score or rank"),
         *_repeated(engine, items, ["system", "list_id", "item_id"], "an item of a list"),
     ]
+    if shown:
+        told = "a system is called shown, as what the log showed is: name it otherwise ({n})"
+        found += _rows(engine, items, f"system = {literal(SHOWN)}", told)
     if found:
         raise refusal(found)
 
@@ -157,6 +168,29 @@ def logged(tables: ClickTables, engine: Database) -> int:
             "logging policy chose what it showed with a chance above 0 and up to 1"
         )
     return int(n_items)
+
+
+def logged_lists(tables: ClickTables, engine: Database) -> None:
+    """Raise InputError if the logged probability of a list is none, or differs by its rows."""
+    shown, score = tables.evaluates, "list_propensity_score"
+    wrong = f"{score} is null or {score} <= 0 or {score} > 1"
+    each = (
+        f"select max(case when {wrong} then 1 else 0 end) as is_wrong, "
+        f"case when min({score}) < max({score}) then 1 else 0 end as differs "
+        f"from {tables.of[shown]} group by request_id"
+    )
+    last = f"select sum(is_wrong), sum(differs) from ({each}) as lists"
+    ((n_wrong, n_differ),) = engine.rows(with_stages(tables.stages(shown), last))
+    if n_wrong:
+        raise InputError(
+            f"{score} is no probability in {many(int(n_wrong), 'request')}: the logging policy "
+            "showed the list with a chance above 0 and up to 1"
+        )
+    if n_differ:
+        raise InputError(
+            f"{score} differs within {many(int(n_differ), 'request')}: it is that of the whole "
+            "list, in all its rows"
+        )
 
 
 def uniform(asked: int | None, n_items: int) -> int:

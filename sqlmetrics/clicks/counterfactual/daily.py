@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.counterfactual import checks, lists, policy
+from sqlmetrics.clicks.counterfactual import checks, lists, policy, whole_lists
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.evaluate import asked_of
 from sqlmetrics.clicks.counterfactual.terms import Question, Term, day_of, product
@@ -49,7 +49,7 @@ def check(clicks: Clicks) -> None:
             "clicks.counterfactual: in a job the uniform policy needs actions, the number of items "
             "that it chooses from: the log has other items on other days"
         )
-    if asked.rankings is None:
+    if not asked.weighs_positions:
         return
     if not clicks.propensity.is_known:
         raise SpecError(
@@ -68,15 +68,16 @@ def check(clicks: Clicks) -> None:
 
 @contextmanager
 def kept_estimates(
-    log: CleanLog, confidence: float, *, some: bool = True
+    log: CleanLog, spec: Spec, confidence: float | None = None, *, some: bool = True
 ) -> Iterator[tuple[str, ...]]:
-    """With the sums of a log's estimates by day and system in `NEW_ESTIMATES`.
+    """With the sums of a log's estimates by day, system and segment in `NEW_ESTIMATES`.
 
     A log that has no list of these days has no row there.
 
     Args:
         log: The log, cleaned, of a spec that may ask for estimates.
-        confidence: The coverage of the intervals.
+        spec: What is asked of it.
+        confidence: The coverage of the intervals; default: that of the spec.
         some: Whether it is an error if no request of the log has a new list.
 
     Yields:
@@ -92,10 +93,9 @@ def kept_estimates(
         yield ()
         return
     check(log.tables.clicks)
-    of_nothing = _without_lists(log, asked)
-    question, about = of_nothing or asked_of(
-        log, asked, confidence, day=day_of(log.tables), some=some
-    )
+    of_nothing = _without_lists(log, asked, spec.by)
+    level, day = confidence or spec.confidence, day_of(log.tables)
+    question, about = of_nothing or asked_of(log, asked, level, day=day, some=some, by=spec.by)
     with keeping(engine, [Step(NEW_ESTIMATES, question.select)]):
         yield tuple(_notes(log, asked, question, about)) if about else ()
 
@@ -115,15 +115,21 @@ def estimate_rows(
     asked = log.tables.clicks.counterfactual
     if asked is None:
         return [], ()
-    with kept_estimates(log, confidence or spec.confidence, some=some) as notes:
-        select = f"select * from {NEW_ESTIMATES} order by metric_date, system"
+    with kept_estimates(log, spec, confidence, some=some) as notes:
+        order = "metric_date, system, segment_name, segment_value"
+        select = f"select * from {NEW_ESTIMATES} order by {order}"
         found = with_dates(log.engine.table(select)).to_pylist()
     rows = [_row(one, term, spec, confidence) for one in found for term in terms(asked)]
     return rows, notes
 
 
-def estimates_step(tables: ClickTables, at: Translation) -> Iterator[Step]:
+def estimates_step(tables: ClickTables, spec: Spec, at: Translation) -> Iterator[Step]:
     """The same sums as a step of a job's text; none if the spec asks for no estimate.
+
+    Args:
+        tables: The stages of the log.
+        spec: What is asked of it.
+        at: The database.
 
     Raises:
         SpecError: If the propensities are estimated while the log is read: SQL alone cannot have
@@ -135,7 +141,7 @@ def estimates_step(tables: ClickTables, at: Translation) -> Iterator[Step]:
         return
     check(clicks)
     curve = PropensityCurve.of(clicks.propensity)
-    if asked.rankings is not None and curve is None:
+    if asked.weighs_positions and curve is None:
         raise not_in_text(clicks.propensity.method)
     source = asked.source
     relation = shown(relation_of(source, "clicks_counterfactual"), at) if source else None
@@ -144,11 +150,13 @@ def estimates_step(tables: ClickTables, at: Translation) -> Iterator[Step]:
             f"clicks.counterfactual: {at.dialect.title} reads no files; load it, and give the "
             "relation"
         )
-    yield Step(NEW_ESTIMATES, _question(tables, asked, relation, curve).select)
+    yield Step(NEW_ESTIMATES, _question(tables, asked, relation, curve, spec.by).select)
 
 
 def terms(asked: Counterfactual) -> list[Term]:
     """The estimates that are asked for, in their order."""
+    if asked.weighs_lists:
+        return whole_lists.terms(asked)
     return lists.terms(asked) if asked.rankings else policy.terms(asked)
 
 
@@ -157,19 +165,25 @@ def _question(
     asked: Counterfactual,
     relation: Relation | None,
     curve: PropensityCurve | None,
+    by: Sequence[str],
 ) -> Question:
     """What is summed by day, of a log that nobody looked at."""
     day = day_of(tables)
+    if asked.weighs_lists and asked.rankings is not None and relation is not None:
+        items = lists.new_items(asked.rankings, relation, asked.title)
+        return whole_lists.question(tables, asked, items, day, by=by)
     if asked.rankings is not None and relation is not None and curve is not None:
-        items = lists.new_items(asked.rankings, relation)
-        return lists.question(tables, asked, items, curve, day)
+        items = lists.new_items(asked.rankings, relation, asked.title)
+        return lists.question(tables, asked, items, curve, day, by=by)
     rows = None
     if isinstance(asked.policy, Policy) and relation is not None:
         rows = policy.policy_rows(asked.policy, relation)
-    return policy.question(tables, asked, rows, asked.actions or 1, day)
+    return policy.question(tables, asked, rows, asked.actions or 1, day, by=by)
 
 
-def _without_lists(log: CleanLog, asked: Counterfactual) -> tuple[Question, None] | None:
+def _without_lists(
+    log: CleanLog, asked: Counterfactual, by: Sequence[str]
+) -> tuple[Question, None] | None:
     """What is summed if the log has no list of these days; None if it has one."""
     tables = log.tables
     found = f"select 1 as is_there from {tables.of[tables.evaluates]} limit 1"
@@ -177,7 +191,8 @@ def _without_lists(log: CleanLog, asked: Counterfactual) -> tuple[Question, None
         return None
     source = asked.source
     relation = source_relation(source, "clicks_counterfactual", log.engine) if source else None
-    return _question(tables, asked, relation, PropensityCurve.flat(tables.clicks.propensity)), None
+    flat = PropensityCurve.flat(tables.clicks.propensity)
+    return _question(tables, asked, relation, flat, by), None
 
 
 def _notes(
@@ -189,7 +204,8 @@ def _notes(
     yield from about.notes
     sums = ", ".join(f"sum({name}) as {name}" for name in question.sums)
     rows = log.engine.records(
-        f"select system, {sums} from {NEW_ESTIMATES} group by system order by system"
+        f"select system, segment_name, segment_value, {sums} from {NEW_ESTIMATES} "
+        "where segment_name = 'all' group by system, segment_name, segment_value order by system"
     )
     found = estimates(rows, question.terms, asked.clip, about.confidence)
     yield from replace(about, estimates=tuple(found)).warnings()

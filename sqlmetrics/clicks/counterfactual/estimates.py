@@ -13,7 +13,14 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.counterfactual.terms import Term, product
 from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.intervals import standard_error
-from sqlmetrics.evaluation.report.table import aligned, many, metric_value, terminal_width
+from sqlmetrics.evaluation.report.table import (
+    aligned,
+    many,
+    metric_value,
+    printable,
+    terminal_width,
+)
+from sqlmetrics.plan.summary import ALL
 
 FEWEST = 100
 """Fewer clicks, or an effective sample of fewer, are too few for an interval to hold."""
@@ -46,13 +53,15 @@ class Estimate:
         n_clusters: Users, and requests without one.
         n_clicks: Clicks on what the new list counts; of a policy all.
         ess: The effective sample size of the weights (Kish): of the clicks of a new list, of
-            the impressions of a policy.
-        sample: Of how many: the clicks, or the impressions.
+            the impressions of a policy, of the requests whose list is the new one.
+        sample: Of how many.
         clipped_share: The share of the weight above `clip`, 0 to 1.
         unknown_share: The share of what the new list counts (of the policy's probability) that
             the log does not tell of: items that the request did not show; for dr, that no
             request of the query did.
         warnings: Why not to believe it; empty if nothing speaks against it.
+        segment_name: Whose requests, or impressions, it is of: `all`, or a segment.
+        segment_value: `all`, or the segment's value.
     """
 
     system: str
@@ -72,6 +81,14 @@ class Estimate:
     clipped_share: float
     unknown_share: float
     warnings: tuple[str, ...] = ()
+    segment_name: str = ALL
+    segment_value: str = ALL
+
+    @property
+    def segment(self) -> str:
+        """Its segment for people; `all` if it has none."""
+        own = self.segment_name, self.segment_value
+        return ALL if own[0] == ALL else "=".join(map(printable, own))
 
 
 SCHEMA = pa.schema(
@@ -92,6 +109,7 @@ SCHEMA = pa.schema(
         ("method", pa.string()),
         ("clip", pa.float64()),
         ("confidence", pa.float64()),
+        *((name, pa.string()) for name in ("segment_name", "segment_value")),
     ]
 )
 
@@ -121,13 +139,15 @@ class CounterfactualResult:
     def __getitem__(self, name: str) -> float | None:
         """The value of `metric estimator`, like `dcg@10 snips`, where there is one system.
 
+        Segments are left out.
+
         Raises:
             KeyError: If there is none, or one for each of several systems.
         """
         found = [
             one.value
             for one in self.estimates
-            if f"{at_cutoff(one.metric, one.k)} {one.estimator}" == name
+            if f"{at_cutoff(one.metric, one.k)} {one.estimator}" == name and one.segment_name == ALL
         ]
         if len(found) != 1:
             raise KeyError(name)
@@ -147,7 +167,12 @@ class CounterfactualResult:
         return [vars(one) | how | {"warnings": [*one.warnings]} for one in self.estimates]
 
     def __repr__(self) -> str:
-        table = aligned(_NAMES, [_cells(one) for one in self.estimates], numbers_from=3)
+        names, left = [*_NAMES], 3
+        cells = [_cells(one) for one in self.estimates]
+        if any(one.segment_name != ALL for one in self.estimates):
+            names, left = ["segment", *names], 4
+            cells = [[one.segment, *own] for one, own in zip(self.estimates, cells, strict=True)]
+        table = aligned(names, cells, numbers_from=left)
         width = terminal_width() or 100
         told = (f"warning: {one}" for one in self.warnings())
         below = [line for text in (*self.notes, *told) for line in wrap(text, width)]
@@ -164,9 +189,9 @@ class CounterfactualResult:
         return f"{many(n, self.per)}{of}{left}; {known}"
 
     def warnings(self) -> Iterator[str]:
-        """Each warning of `estimates` once, with those that it is of."""
+        """Each warning of `estimates` once, with those that it is of; of segments how many."""
         told: dict[str, dict[str, list[str]]] = {}
-        for one in self.estimates:
+        for one in (one for one in self.estimates if one.segment_name == ALL):
             metric = f"{one.system} {at_cutoff(one.metric, one.k)}"
             for warning in one.warnings:
                 told.setdefault(warning, {}).setdefault(metric, []).append(one.estimator)
@@ -174,6 +199,9 @@ class CounterfactualResult:
             names = [f"{metric} {', '.join(estimators)}" for metric, estimators in of.items()]
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             yield f"{'; '.join(names[:3])}{more}: {warning}"
+        slices = [one for one in self.estimates if one.segment_name != ALL]
+        if n := sum(bool(one.warnings) for one in slices):
+            yield f"{n:,} of {many(len(slices), 'estimate')} of segments have warnings: see -o json"
 
 
 _NAMES = ("system", "metric", "estimator", "value", "±", "naive", "ess", "clipped", "unknown")
@@ -206,7 +234,6 @@ def _estimate(
     def total(name: str) -> float:
         return float(row[f"sum_{name}"] or 0)
 
-    of_policy = term.measure.metric.of == "policy"
     n = int(total(term.counted))
     n_clusters, n_clicks = int(row["n_clusters"]), int(total(f"{term.measure.column}_n_clicks"))
     x, w = total(term.x), total(term.w)
@@ -235,12 +262,14 @@ def _estimate(
         n_clusters=n_clusters,
         n_clicks=n_clicks,
         ess=weight * weight / squares if squares else 0.0,
-        sample=n if of_policy else n_clicks,
+        sample=int(total(term.sample)),
         clipped_share=max(1 - kept_weight / all_weight, 0.0) if all_weight else 0.0,
         unknown_share=missing / whole if whole else 0.0,
+        segment_name=row["segment_name"],
+        segment_value=row["segment_value"],
     )
     told = [*_warned(made, clip)]
-    if of_policy and term.estimator != "dr":
+    if term.logged:
         told += _off(row, n)
     return Estimate(**vars(made) | {"warnings": tuple(told)})
 
@@ -262,12 +291,12 @@ def _warned(one: Estimate, clip: float | None) -> Iterator[str]:
 
 
 def _off(row: Mapping[str, Any], n: int) -> Iterator[str]:
-    """Whether the weights of a policy cannot be right: their mean is 1 if they are."""
+    """Whether logged weights cannot be right: their mean is 1 if they are."""
     weight, squares = float(row["sum_weight"]), float(row["sum_squares"])
     mean = weight / n
     error = max(squares / n - mean * mean, 0.0) ** 0.5 / n**0.5
     if abs(mean - 1) > FAR * error and abs(mean - 1) > 1e-6:
         yield (
             f"the weights have a mean of {mean:.3f}, and 1 if the logged probabilities are right "
-            "and cover the policy"
+            "and cover what is estimated"
         )

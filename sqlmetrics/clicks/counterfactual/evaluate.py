@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sqlmetrics.catalog.counterfactual import counterfactual_metric
 from sqlmetrics.clicks.clean_log import CleanLog
-from sqlmetrics.clicks.counterfactual import checks, lists, policy
+from sqlmetrics.clicks.counterfactual import checks, lists, policy, whole_lists
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.terms import Question
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
-from sqlmetrics.sql.stage import Column
+from sqlmetrics.sql.stage import Column, Stage
 
 LOGGED = "logged"
 """The method where the log has the probabilities of its own policy."""
@@ -29,6 +29,7 @@ def counterfactual_metrics(
     *,
     curve: PropensityCurve | Mapping[int, float] | None = None,
     confidence: float = 0.95,
+    by: Sequence[str] = (),
 ) -> CounterfactualResult:
     """Estimate from a click log what a ranking, or a policy, that was not shown would have got.
 
@@ -41,6 +42,8 @@ def counterfactual_metrics(
         curve: For lists: how often each position is looked at, by position. Default: those of
             the log's spec, by its `propensity`; they are estimated now.
         confidence: The coverage of the intervals, above 0 and below 1.
+        by: Segments of the log, each of whose values is estimated too. What `dr` knows of items,
+            it knows of all.
 
     Raises:
         SpecError: If a key is wrong, there are no propensities, or the cleaning leaves out what
@@ -50,7 +53,7 @@ def counterfactual_metrics(
     """
     check_confidence(confidence)
     wanted = _asked(log, asked)
-    question, about = asked_of(log, wanted, confidence, curve=curve)
+    question, about = asked_of(log, wanted, confidence, curve=curve, by=by)
     rows = log.engine.records(question.select)
     found = estimates(rows, question.terms, wanted.clip, confidence)
     return replace(about, estimates=tuple(found))
@@ -64,6 +67,8 @@ def asked_of(
     curve: PropensityCurve | Mapping[int, float] | None = None,
     day: Column | None = None,
     some: bool = True,
+    by: Sequence[str] = (),
+    shown: bool = False,
 ) -> tuple[Question, CounterfactualResult]:
     """What is summed, and what is known before that: a result without estimates.
 
@@ -74,18 +79,31 @@ def asked_of(
         curve: For lists: the propensities; default: those of the log's spec.
         day: The day of a row of the log, if each is estimated by itself.
         some: Whether it is an error if no request has a new list.
+        by: The segments of the log that are estimated too; others are left out.
+        shown: Whether what the log showed is estimated beside it, as a system `terms.SHOWN`.
 
     Raises:
         SpecError: As `counterfactual_metrics` does.
         InputError: Likewise.
     """
+    if wanted.rankings is not None and wanted.weighs_lists:
+        items, n_left_out = _items(log, wanted, wanted.rankings, some=some, shown=shown)
+        checks.logged_lists(log.tables, log.engine)
+        question = whole_lists.question(log.tables, wanted, items, day, by=by, shown=shown)
+        return question, CounterfactualResult(
+            "request", LOGGED, wanted.clip, confidence, n_left_out
+        )
     if wanted.rankings is not None:
         known = _curve(log, curve)
-        question, n_left_out, notes = _of_lists(log, wanted, wanted.rankings, known, day, some=some)
+        items, n_left_out, notes = _lists(
+            log, wanted, wanted.rankings, known, some=some, shown=shown
+        )
+        question = lists.question(log.tables, wanted, items, known, day, by=by, shown=shown)
         return question, CounterfactualResult(
             "request", known.method, wanted.clip, confidence, n_left_out, notes
         )
-    question = _of_policy(log, wanted, wanted.policy or UNIFORM, day)
+    rows, n_items = _policy(log, wanted, wanted.policy or UNIFORM)
+    question = policy.question(log.tables, wanted, rows, n_items, day, by=by, shown=shown)
     return question, CounterfactualResult("impression", LOGGED, wanted.clip, confidence)
 
 
@@ -106,42 +124,48 @@ def _asked(log: CleanLog, asked: Counterfactual | Mapping[str, Any] | None) -> C
     return found
 
 
-def _of_lists(
+def _lists(
     log: CleanLog,
     asked: Counterfactual,
     source: ClickRankings,
     curve: PropensityCurve,
-    day: Column | None,
     *,
     some: bool,
-) -> tuple[Question, int, tuple[str, ...]]:
-    engine, tables = log.engine, log.tables
-    relation = source_relation(source, "clicks_counterfactual", engine)
-    checks.columns(source, relation, checks.LISTS, engine)
-    items = lists.new_items(source, relation)
-    checks.lists(items, engine)
-    n_left_out = checks.matched(tables, asked, items, engine, some=some)
+    shown: bool,
+) -> tuple[Stage, int, tuple[str, ...]]:
+    """The rows of new lists, how many requests have none, and what must be said of the log."""
+    items, n_left_out = _items(log, asked, source, some=some, shown=shown)
     measures = map(counterfactual_metric, asked.measured)
     last = max((one.k or 0 for one in measures if one.metric.name == "clicks"), default=0)
-    notes = checks.positions(tables, curve, engine, last)
+    notes = checks.positions(log.tables, curve, log.engine, last)
     if curve.method != "given":
         notes = (f"the propensities are estimated ({curve.method}); ± takes them for known", *notes)
-    return lists.question(tables, asked, items, curve, day), n_left_out, notes
+    return items, n_left_out, notes
 
 
-def _of_policy(
-    log: CleanLog, asked: Counterfactual, source: Policy | str, day: Column | None
-) -> Question:
+def _items(
+    log: CleanLog, asked: Counterfactual, source: ClickRankings, *, some: bool, shown: bool
+) -> tuple[Stage, int]:
+    """The rows of new lists, and how many requests have none."""
+    engine = log.engine
+    relation = source_relation(source, "clicks_counterfactual", engine)
+    checks.columns(source, relation, checks.LISTS, engine)
+    items = lists.new_items(source, relation, asked.title)
+    checks.lists(items, engine, shown=shown)
+    return items, checks.matched(log.tables, asked, items, engine, some=some)
+
+
+def _policy(log: CleanLog, asked: Counterfactual, source: Policy | str) -> tuple[Stage | None, int]:
+    """The rows of a policy, and how many items the log has; of the uniform one, it chooses from."""
     engine, tables = log.engine, log.tables
     n_items = checks.logged(tables, engine)
     if not isinstance(source, Policy):
-        n_items = checks.uniform(asked.actions, n_items)
-        return policy.question(tables, asked, None, n_items, day)
+        return None, checks.uniform(asked.actions, n_items)
     relation = source_relation(source, "clicks_policy", engine)
     checks.columns(source, relation, checks.POLICY, engine)
     rows = policy.policy_rows(source, relation)
     checks.policy(source, rows, tables, engine)
-    return policy.question(tables, asked, rows, n_items, day)
+    return rows, n_items
 
 
 def _curve(log: CleanLog, given: PropensityCurve | Mapping[int, float] | None) -> PropensityCurve:

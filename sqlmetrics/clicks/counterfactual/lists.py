@@ -24,12 +24,22 @@ for what the rank of d in the new list counts in a metric:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from sqlmetrics.catalog.counterfactual import CounterfactualMeasure, counterfactual_metric
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.counterfactual.terms import Question, Term, case_column, clipped
+from sqlmetrics.clicks.counterfactual.terms import (
+    SHOWN,
+    Question,
+    Term,
+    case_column,
+    clipped,
+    segment_value,
+    segments_of,
+)
 from sqlmetrics.clicks.propensity.curve import PropensityCurve, propensities
+from sqlmetrics.plan.shape import segment
 from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.counterfactual import Counterfactual
 from sqlmetrics.sql.relation import Relation
@@ -40,14 +50,20 @@ KEYS = {"request": "request_id", "query": "query_text"}
 """What lists are matched by -> its column."""
 
 
-def new_items(source: ClickRankings, relation: Relation) -> Stage:
-    """The rows of the new lists, under the names of the stages."""
+def new_items(source: ClickRankings, relation: Relation, title: str) -> Stage:
+    """The rows of the new lists, under the names of the stages.
+
+    Args:
+        source: What they are.
+        relation: Where they are.
+        title: Their system, where no column says it.
+    """
     columns = source.columns
     system = f"cast({identifier(columns.system)} as varchar)" if columns.system else ""
     view = {
         "about": "one row per item of a list that was not shown",
         "columns": [
-            Column(system or literal(source.name), "system"),
+            Column(system or literal(title), "system"),
             Column(f"cast({identifier(columns.query)} as varchar)", "list_id"),
             Column(f"cast({identifier(columns.item)} as varchar)", "item_id"),
             Column(f"cast({identifier(columns.order)} as double)", "ordered_by"),
@@ -64,6 +80,9 @@ def question(
     items: Stage,
     curve: PropensityCurve,
     day: Column | None = None,
+    *,
+    by: Sequence[str] = (),
+    shown: bool = False,
 ) -> Question:
     """The sums of the estimates of new lists.
 
@@ -73,17 +92,25 @@ def question(
         items: The stage of the lists.
         curve: The propensities of all positions of the log.
         day: The day of a row of the log, if each is estimated by itself.
+        by: The segments of the log that are estimated too.
+        shown: Whether the lists that were shown are estimated too, as those of a system `SHOWN`:
+            each item has the rank of its position.
     """
     measures = [counterfactual_metric(one) for one in asked.measured]
     rates, layout = "dr" in asked.estimators, layout_of(tables, curve)
+    segments = segments_of(tables, by)
+    own = [segment(name) for name in segments]
+    estimated = terms(asked)
+    counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
+    read = {*counts, *(name for term in estimated for name in term.columns)}
     stages = [
-        *matching(tables, asked, items, layout, day),
+        *matching(tables, asked, items, layout, day, segments=segments),
         propensities(curve),
         *_model(tables, asked, layout, rates=rates, day=day),
-        *_sums(asked, measures, layout, rates=rates, day=day),
+        _list_places(tables, asked, measures, layout, own, day=day, shown=shown),
+        *_sums(measures, layout, read, own, rates=rates, day=day),
     ]
-    counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
-    return Question(stages, terms(asked), counts, day)
+    return Question(stages, estimated, counts, day, [*segments])
 
 
 def terms(asked: Counterfactual) -> list[Term]:
@@ -104,6 +131,8 @@ def matching(
     items: Stage,
     layout: str = "",
     day: Column | None = None,
+    *,
+    segments: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Stage]:
     """The stages to the requests that have a new list."""
     yield items
@@ -111,7 +140,9 @@ def matching(
     yield _stage("new_lists", direction="asc" if by_rank else "desc")
     yield from tables.stages(tables.evaluates, "answers")
     log = {"of": tables.of, "shown": tables.evaluates, "day": day}
-    yield _stage("matched_requests", key=KEYS[asked.match], layout=layout, **log)
+    values = [Column(segment_value(f"min({at})"), segment(name)) for name, at in segments.items()]
+    yield _stage("asked_requests", layout=layout, segments=values, **log)
+    yield _stage("matched_requests", key=KEYS[asked.match])
 
 
 def _model(
@@ -127,24 +158,47 @@ def _model(
         yield _stage("pair_rates", prior=double(asked.prior), day=day)
 
 
-def _sums(
+def _list_places(
+    tables: ClickTables,
     asked: Counterfactual,
     measures: Sequence[CounterfactualMeasure],
     layout: str,
+    by: Sequence[str],
+    *,
+    day: Column | None,
+    shown: bool,
+) -> Stage:
+    """One row per request and item of its list."""
+    cutoffs = [one.k for one in measures]
+    known = [*(["metric_date"] if day else []), "request_id", "query_text"]
+    return _stage(
+        "list_places",
+        key=KEYS[asked.match],
+        known=[*known, *(["layout"] if layout else []), *by, "user_id"],
+        deepest=0 if None in cutoffs else max(k for k in cutoffs if k),
+        system=literal(SHOWN) if shown else "",
+        of=tables.of,
+        shown=tables.evaluates,
+    )
+
+
+def _sums(
+    measures: Sequence[CounterfactualMeasure],
+    layout: str,
+    read: Collection[str],
+    by: Sequence[str],
     *,
     rates: bool,
     day: Column | None,
 ) -> Iterator[Stage]:
-    """One row per request, with what it adds to each sum."""
-    cutoffs = [one.k for one in measures]
+    """One row per request, with what it adds to each sum that is read."""
     yield _stage(
         "places",
-        key=KEYS[asked.match],
-        deepest=0 if None in cutoffs else max(k for k in cutoffs if k),
         new_propensities=any(one.metric.name == "clicks" for one in measures),
         layout=layout,
         rates=rates,
         day=day,
+        by=by,
     )
     gains = [
         Column("coalesce(is_clicked * weight, 0e0)", "ips"),
@@ -154,14 +208,20 @@ def _sums(
         change = "coalesce(clipped_weight * (is_clicked - propensity * rate), 0e0)"
         gains.append(Column(f"rate + {change}", "dr"))
     discounts = list(map(_discount, measures))
-    yield _stage("gains", gains=gains, discounts=discounts, rates=rates, day=day)
-    yield _stage("list_clicks")
-    columns = [column for one in measures for column in _added(one, rates=rates)]
-    shown = [Column(f"coalesce(min(list_clicks.{name}), 0)", name) for name in _ALL]
-    yield _stage("list_sums", columns=[*shown, *columns], day=day)
+    yield _stage("gains", gains=gains, discounts=discounts, rates=rates, day=day, by=by)
+    every = [one for one in _list_clicks() if one.name in read]
+    if every:
+        yield _stage("list_clicks", columns=every)
+    clicks = [Column(f"coalesce(min(list_clicks.{one.name}), 0)", one.name) for one in every]
+    added = [column for one in measures for column in _added(one) if column.name in read]
+    yield _stage("list_sums", columns=[*clicks, *added], clicks=bool(every), day=day, by=by)
 
 
-_ALL = ("all_naive", "all_ips", "all_clipped_ips")
+def _list_clicks() -> Iterator[Column]:
+    """What all clicks of a request count."""
+    yield Column("sum(is_clicked)", "all_naive")
+    yield Column("sum(is_clicked * weight)", "all_ips")
+    yield Column("sum(is_clicked * clipped_weight)", "all_clipped_ips")
 
 
 def _discount(measure: CounterfactualMeasure) -> Column:
@@ -172,20 +232,18 @@ def _discount(measure: CounterfactualMeasure) -> Column:
     return Column(discount, measure.column)
 
 
-def _added(measure: CounterfactualMeasure, *, rates: bool) -> Iterator[Column]:
-    """What a request adds."""
+def _added(measure: CounterfactualMeasure) -> Iterator[Column]:
+    """What a request can add."""
     at = measure.column
-    if _naive(measure) == f"{at}_naive":
-        yield Column(f"sum({at} * naive)", f"{at}_naive")
-    for gain in ("ips", "clipped_ips", *["dr"] * rates):
+    yield Column(f"sum({at} * naive)", f"{at}_naive")
+    for gain in ("ips", "clipped_ips", "dr"):
         yield Column(f"sum({at} * {gain})", f"{at}_{gain}")
     for gain in ("ips", "clipped_ips"):
         square = f"sum(\n    {at} * {gain}\n        * {at} * {gain}\n)"
         yield Column(square, f"{at}_{gain}_squares")
     yield Column(f"sum({at})", f"{at}_whole")
     yield Column(f"sum({at} * is_unshown)", f"{at}_unshown")
-    if rates:
-        yield Column(f"sum({at} * is_unknown)", f"{at}_unknown")
+    yield Column(f"sum({at} * is_unknown)", f"{at}_unknown")
     yield Column(f"sum(case when {at} > 0 then naive else 0 end)", f"{at}_n_clicks")
 
 
@@ -205,6 +263,7 @@ def _terms(measure: CounterfactualMeasure, estimators: Sequence[str]) -> Iterato
             weights=(f"{at}_{seen}", f"{at}_{seen}_squares"),
             clipping=(f"{at}_ips", f"{at}_clipped_ips"),
             missing=(f"{at}_unknown" if name == "dr" else f"{at}_unshown", f"{at}_whole"),
+            sample=f"{at}_n_clicks",
         )
 
 

@@ -14,12 +14,20 @@ where pi_0 is the logged `propensity_score`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlmetrics.catalog.counterfactual import counterfactual_metric
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.counterfactual.terms import Question, Term, clipped
-from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
+from sqlmetrics.clicks.counterfactual.terms import (
+    SHOWN,
+    Question,
+    Term,
+    clipped,
+    segment_value,
+    segments_of,
+)
+from sqlmetrics.plan.shape import segment
+from sqlmetrics.spec.counterfactual import Counterfactual, Policy
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, identifier, literal, verbatim
@@ -28,10 +36,15 @@ POLICY_ROWS = "policy_rows"
 """The stage of a policy that is a table; the table itself may be called `policy`."""
 
 
-def actions(tables: ClickTables, day: Column | None = None) -> list[Stage]:
+def actions(tables: ClickTables, day: Column | None = None, by: Sequence[str] = ()) -> list[Stage]:
     """The stages to one row per impression."""
-    log = {"of": tables.of, "shown": tables.evaluates, "day": day}
-    return [*tables.stages(tables.evaluates, "answers"), _stage("actions", **log)]
+    shown = tables.evaluates
+    values = [
+        Column(segment_value(f"{shown}.{at}"), segment(name))
+        for name, at in segments_of(tables, by).items()
+    ]
+    log = {"of": tables.of, "shown": shown, "day": day, "segments": values}
+    return [*tables.stages(shown, "answers"), _stage("actions", **log)]
 
 
 def policy_rows(source: Policy, relation: Relation) -> Stage:
@@ -57,6 +70,9 @@ def question(
     rows: Stage | None,
     n_items: int,
     day: Column | None = None,
+    *,
+    by: Sequence[str] = (),
+    shown: bool = False,
 ) -> Question:
     """The sums of the estimates of a policy.
 
@@ -66,6 +82,9 @@ def question(
         rows: The stage of the policy's rows; None for the uniform one.
         n_items: How many items the uniform one chooses from.
         day: The day of a row of the log, if each is estimated by itself.
+        by: The segments of the log that are estimated too.
+        shown: Whether the policy that chose stands beside it, as a system `SHOWN`: its weights
+            are 1.
     """
     source = asked.policy
     is_table = isinstance(source, Policy)
@@ -77,18 +96,20 @@ def question(
         "prior": double(asked.prior),
         "probability": "coalesce(policy.probability, 0e0)" if is_table else _share(n_items),
         "clipped": [clipped("weight", asked.clip)],
-        "system": literal(source.name if isinstance(source, Policy) else UNIFORM),
+        "system": literal(asked.title),
         "columns": list(_added()),
         "day": day,
+        "by": [segment(name) for name in segments_of(tables, by)],
+        "shown": {"system": literal(SHOWN), "columns": list(_of_shown())} if shown else None,
     }
     names = ("action_mean", "action_rates", "expected_rates", "weighed_actions")
     stages = [
         *([rows] if rows else []),
-        *actions(tables, day),
+        *actions(tables, day, by),
         *(_stage(name, **view) for name in (*names, "clipped_actions", "action_sums")),
     ]
-    counts = ("n_impressions", "ctr_n_clicks", "weight", "squares")
-    return Question(stages, terms(asked), counts, day)
+    counts = ("n_impressions", "ctr_n_clicks")
+    return Question(stages, terms(asked), counts, day, [*segments_of(tables, by)])
 
 
 def terms(asked: Counterfactual) -> list[Term]:
@@ -104,6 +125,8 @@ def terms(asked: Counterfactual) -> list[Term]:
             weights=_WEIGHTS[name in ("clipped_ips", "dr")],
             clipping=("weight", "clipped_weight"),
             missing=("unknown", "n_impressions"),
+            sample="n_impressions",
+            logged=name != "dr",
         )
         for name in asked.estimators
     ]
@@ -130,6 +153,15 @@ def _added() -> Iterator[Column]:
     yield Column(f"{at}.weight", "weight")
     yield Column(f"{at}.clipped_weight", "clipped_weight")
     yield Column("expected_rates.unknown", "unknown")
+
+
+def _of_shown() -> Iterator[Column]:
+    """What an impression adds to what the policy got that chose it."""
+    clicked = "clipped_actions.is_clicked"
+    counts = {"ctr_naive": clicked, "ctr_n_clicks": clicked, "unknown": "0e0"}
+    for name in (one.name for one in _added()):
+        estimate = f"1e0 * {clicked}" if name.startswith("ctr") else "1e0"
+        yield Column(counts.get(name, estimate), name)
 
 
 def _stage(name: str, **view: object) -> Stage:

@@ -8,9 +8,14 @@ from textwrap import dedent
 
 from sqlmetrics.catalog.counterfactual import CounterfactualMeasure
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.plan.summary import NO_DATE
+from sqlmetrics.plan.segments import UNKNOWN
+from sqlmetrics.plan.shape import segment
+from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
-from sqlmetrics.sql.template import LINE, case, double
+from sqlmetrics.sql.template import LINE, case, double, identifier, literal
+
+SHOWN = "shown"
+"""The system of what the log showed, where it stands beside what it did not show."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,9 @@ class Term:
         weights: The columns of the sum of weights and of that of their squares.
         clipping: The columns of the sum of weights as they are, and clipped.
         missing: The columns of what the estimator knows nothing of, and of the whole.
+        sample: That of how many the weights are of: clicks, impressions or lists.
+        logged: Whether the weights are those of a policy that logged its probabilities: their
+            mean is 1 if these are right, and it could choose all that is weighed.
     """
 
     measure: CounterfactualMeasure
@@ -36,6 +44,8 @@ class Term:
     weights: tuple[str, str]
     clipping: tuple[str, str]
     missing: tuple[str, str]
+    sample: str
+    logged: bool = False
 
     @property
     def products(self) -> tuple[tuple[str, str], ...]:
@@ -50,7 +60,12 @@ class Term:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads."""
-        return (self.x, self.w, *self.naive, *self.weights, *self.clipping, *self.missing)
+        more = (*self.naive, *self.weights, *self.clipping, *self.missing, self.sample)
+        return (self.x, self.w, *more, *(_WEIGHT if self.logged else ()))
+
+
+_WEIGHT = ("weight", "squares")
+"""The columns of logged weights, and of their squares."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +77,14 @@ class Question:
         terms: The estimates.
         counts: Columns that are summed besides.
         day: The day of a row of the log, where each day is estimated by itself; else None.
+        by: The segments that are estimated too, each by its column of the last stage.
     """
 
     stages: Sequence[Stage]
     terms: Sequence[Term]
     counts: Sequence[str] = field(default=())
     day: Column | None = None
+    by: Sequence[str] = ()
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -82,10 +99,12 @@ class Question:
 
     @property
     def select(self) -> str:
-        """One row per system, and day if there is one: all sums, and what intervals are made of."""
+        """One row per system, segment, and day if there is one: sums, and those of intervals."""
         plain = [*dict.fromkeys([*self.counts, *_columns(self.terms)])]
         of_cluster = [Column(f"sum({name})", name) for name in plain]
-        view = {"units": self.stages[-1].name, "columns": of_cluster, "day": self.day}
+        segments = [(ALL, literal(ALL), ""), *((name, *[segment(name)] * 2) for name in self.by)]
+        units = self.stages[-1].name
+        view = {"units": units, "columns": of_cluster, "day": self.day, "segments": segments}
         clusters = Stage("cluster_sums", "clicks/counterfactual/cluster_sums", view)
         sums = [Column(f"sum({name})", f"sum_{name}") for name in plain]
         products = [Column(_product(a, b), name) for name, (a, b) in self._products.items()]
@@ -99,6 +118,16 @@ def day_of(tables: ClickTables) -> Column:
     """The day of a row of the log, as each stage has it that a job reads."""
     day = f"{tables.evaluates}.metric_date" if tables.clicks.daily else f"cast('{NO_DATE}' as date)"
     return Column(day, "metric_date")
+
+
+def segments_of(tables: ClickTables, by: Iterable[str]) -> dict[str, str]:
+    """The segments that the log has -> their columns there; others are of lists alone."""
+    return {name: identifier(name) for name in by if identifier(name) in tables.names.segments}
+
+
+def segment_value(column: str) -> str:
+    """The value of a segment, also of what has none."""
+    return f"coalesce({column}, {literal(UNKNOWN)})"
 
 
 def product(a: str, b: str) -> str:

@@ -18,22 +18,14 @@ from sqlmetrics.evaluation.report.table import printable
 
 
 @dataclass(frozen=True)
-class Reach:
+class Reach(Standing):
     """How well a position is tied to position 1.
 
     Attributes:
-        group: The value of the device or layout column; None without one.
-        position: From 1.
-        n_impressions: What was shown there.
-        n_clicks: What of it was clicked.
         link_clicks: The clicks of the weakest link of its strongest chain to position 1; 0 if
             there is none, infinite at position 1 itself.
     """
 
-    group: str | None
-    position: int
-    n_impressions: float
-    n_clicks: float
     link_clicks: float
 
     def to_dict(self) -> dict[str, Any]:

@@ -70,32 +70,39 @@ def verdict(
     return "better" if gain > 0 else "worse"
 
 
-def sentence(row: Mapping[str, object], name: str, margin: float) -> str:
+QUERIES = "query", "queries"
+"""What most comparisons count: one of them, and several."""
+
+
+def sentence(
+    row: Mapping[str, object], name: str, margin: float, counted: tuple[str, str] = QUERIES
+) -> str:
     """A row of a comparison in words.
 
     Args:
         row: The row.
         name: The metric's own name, like `ndcg`.
         margin: The largest difference that does not matter.
+        counted: What `n` counts, one and several.
     """
     metric, before, after = row["metric"], row["baseline_value"], row["value"]
     if before is None or after is None:
-        return f"{metric}: no query has a value of both"
+        return f"{metric}: no {counted[0]} has a value of both"
     moved = f"{metric} from {before:.4g} to {after:.4g}"
     found = row["verdict"]
     if found == "equivalent":
-        within = f"the interval lies within {margin:g}" if margin else "no query differs"
+        within = f"the interval lies within {margin:g}" if margin else f"no {counted[0]} differs"
         return f"{moved}: equivalent, {within}"
     if found == "unclear":
-        return f"{moved}: {_why_unclear(row)}"
+        return f"{moved}: {_why_unclear(row, counted)}"
     better, worse = _MEANS.get(name, ("", ""))
     means = better if found == "better" else worse
     return f"{moved}: {found}" + (f", {means}" if means else "")
 
 
-def _why_unclear(row: Mapping[str, object]) -> str:
+def _why_unclear(row: Mapping[str, object], counted: tuple[str, str]) -> str:
     n, smallest = row["n"], row["smallest_detectable"]
-    queries = f"{n:,} queries" if n != 1 else "1 query"
+    queries = f"{n:,} {counted[n != 1]}"
     if row["p_value"] is None:
         return f"not enough data ({queries})"
     if row["direction"] == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sqlmetrics.comparison.inference.verdict import QUERIES
 from sqlmetrics.comparison.report.rows import Row, Rows
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.report.display import Display
@@ -49,6 +50,7 @@ class Comparison(Rows, Display):
             difference; empty unless asked for.
         movers: The queries that moved most, a row per metric, system and query, with both lists;
             empty unless asked for.
+        counted: What `n` counts, one and several.
     """
 
     rows: tuple[Row, ...]
@@ -62,6 +64,7 @@ class Comparison(Rows, Display):
     sql: str
     contributions: tuple[Row, ...] = ()
     movers: tuple[Row, ...] = ()
+    counted: tuple[str, str] = QUERIES
 
     def _kinds(self) -> dict[str, str]:
         return KINDS

@@ -47,7 +47,7 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
     ]
     yield from _fitted(names, cells)
     yield ""
-    counts = _counts(rows)
+    counts = _counts(rows, comparison.counted[1])
     names = ["metric", "relative", *counts, "effect", "could show", *_adjusted(rows)]
     cells = [
         [
@@ -66,11 +66,11 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
         yield from wrap(row["sentence"], WIDTH, subsequent_indent="    ")
 
 
-def _counts(rows: Sequence[Row]) -> dict[str, str]:
+def _counts(rows: Sequence[Row], counted: str) -> dict[str, str]:
     """Heading -> column, of what is counted: of pairs, who wins."""
     if any(row["wins"] is not None for row in rows):
-        return {"queries": "n"} | {name: name for name in ("wins", "ties", "losses")}
-    return {"queries": "n", "of baseline": "n_baseline"}
+        return {counted: "n"} | {name: name for name in ("wins", "ties", "losses")}
+    return {counted: "n", "of baseline": "n_baseline"}
 
 
 def _adjusted(rows: Sequence[Row]) -> dict[str, str]:
@@ -81,7 +81,7 @@ def _adjusted(rows: Sequence[Row]) -> dict[str, str]:
 
 def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
     """The lines of a table; where they would be too long, a metric stands above its numbers."""
-    table = aligned(names, cells, numbers_from=1).splitlines()
+    table = aligned(names, cells, numbers_from=1, whole=True).splitlines()
     if max(map(len, table)) <= WIDTH:
         yield from table
         return
@@ -126,7 +126,7 @@ def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
             if row["segment_name"] == "all"
             else f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
         )
-    counts, adjusted = _counts(rows), _adjusted(rows)
+    counts, adjusted = _counts(rows, comparison.counted[1]), _adjusted(rows)
     numbers: dict[str, Callable[[Row], str]] = {
         printable(comparison.baseline): lambda row: number(row["baseline_value"]),
         _title(comparison): lambda row: number(row["value"]),

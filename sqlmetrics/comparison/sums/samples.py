@@ -6,7 +6,7 @@ user who was shown both, products of the two sums tell how much they go together
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar
@@ -192,7 +192,8 @@ def _sides(samples: Samples) -> Stage:
     columns = [name for name in samples.known if name not in ("weight", "system")]
     columns += [column for one in samples.measures for column in samples.of(one).values()]
     named = {"baseline": literal(samples.baseline), "systems": samples.systems}
-    return Stage("sides", "comparison/sides", named | {"columns": columns})
+    view = {"columns": columns, "from": "summed_values"}
+    return Stage("sides", "comparison/sides", named | view)
 
 
 def _metric_clusters(samples: Samples) -> Stage:
@@ -204,7 +205,7 @@ def _metric_clusters(samples: Samples) -> Stage:
         columns = [
             Column(literal(one.name), "metric"),
             Column(str(one.k or 0), "k"),
-            Column(_found_in(system, baseline), "found_in"),
+            Column(found_in(system, baseline), "found_in"),
             *(Column(own, name) for name, own in (there | weights).items()),
         ]
         metrics.append({"columns": columns, "where": f"{system} + {baseline} > 0"})
@@ -218,22 +219,37 @@ def _as_weights(system: str, baseline: str) -> dict[str, str]:
     return {"system_weight": f"1e0 * {system}", "baseline_weight": f"1e0 * {baseline}"}
 
 
-def _found_in(system: str, baseline: str) -> str:
+def found_in(system: str, baseline: str) -> str:
+    """Which sides a cluster is on, by the columns of how much it has there."""
     whens = [f"    when {baseline} = 0 then 'system'", f"    when {system} = 0 then 'baseline'"]
     return "\n".join(["case", *whens, "    else 'both'", "end"])
 
 
 def _moments(samples: Samples) -> Stage:
-    columns = [Column("count(*)", "n_clusters")]
     whole = [name for name in samples.counted if name.startswith("n_")]
-    columns += [Column(f"sum({s}_{name})", f"{s}_{name}") for s in SIDES for name in whole]
-    columns += [Column(f"sum({name})", f"sum_{name}") for name in samples.variables]
+    return moments_stage([*KEYS, "found_in"], whole, samples.variables, "metric_clusters")
+
+
+def moments_stage(
+    keys: Sequence[str], counted: Sequence[str], variables: Sequence[str], source: str
+) -> Stage:
+    """Sums and products of variables over the clusters of each key.
+
+    Args:
+        keys: System, segment, metric and where clusters are.
+        counted: What is counted of each side.
+        variables: What a cluster has of both.
+        source: One row per cluster and metric.
+    """
+    columns = [Column("count(*)", "n_clusters")]
+    columns += [Column(f"sum({s}_{name})", f"{s}_{name}") for s in SIDES for name in counted]
+    columns += [Column(f"sum({name})", f"sum_{name}") for name in variables]
     columns += [
         Column(f"sum({one} * {other})", f"sum_{one}_{other}")
-        for one, other in combinations_with_replacement(samples.variables, 2)
+        for one, other in combinations_with_replacement(variables, 2)
     ]
     about = "one row per system, segment, metric and where clusters are: sums and products"
-    return sums_stage("moments", about, [*KEYS, "found_in"], columns, "metric_clusters")
+    return sums_stage("moments", about, keys, columns, source)
 
 
 def read(
@@ -258,13 +274,25 @@ def read(
         column = columns[key[-2:]]
         there = {side: (by_system.get(one) or {}).get(column) for side, one in systems.items()}
         own = {side: float(value or 0.0) for side, value in there.items()}
-        made[key] = _moments_of(samples.variables, several, own)
+        made[key] = moments_of_groups(samples.variables, several, own)
     return {key: one for key, one in made.items() if one.n and one.n_baseline}
 
 
-def _moments_of(
-    names: list[str], rows: list[Mapping[str, Any]], centres: Mapping[str, float]
+def moments_of_groups(
+    names: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    centres: Mapping[str, float],
+    *,
+    counted: str = "n_queries",
 ) -> SampleMoments:
+    """What the rows of `moments_stage` come to, of one metric.
+
+    Args:
+        names: The variables.
+        rows: One for clusters of both sides, and of either.
+        centres: What the values of each side were summed less of.
+        counted: What a mean is said to be over.
+    """
     groups = {
         str(row["found_in"]): Group(
             int(row["n_clusters"]),
@@ -281,8 +309,8 @@ def _moments_of(
         return sum(int(row.get(name) or 0) for row in rows)
 
     return SampleMoments(
-        n=total("system_n_queries"),
-        n_other=total("baseline_n_queries"),
+        n=total(f"system_{counted}"),
+        n_other=total(f"baseline_{counted}"),
         n_covered=total("system_n_covered") + total("baseline_n_covered"),
         centres=centres,
         groups=groups,

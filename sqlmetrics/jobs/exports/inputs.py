@@ -18,6 +18,9 @@ from sqlmetrics.sql.template import finished, parts
 MARK = "sqlmetrics_table_"
 """The name of a table in the text begins so until the tool's own stands there."""
 
+COUNTERFACTUAL = "counterfactual"
+"""The role of lists that were not shown, or of a policy."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -74,6 +77,8 @@ def renamed(
         return spec.having(name=spec.title, **moved), found
     own = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
     of_log = {role: moved.pop(role) for role in spec.clicks.sources}
+    if COUNTERFACTUAL in moved and spec.clicks.counterfactual is not None:
+        own[COUNTERFACTUAL] = spec.clicks.counterfactual.read_from(moved.pop(COUNTERFACTUAL))
     clicks = Clicks(**own | of_log)
     return spec.having(name=spec.title, clicks=clicks, rankings=None, labels=None, **moved), found
 
@@ -85,6 +90,8 @@ def _inputs(spec: Spec) -> Iterator[Input]:
             yield Input(role, source)
     for role, source in (spec.clicks.sources if spec.clicks else {}).items():
         yield Input(role, source)
+    if (asked := spec.clicks and spec.clicks.counterfactual) and asked.source is not None:
+        yield Input(COUNTERFACTUAL, asked.source)
     if spec.queries is not None:
         yield Input("queries", spec.queries)
     if spec.items is not None and spec.needs_items:

@@ -54,12 +54,6 @@ class JobQuery:
                 "the rankings have no column of dates, and the tables of a warehouse are replaced "
                 "day by day; name the column as rankings.columns.date"
             )
-        if self.spec.estimated:
-            raise SpecError(
-                "clicks.counterfactual: no export of a job's queries takes it; print its "
-                "statements by sqlmetrics compile SPEC --job FOLDER, or let sqlmetrics run write "
-                "the rows"
-            )
 
     @property
     def spec(self) -> Spec:

@@ -9,7 +9,7 @@ from sqlmetrics.jobs.definitions import described, hashes
 from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, escaped, word
 from sqlmetrics.jobs.exports.dbt.semantics import dimensions, entity, new_metrics, rolled_up
 from sqlmetrics.jobs.exports.example_rows import example_rows
-from sqlmetrics.jobs.exports.inputs import Input
+from sqlmetrics.jobs.exports.inputs import COUNTERFACTUAL, Input
 from sqlmetrics.jobs.exports.questions import left_to_check
 from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
 from sqlmetrics.jobs.meanings import TABLES, meanings
@@ -53,6 +53,7 @@ _INPUTS = {
     "events": "One row per thing done with an item.",
     "log": "What was shown, and what was done with it.",
     "requests": "One row per search.",
+    COUNTERFACTUAL: "Rankings, or a policy, that were not shown.",
 }
 
 

@@ -1,0 +1,128 @@
+"""Lists that were not shown, weighed by the logged probability of the list that was.
+
+What the first clicked item of another order would have been, no item tells by itself. But where
+the logging policy drew the list by lot, some requests were shown just the list that the new ranker
+gives, and count for the others. Over the N requests that have a new list, with p the probability
+of what was shown, and w = 1 / p where the new list begins as it (else 0):
+
+- ips = 1/N sum w y, y the reciprocal rank of the first click, or whether there was one. Horvitz
+  and Thompson 1952; for lists Li, Chen, Kleban and Gupta 2015.
+- clipped_ips: min(w, clip) in place of w.
+- snips = sum w y / sum w, a mean per request. Swaminathan and Joachims 2015b.
+- naive = 1/N sum y, what was shown got.
+
+With `list_depth` d the probability is that of the first d items, which then have to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlmetrics.catalog.counterfactual import CounterfactualMeasure, counterfactual_metric
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.counterfactual.lists import KEYS, matching
+from sqlmetrics.clicks.counterfactual.terms import (
+    SHOWN,
+    Question,
+    Term,
+    case_column,
+    clipped,
+    segments_of,
+)
+from sqlmetrics.plan.shape import segment
+from sqlmetrics.spec.counterfactual import Counterfactual
+from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import literal
+
+
+def question(
+    tables: ClickTables,
+    asked: Counterfactual,
+    items: Stage,
+    day: Column | None = None,
+    *,
+    by: Sequence[str] = (),
+    shown: bool = False,
+) -> Question:
+    """The sums of the estimates of new lists.
+
+    Args:
+        tables: The stages of the log.
+        asked: What is asked, of `rankings`.
+        items: The stage of the lists.
+        day: The day of a row of the log, if each is estimated by itself.
+        by: The segments of the log that are estimated too.
+        shown: Whether the lists that were shown stand beside them, as those of a system `SHOWN`:
+            their weights are 1.
+    """
+    measures = [counterfactual_metric(one) for one in asked.measured]
+    segments = segments_of(tables, by)
+    known = [*(["metric_date"] if day else []), *map(segment, segments), "user_id"]
+    view = {
+        "of": tables.of,
+        "shown": tables.evaluates,
+        "key": KEYS[asked.match],
+        "depth": asked.list_depth,
+        "known": known,
+        "values": [clipped("weight", asked.clip), *map(_value, measures)],
+        "columns": [*_of_lists(), *(column for one in measures for column in _added(one))],
+        "system": literal(SHOWN) if shown else "",
+    }
+    names = ["logged_lists", "agreeing_lists", "weighed_lists", "clipped_lists", "whole_list_sums"]
+    stages = [
+        *matching(tables, asked, items, day=day, segments=segments),
+        *(Stage(name, f"clicks/counterfactual/{name}", view) for name in names),
+    ]
+    counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
+    return Question(stages, terms(asked), counts, day, [*segments])
+
+
+def terms(asked: Counterfactual) -> list[Term]:
+    """The estimates of new lists."""
+    measures = map(counterfactual_metric, asked.measured)
+    return [term for one in measures for term in _terms(one, asked.estimators)]
+
+
+def _terms(measure: CounterfactualMeasure, estimators: Sequence[str]) -> Iterator[Term]:
+    at = measure.column
+    for name in (one for one in estimators if one in measure.metric.estimators):
+        is_clipped = name == "clipped_ips"
+        yield Term(
+            measure,
+            name,
+            x=f"{at}_{'ips' if name == 'snips' else name}",
+            w="weight" if name == "snips" else "n_requests",
+            naive=(f"{at}_naive", "n_requests"),
+            weights=("clipped_weight", "clipped_squares") if is_clipped else ("weight", "squares"),
+            clipping=("weight", "clipped_weight"),
+            missing=("unknown", "n_requests"),
+            sample="n_agreeing",
+            logged=True,
+        )
+
+
+def _value(measure: CounterfactualMeasure) -> Column:
+    """What a list gets by its first click; 0 without one."""
+    found = "1e0" if measure.metric.name == "hit" else "1e0 / first_click"
+    near = f"first_click <= {measure.k}" if measure.k else "first_click is not null"
+    return Column(case_column(near, found, "0e0"), f"{measure.column}_naive")
+
+
+def _of_lists() -> Iterator[Column]:
+    """What the list of a request adds, whatever is clicked."""
+    yield Column("weight", "weight")
+    yield Column("clipped_weight", "clipped_weight")
+    yield Column("weight * weight", "squares")
+    yield Column("clipped_weight * clipped_weight", "clipped_squares")
+    yield Column("case when weight > 0 then 1 else 0 end", "n_agreeing")
+    yield Column("0e0", "unknown")
+
+
+def _added(measure: CounterfactualMeasure) -> Iterator[Column]:
+    """What it adds to the sums of a metric."""
+    at = measure.column
+    yield Column(f"{at}_naive", f"{at}_naive")
+    yield Column(f"weight * {at}_naive", f"{at}_ips")
+    yield Column(f"clipped_weight * {at}_naive", f"{at}_clipped_ips")
+    is_click = f"weight > 0 and {at}_naive > 0"
+    yield Column(f"case when {is_click} then 1 else 0 end", f"{at}_n_clicks")

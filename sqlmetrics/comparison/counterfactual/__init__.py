@@ -1,0 +1,1 @@
+"""What was not shown, against what was or one against another: differences of estimates."""

@@ -1,0 +1,222 @@
+"""Estimates of two sides: sums over the users of both, as stages of SQL.
+
+An estimate is a ratio of sums over requests. A request stands on both sides where both have a list
+for it, and a user has the sums of their requests on each; products of the two tell how much they
+go together. What is summed of a request is what it is off the ratio of all (about its `centre`), so
+that no digits are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlmetrics.catalog.counterfactual import EstimatedMetric
+from sqlmetrics.clicks.counterfactual.terms import Term
+from sqlmetrics.comparison.inference.welch import SIDES, SampleMoments
+from sqlmetrics.comparison.periods import Period, in_any, name_of_day
+from sqlmetrics.comparison.stages import columns_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.sums.moments import KEYS
+from sqlmetrics.comparison.sums.pairing import SEGMENT
+from sqlmetrics.comparison.sums.samples import found_in, moments_of_groups, moments_stage
+from sqlmetrics.plan.shape import segment
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.sql.stage import Column, Stage, equal
+from sqlmetrics.sql.template import literal
+
+UNITS = "sqlmetrics_estimated_requests"
+"""The table that keeps what a request, of a policy an impression, adds to each sum."""
+
+VARIABLES = [f"{side}_{name}" for side in SIDES for name in ("weight", "y")]
+"""What a user has of an estimate: the sums of both sides."""
+
+Key = tuple[Any, ...]
+"""System, segment, its value, metric and cutoff."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is compared.
+
+    Attributes:
+        terms: The estimates.
+        baseline: The system, or the period, that the others are compared with.
+        systems: These.
+        by: The segments that are compared too.
+        periods: The days that are compared of one system; none if systems are.
+        of_system: That system.
+        paired: Whether only requests count that both sides have.
+    """
+
+    terms: Sequence[Term]
+    baseline: str
+    systems: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    periods: tuple[Period, ...] = ()
+    of_system: str = ""
+    paired: bool = True
+
+    def of(self, terms: Sequence[Term]) -> Sides:
+        """The same of some of the estimates."""
+        return replace(self, terms=terms)
+
+    @property
+    def counted(self) -> str:
+        """The column of what is counted: requests, of a policy impressions."""
+        return self.terms[0].counted
+
+    @property
+    def _weights(self) -> list[str]:
+        return list(dict.fromkeys(term.w for term in self.terms))
+
+    def query(self) -> tuple[list[Stage], str]:
+        """The stages over `UNITS`, and the select of their sums.
+
+        It has up to three rows per system, segment and metric: of the users that are on both
+        sides, and of those that are on one.
+        """
+        sides = [self._sides(), *([self._paired()] if self._leaves_out else [])]
+        stages = [self._units(), self._centres(), self._off_centre(), *sides]
+        clusters = self._clusters(sides[-1].name)
+        moments = moments_stage([*KEYS, "found_in"], ["n_units"], VARIABLES, "metric_clusters")
+        return [*stages, clusters, self._metric_clusters(), moments], "select *\nfrom moments"
+
+    def centres(self) -> tuple[list[Stage], str]:
+        """The same of the ratios that sums are about, one row per side."""
+        return [self._units(), self._centres()], "select *\nfrom centres"
+
+    def counts(self) -> tuple[list[Stage], str]:
+        """The same of how many requests a side has, with those that the other has not."""
+        counted = Column(f"sum({self.counted})", "n")
+        about = "one row per side: how many requests it has"
+        counts = sums_stage("counts", about, ["system"], [counted], "compared_units")
+        return [self._units(), counts], "select *\nfrom counts"
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether requests of one side alone may be there: each impression is of any policy."""
+        return self.paired and self.counted == "n_requests"
+
+    def _units(self) -> Stage:
+        known = ["request_id", "user_id", *map(segment, self.by), self.counted]
+        alone = Column("case when user_id is null then request_id end", "lone_request")
+        columns = dict.fromkeys(name for term in self.terms for name in (term.x, term.w))
+        system: object = Column(name_of_day(self.periods), "system") if self.periods else "system"
+        wanted = (self.baseline, *self.systems)
+        where = [f"system in ({', '.join(map(literal, wanted))})"]
+        if self.periods:
+            where = [in_any(self.periods), f"system = {literal(self.of_system)}"]
+        about = "one row per side and request: what it adds to each sum"
+        own = [system, *known, alone, *(name for name in columns if name not in known)]
+        return columns_stage("compared_units", about, own, UNITS, "\n    and ".join(where))
+
+    def _centres(self) -> Stage:
+        about = "sums are about the ratio of all requests of a side, so that no digits are lost"
+        ratios = [
+            Column(f"1e0 * sum({term.x}) / nullif(sum({term.w}), 0)", f"{_name(term)}_centre")
+            for term in self.terms
+        ]
+        return sums_stage("centres", about, ["system"], ratios, "compared_units")
+
+    def _off_centre(self) -> Stage:
+        rows = "compared_units"
+        known = ["system", "request_id", "user_id", "lone_request", *map(segment, self.by)]
+        whole = [one for one in self._weights if one != self.counted]
+        columns: list[object] = [f"{rows}.{name}" for name in (*known, self.counted, *whole)]
+        for term in self.terms:
+            centre = f"coalesce(centres.{_name(term)}_centre, 0e0)"
+            off = f"{rows}.{term.x}\n    - {centre}\n    * {rows}.{term.w}"
+            columns.append(Column(off, f"{_name(term)}_y"))
+        view = {
+            "about": "one row per side and request: how far it is off the ratio of all",
+            "columns": columns,
+            "from": rows,
+            "to": "centres",
+            "on": equal("centres", rows, ("system",)),
+        }
+        return Stage("summed_units", "comparison/join", view)
+
+    @property
+    def _summed(self) -> list[str]:
+        ys = [f"{_name(term)}_y" for term in self.terms]
+        return [*dict.fromkeys([self.counted, *self._weights, *ys])]
+
+    def _sides(self) -> Stage:
+        known = ["request_id", "user_id", "lone_request", *map(segment, self.by)]
+        named = {"baseline": literal(self.baseline), "systems": self.systems}
+        view = {"columns": [*known, *self._summed], "from": "summed_units"}
+        return Stage("sides", "comparison/sides", named | view)
+
+    def _paired(self) -> Stage:
+        return Stage("paired_sides", "comparison/paired_sides", {})
+
+    def _clusters(self, source: str) -> Stage:
+        sums = [
+            Column(f"sum({name} * of_{side})", f"{name}_{side}")
+            for name in self._summed
+            for side in SIDES
+        ]
+        about = "one row per segment and user, or request without one: the sums on both sides"
+        keys = (["system", "user_id", "lone_request"], list[str]())
+        segments = [(ALL, literal(ALL), list[str]())]
+        segments += [(name, segment(name), [segment(name)]) for name in self.by]
+        return segments_stage("cluster_sums", about, keys, sums, source, segments=segments)
+
+    def _metric_clusters(self) -> Stage:
+        metrics = []
+        system, baseline = (f"{self.counted}_{side}" for side in SIDES)
+        for term in self.terms:
+            own = EstimatedMetric(term.measure, term.estimator)
+            columns = [
+                Column(literal(own.name), "metric"),
+                Column(str(own.k or 0), "k"),
+                Column(found_in(system, baseline), "found_in"),
+            ]
+            for side in SIDES:
+                columns.append(Column(f"{self.counted}_{side}", f"{side}_n_units"))
+                columns.append(Column(f"1e0 * {term.w}_{side}", f"{side}_weight"))
+                columns.append(Column(f"{_name(term)}_y_{side}", f"{side}_y"))
+            metrics.append({"columns": columns, "where": f"{system} + {baseline} > 0"})
+        about = "one row per user, segment and estimate"
+        view = {"about": about, "shared": ["system", *SEGMENT], "metrics": metrics}
+        return Stage("metric_clusters", "comparison/metric_rows", view | {"from": "cluster_sums"})
+
+    def read(
+        self, rows: Sequence[Mapping[str, Any]], centres: Sequence[Mapping[str, Any]]
+    ) -> dict[Key, SampleMoments]:
+        """What the rows come to; what has nothing to divide by on a side is not there.
+
+        Args:
+            rows: Of `query`.
+            centres: Of `centres`.
+        """
+        found: dict[Key, list[Mapping[str, Any]]] = {}
+        for row in rows:
+            key = (*(row[name] for name in KEYS[:-1]), int(row["k"]))
+            found.setdefault(key, []).append(row)
+        of_side = {row["system"]: row for row in centres}
+        names = {}
+        for term in self.terms:
+            own = EstimatedMetric(term.measure, term.estimator)
+            names[own.name, own.k or 0] = f"{_name(term)}_centre"
+        made = {}
+        for key, several in found.items():
+            sides = dict(zip(SIDES, (key[0], self.baseline), strict=True))
+            there = {side: of_side[one][names[key[-2:]]] for side, one in sides.items()}
+            about = {side: float(value or 0) for side, value in there.items()}
+            weights = [sum(float(row[f"sum_{side}_weight"]) for row in several) for side in SIDES]
+            if all(weights):
+                made[key] = moments_of_groups(VARIABLES, several, about, counted="n_units")
+        return made
+
+
+def _name(term: Term) -> str:
+    """An estimate's columns; a metric by snips has the numerator of ips."""
+    return f"{term.measure.column}_{term.estimator}"
+
+
+def of_segments(rows: Mapping[Key, object]) -> Iterator[tuple[str, str]]:
+    """All together, then each segment's value, in order."""
+    yield ALL, ALL
+    yield from sorted({key[1:3] for key in rows} - {(ALL, ALL)})

@@ -1,0 +1,317 @@
+"""What was not shown against what was, or one against another, as plain Python and a hand say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from clicks.counterfactual_reference import (
+    Difference,
+    How,
+    Unit,
+    difference,
+    impressions_of,
+    requests_of,
+)
+from clicks.test_counterfactual import (
+    ASKED,
+    COLUMNS,
+    NO_REQUEST,
+    SCORED,
+    THETA,
+    bandit_log,
+    new_lists,
+    ordered,
+    small_log,
+)
+from clicks.unshown import told_apart
+from command import sqlmetrics
+from marked import by_night, by_turns
+from test_job_days import LATER
+
+import sqlmetrics as sm
+from sqlmetrics.catalog.counterfactual import ESTIMATORS, METRICS
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.distributions import student
+
+Row = dict[str, Any]
+
+
+def log(seed: int) -> list[Row]:
+    """A log of four days with a device."""
+    return [
+        row
+        | {
+            "at": datetime(2026, 1, 1 + number % 4, 12, tzinfo=UTC).replace(tzinfo=None),
+            "device": "phone" if number % 3 else None,
+        }
+        for row in small_log(seed)
+        for number in [int(row["request"][1:])]
+    ]
+
+
+def spec(seed: int, match: str = "query", **more: Any) -> sm.Spec:
+    rows = log(seed)
+    names = sorted({row[match] for row in rows})
+    lists = pa.Table.from_pylist(new_lists(seed, names))
+    asked = {
+        "rankings": {"data": lists, "columns": SCORED | {"system": "system"}},
+        "match": match,
+        "metrics": ASKED,
+        "clip": 4,
+        "prior": 2.5,
+    }
+    columns = COLUMNS | {"time": "at", "segments": ["device"]}
+    clicks = {
+        "log": {"data": pa.Table.from_pylist(rows), "columns": columns},
+        "propensity": {"method": "given", "given": THETA},
+        "counterfactual": asked | more,
+    }
+    return sm.Spec(name="log", clicks=clicks, metrics=["ctr", "mrr"])
+
+
+def units(seed: int, match: str, system: str, how: How, rows: Sequence[Row]) -> dict[str, Unit]:
+    """What each request of some rows adds to an estimate of a system, or of what was shown."""
+    if system == "shown":
+        shown: dict[str, list[str]] = {}
+        for row in sorted(rows, key=lambda one: one["position"]):
+            shown.setdefault(row["request"], []).append(row["item"])
+        return requests_of(rows, shown, "request", THETA, how)
+    names = sorted({row[match] for row in log(seed)})
+    return requests_of(rows, ordered(new_lists(seed, names), system), match, THETA, how)
+
+
+EVERY = [
+    (text, How(one, 4, 2.5, name, int(k or 0)))
+    for text in ASKED
+    for name, _, k in [text.partition("@")]
+    for one in METRICS[name].estimators
+]
+
+
+def name_of(how: How) -> str:
+    return f"{how.metric}(estimator={how.estimator})" + (f"@{how.k}" if how.k else "")
+
+
+def check(row: Mapping[str, Any], wanted: Difference) -> None:
+    """A row has the reference's numbers."""
+    apart = wanted.value - wanted.baseline
+    reach = student.critical(0.95, wanted.df) * wanted.standard_error
+    found = [row[name] for name in ("value", "baseline_value", "difference", "ci_low", "ci_high")]
+    near = [wanted.value, wanted.baseline, apart, apart - reach, apart + reach]
+    assert found == pytest.approx(near, rel=1e-9, abs=1e-12), row["metric"]
+    p = student.tail(abs(apart) / wanted.standard_error, wanted.df)
+    assert row["p_value"] == pytest.approx(p, rel=1e-7)
+
+
+def both(one: Mapping[str, Unit], other: Mapping[str, Unit]) -> tuple[list[Unit], list[Unit]]:
+    """The requests that both have."""
+    shared = one.keys() & other.keys()
+    return [one[name] for name in shared], [other[name] for name in shared]
+
+
+def compare_all(seed: int, match: str, engine: Any = None) -> None:
+    """Paired against what was shown, and one against another, paired or not."""
+    for baseline, others, paired in (
+        (None, ("one", "two"), None),
+        ("two", ("one",), True),
+        ("two", ("one",), False),
+    ):
+        found = sm.compare(spec(seed, match), baseline=baseline, paired=paired, connection=engine)
+        assert [row["system"] for row in found] == [one for one in others for _ in EVERY]
+        rows = {(row["system"], row["metric"]): row for row in found}
+        for system in others:
+            for _, how in EVERY:
+                sides = [units(seed, match, at, how, log(seed)) for at in (system, found.baseline)]
+                own = both(*sides) if paired is not False else tuple(map(dict.values, sides))
+                row = rows[system, name_of(how)]
+                check(row, difference(*own))
+                assert (row["n"], row["n_baseline"]) == tuple(map(len, own))
+                if paired is not False:
+                    left = [len(one) - len(own[0]) for one in sides]
+                    assert [row["n_system_only"], row["n_baseline_only"]] == left
+
+
+@by_turns(1)
+@pytest.mark.parametrize(("seed", "match"), [(1, "query"), (2, "request")])
+def test_differences_are_as_the_formulas_say(seed: int, match: str) -> None:
+    compare_all(seed, match)
+
+
+@pytest.mark.parametrize("writer", LATER)
+def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
+    with servers.open(writer) as engine:
+        compare_all(3, "query", engine)
+        compare_policy(engine)
+
+
+@by_turns(0.7)
+def test_segments_and_days_are_compared() -> None:
+    """What dr knows of items, it knows of all segments; days are estimated each by itself."""
+    asked = ("dcg(estimator=dr)@3", "recall(estimator=ips)@2")
+    hows = [how for _, how in EVERY if name_of(how) in asked]
+    found = sm.compare(spec(1), metrics=asked, systems=["shown", "one"], by="device")
+    device = {row["request"]: row["device"] or "(unknown)" for row in log(1)}
+    for row in found:
+        (how,) = (one for one in hows if name_of(one) == row["metric"])
+        sides = []
+        for system in ("one", "shown"):
+            own = units(1, "query", system, how, log(1))
+            of = row["segment_value"]
+            sides.append({r: u for r, u in own.items() if of in ("all", device[r])})
+        check(row, difference(*both(*sides)))
+    assert {row["segment_value"] for row in found} == {"all", "(unknown)", "phone"}
+    found = sm.compare(
+        spec(1), metrics=asked, systems=["one"], dates="2026-01-01..2026-01-02,2026-01-04"
+    )
+    assert (found.test, found.counted) == ("Welch t of ratios", ("request", "requests"))
+    for row in found:
+        (how,) = (one for one in hows if name_of(one) == row["metric"])
+        check(row, difference(*(list(_of_days(how, *days)) for days in ((4,), (1, 2)))))
+
+
+def _of_days(how: How, *days: int) -> Iterable[Unit]:
+    for day in days:
+        rows = [row for row in log(1) if row["at"].day == day]
+        yield from units(1, "query", "one", how, rows).values()
+
+
+@by_turns(0.7)
+def test_a_policy_stands_beside_the_one_that_chose() -> None:
+    compare_policy()
+
+
+def compare_policy(engine: Any = None) -> None:
+    rows = bandit_log(1)
+    clicks = {
+        "log": {"data": pa.Table.from_pylist(rows), "columns": COLUMNS | NO_REQUEST},
+        "counterfactual": {"policy": "uniform", "clip": 2, "prior": 3},
+    }
+    found = sm.compare(sm.Spec(name="log", clicks=clicks, metrics=["ctr"]), connection=engine)
+    assert found.counted == ("impression", "impressions")
+    for row, name in zip(found, ESTIMATORS, strict=True):
+        how = How(name, 2, 3)
+        one = impressions_of(rows, lambda item, position: 1 / 6, "abcdef", how)
+        was = [
+            Unit(unit.cluster, row["clicked"], 1.0, []) for unit, row in zip(one, rows, strict=True)
+        ]
+        check(row, difference(one, was))
+        assert row["n"] == row["n_baseline"] == len(rows)
+
+
+def two_requests() -> sm.Spec:
+    """A is clicked where it stands at 2, looked at half as often; the new list has it first."""
+    rows = [
+        {"request": r, "query": "q", "item": item, "position": place, "clicked": c, "user": None}
+        for r, c_of_a in (("r1", 1), ("r2", 0))
+        for place, (item, c) in enumerate((("b", 0), ("a", c_of_a)), 1)
+    ]
+    new = pa.table({"list": ["q", "q"], "item": ["a", "b"], "score": [2.0, 1.0]})
+    asked = {"rankings": {"data": new, "columns": SCORED}, "match": "query"}
+    asked |= {"metrics": ["sum_reciprocal_rank"], "estimators": ["ips", "snips"]}
+    clicks = {
+        "log": {"data": pa.Table.from_pylist(rows), "columns": COLUMNS},
+        "propensity": {"method": "given", "given": {1: 1, 2: 0.5}},
+        "counterfactual": asked,
+    }
+    return sm.Spec(name="log", clicks=clicks, metrics=["ctr"])
+
+
+def test_by_hand() -> None:
+    """The new list gets 2 and 0 of the requests, what was shown 1 and 0: differences 1 and 0."""
+    found = sm.compare(two_requests(), margin=0.7)
+    ips, snips = found
+    assert (ips["value"], ips["baseline_value"], ips["difference"]) == (1.0, 0.5, 0.5)
+    # sd of 1 and 0 is sqrt(1/2), over sqrt(2) requests; Student's t of one degree of freedom
+    assert ips["ci_high"] - ips["difference"] == pytest.approx(0.5 * 12.7062047, rel=1e-8)
+    assert ips["p_value"] == pytest.approx(0.5)
+    assert ips["sentence"].endswith("not enough data; 2 requests could have shown 7")
+    # all weight is on a: 2 of 2 by the new list, 1 of 2 by what was shown, in every request
+    assert (snips["value"], snips["baseline_value"]) == (1.0, 0.5)
+    assert (snips["ci_low"], snips["ci_high"], snips["verdict"]) == (0.5, 0.5, "unclear")
+    text = repr(found)
+    for said in (
+        "2            2",
+        "requests  of baseline",
+        "the baseline is shown, what the log showed",
+        "p: paired t of ratios, by Holm",
+        "only 1 click to go by",
+    ):
+        assert said in text, said
+    assert "create temp table sqlmetrics_estimated_requests" in found.sql.replace("orary", "")
+    assert [row["wins"] for row in found] == [None, None]
+
+
+@by_turns(1.5)
+def test_the_command_has_its_formats(tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("list,item,score\nq,a,2\nq,b,1\n")
+    lines = ["r1,q,b,1,0", "r1,q,a,2,1", "r2,q,b,1,0", "r2,q,a,2,0"]
+    head = "request,query,item,position,clicked"
+    (tmp_path / "log.csv").write_text("\n".join([head, *lines]))
+    clicks = {
+        "log": {"file": "log.csv", "columns": {name: name for name in head.split(",")}},
+        "propensity": {"method": "given", "given": {1: 1, 2: 0.5}},
+        "counterfactual": {"rankings": {"file": "new.csv", "columns": SCORED}, "match": "query"},
+    }
+    (tmp_path / "old.yml").write_text(json.dumps({"clicks": clicks, "metrics": ["ctr"]}))
+    metric = "sum_reciprocal_rank(estimator=ips)"
+    for form in ("table", "json", "csv", "markdown", "html", "latex", "parquet"):
+        sqlmetrics(
+            *("compare", "old.yml", "-m", metric, "-o", form, "--out", f"out.{form}"),
+            folder=tmp_path,
+        )
+        told = (tmp_path / f"out.{form}").read_bytes()
+        assert metric.replace("_", r"\_" if form == "latex" else "_").encode() in told
+        assert b"shown" in told
+    said = sqlmetrics("compare", "old.yml", "--sql", folder=tmp_path)
+    assert "sqlmetrics_estimated_requests" in said.stdout
+
+
+@by_turns(1)
+def test_what_does_not_go_together_is_refused() -> None:
+    asked = spec(1)
+    one = "dcg(estimator=ips)@3"
+    for more, said in {
+        (("test", "bootstrap"),): "they are compared by the test t alone; leave out test bootstrap",
+        (("cluster", "user"),): "leave out a cluster",
+        (("baseline_values", "x.csv"),): "leave out baseline_values",
+        (("dates", "2026-01-01,2026-01-02"), ("paired", True)): "a request is of one day",
+        (("dates", "2026-01-01,2026-01-02"),): "dates compare one system with itself",
+        (("metrics", (one, "mrr")),): "mrr is of lists that were shown",
+        (("metrics", ("ctr(estimator=ips)",)),): "is no metric of rankings",
+        (("metrics", ("dcg(estimator=dm)@3",)),): "unknown estimator 'dm'",
+        (("systems", ("shown",)),): "there is one system, shown, and compare needs two",
+        (("by", "locale"),): "unknown segment 'locale'; known: device",
+    }.items():
+        with pytest.raises(SpecError, match=said):
+            sm.compare(asked, **dict(more))
+    with pytest.raises(InputError, match="no list of this system: unknown system 'three'"):
+        sm.compare(asked, baseline="three")
+    with pytest.raises(SpecError, match="give a spec with clicks"):
+        sm.compare({"a": "a.csv", "b": "b.csv"}, "labels.csv", one)
+    with pytest.raises(SpecError, match="leave out preset"):
+        sm.compare(asked, preset="house")
+    names = new_lists(1, sorted({row["query"] for row in log(1)}))
+    taken = pa.Table.from_pylist([row | {"system": "shown"} for row in names])
+    rankings = {"data": taken, "columns": SCORED | {"system": "system"}}
+    with pytest.raises(InputError, match="a system is called shown"):
+        sm.compare(spec(1, rankings=rankings))
+
+
+@by_turns(2)
+def test_intervals_cover_the_planted_difference_of_some_seeds() -> None:
+    for name, found in told_apart(range(1, 31), 6_000).items():
+        assert found.share >= 0.85, name
+        assert abs(found.off) < 0.2, name
+
+
+@by_night
+def test_intervals_cover_the_planted_difference_of_200_seeds() -> None:
+    for name, found in told_apart(range(1, 201), 30_000).items():
+        assert 0.93 <= found.share <= 0.97, name
+        assert abs(found.off) < 0.02, name
