@@ -304,7 +304,7 @@ def misplaced_pairs(grades: Grades, labels: Grades, *, k: int | None, rel: float
     return float(sum(rank - place for place, rank in enumerate(hit_ranks(grades, k, rel), start=1)))
 
 
-def roc_auc(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
+def list_auc(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
     """The share of the pairs of the top k that the relevant item wins, one by one."""
     hits = hit_ranks(grades, k, rel)
     others = [rank for rank in range(1, len(grades[:k]) + 1) if rank not in hits]

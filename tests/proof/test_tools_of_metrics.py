@@ -146,7 +146,7 @@ def test_replay_surprisal() -> None:
         assert values(result, f"surprisal@{k}") == pytest.approx(own, abs=EXACT)
 
 
-def test_replay_roc_auc() -> None:
+def test_replay_list_auc() -> None:
     tool, each = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
     ranked, rng = lists(9), random.Random(10)
     liked = {q: rng.sample("abcdefghijklmnop", rng.choice((1, 4, 16))) for q in ranked}
@@ -155,12 +155,12 @@ def test_replay_roc_auc() -> None:
     result = evaluate(
         pa.Table.from_pylist(rows(ranked)),
         _labels(liked),
-        [f"roc_auc@{k}" for k in K],
+        [f"list_auc@{k}" for k in K],
         cell="replay",
     )
     for k in K:
         (own,) = [theirs[key] for key in theirs if key.endswith(f"@{k}")]
-        assert values(result, f"roc_auc@{k}") == pytest.approx(own, abs=EXACT)
+        assert values(result, f"list_auc@{k}") == pytest.approx(own, abs=EXACT)
 
 
 def _labels(liked: Lists) -> pa.Table:
