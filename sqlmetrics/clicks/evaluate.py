@@ -60,6 +60,7 @@ def evaluate_clicks(
         InputError: If the log cannot be read, a column that it needs has another name, or nothing
             is left of it.
 
+    >>> import pyarrow as pa
     >>> log = {"request_id": [1, 1], "sku": ["a", "b"], "position": [1, 2], "clicked": [0, 1]}
     >>> evaluate_clicks(pa.table(log), metrics=["mrr", "ctr@1"]).offline["mrr"]
     0.5
