@@ -431,6 +431,7 @@ def click_log(seed: int) -> dict[str, pa.Table]:
             "user": f"u{chance.randrange(8)}",
             "system": chance.choice(["new", "old's"]),
             "query": f"q{number % 7}",
+            "session": f"s{number // 3}" if number % 4 else None,
         }
         began = datetime(2026, 1, 1, 23, 45) + timedelta(chance.randrange(4))
         began += chance.randrange(30) * MINUTE
@@ -455,7 +456,7 @@ def click_log(seed: int) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist(rows) for name, rows in tables}
 
 
-_ASKED = {"user": "user", "system": "system", "query": "query"}
+_ASKED = {name: name for name in ("user", "system", "query", "session")}
 
 CLICK_JOB: dict[str, Any] = {
     "impressions": {"relation": "impressions", "columns": _ASKED | {"time": "at"}},
