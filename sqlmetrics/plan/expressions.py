@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from sqlmetrics.catalog.measure import Measure, word
@@ -351,16 +352,21 @@ def graded_part(spec: Spec, measure: Measure, count: str) -> Measure | None:
 
     Whoever sorts the items by their grades looks at the whole list.
     """
-    sums = [
-        one
-        for one in sums_of(spec, measure)
-        if one.metric.over in ("ranked", "ideal_shown") and one.metric.name not in OF_LABELLING
-    ]
+    sums = [one for one in sums_of(spec, measure) if _is_graded(spec, one)]
     if not sums:
         return None
     part = part_named(measure, count)
     whole = any(one.k is None or one.metric.over == "ideal_shown" for one in sums)
     return part.uncut() if whole else part
+
+
+def _is_graded(spec: Spec, measure: Measure) -> bool:
+    """Whether a sum over the items of a list looks at their grades."""
+    metric = measure.metric
+    if metric.over == "item_features":
+        row = metric.sql("value", RowContext(spec, measure, lambda _: "0", RowColumns()))
+        return re.search(r"\bgrade\b", row) is not None
+    return metric.over in ("ranked", "ideal_shown") and metric.name not in OF_LABELLING
 
 
 def _added(terms: Sequence[str]) -> str:
