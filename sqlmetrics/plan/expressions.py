@@ -16,6 +16,9 @@ from sqlmetrics.sql.template import case, double, number
 WHOLE_LIST = "@list"
 """Behind a part's name in a header: the part has no cutoff."""
 
+GRADED = ("ranked", "ideal_shown", "group_hits", "shown_groups", "evidence")
+"""Relations of the items of a list whose grades, or groups, are looked at."""
+
 OF_LABELLING = ("num_ret", "num_judged", "every_returned_dcg")
 """The sums over a list that look at no grade."""
 
@@ -350,13 +353,14 @@ def sums_of(spec: Spec, measure: Measure) -> Iterator[Measure]:
 def graded_part(spec: Spec, measure: Measure, count: str) -> Measure | None:
     """A count over the items of a list whose grades a metric looks at; None if it looks at none.
 
-    Whoever sorts the items by their grades looks at the whole list.
+    Whoever sorts the items by their grades looks at the whole list, and so does who puts those of
+    a set of evidence at one rank.
     """
     sums = [one for one in sums_of(spec, measure) if _is_graded(spec, one)]
     if not sums:
         return None
     part = part_named(measure, count)
-    whole = any(one.k is None or one.metric.over == "ideal_shown" for one in sums)
+    whole = any(one.k is None or one.metric.over in ("ideal_shown", "evidence") for one in sums)
     return part.uncut() if whole else part
 
 
@@ -366,7 +370,7 @@ def _is_graded(spec: Spec, measure: Measure) -> bool:
     if metric.over == "item_features":
         row = metric.sql("value", RowContext(spec, measure, lambda _: "0", RowColumns()))
         return re.search(r"\bgrade\b", row) is not None
-    return metric.over in ("ranked", "ideal_shown") and metric.name not in OF_LABELLING
+    return metric.over in GRADED and metric.name not in OF_LABELLING
 
 
 def _added(terms: Sequence[str]) -> str:

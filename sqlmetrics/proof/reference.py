@@ -806,7 +806,8 @@ def looks_at_grades(one: Question) -> bool:
     if one.name == "idcg":
         return one.arguments["ideal"] in ("shown_at_k", "hits")
     function: Callable[..., Value] = globals()[one.name]
-    return "grades" in function.__annotations__ and one.name not in OF_NO_LIST
+    given = function.__annotations__.keys() & {"grades", "groups"}
+    return bool(given) and one.name not in OF_NO_LIST
 
 
 def looks_at_all(one: Question) -> bool:
@@ -818,14 +819,21 @@ def looks_at_all(one: Question) -> bool:
         ("rr_of", ("all",)),
     )
     by_choice = any(one.arguments.get(name) in choices for name, choices in whole)
-    return one.arguments.get("k") is None or one.name == "best_dcg_shown" or by_choice
+    return one.arguments.get("k") is None or one.name in OF_WHOLE_LIST or by_choice
 
 
 OF_NO_LIST = {
     *("num_q", "num_ret", "num_rel", "num_judged", "judged", "hole", "bpref_bound"),
     *("best_dcg", "best_dcg_returned", "every_rank_dcg", "every_returned_dcg"),
+    *("num_groups", "best_group_dcg"),
 }
 """Metrics that are given the grades of a list, and look at none of them."""
+
+OF_WHOLE_LIST = {
+    *("best_dcg_shown", "complete_groups"),
+    *("evidence_recall", "evidence_precision", "evidence_hit"),
+}
+"""Metrics that look at all of them, whatever their cutoff; a set of evidence takes one rank."""
 
 
 def computed(one: Question, given: Mapping[str, Any]) -> Value:
