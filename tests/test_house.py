@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +37,7 @@ CROWD = 32
 """As many modules a room may have that are not in a folder of their own."""
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Module -> the modules of the package that it imports as it is loaded."""
     files = {

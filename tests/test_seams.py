@@ -70,9 +70,9 @@ def grouped(setups: dict[str, Any]) -> list[Any]:
     ]
 
 
-SETUPS = dict(draw(seams, Setup, 4))
-LOGS = dict(draw(click_seams, LogSetup, 4))
-TRACES = dict(draw(trace_seams, TraceSetup, 3))
+SETUPS = dict(draw(seams, Setup, 3))
+LOGS = dict(draw(click_seams, LogSetup, 3))
+TRACES = dict(draw(trace_seams, TraceSetup, 2))
 
 
 @pytest.fixture

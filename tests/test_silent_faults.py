@@ -23,6 +23,8 @@ from sqlmetrics.annotation.draw import draw
 from sqlmetrics.engines.database import connect
 from sqlmetrics.spec.spec import Spec
 
+pytestmark = by_turns(0.28)
+
 OTHERS = [
     "sqlite",
     *(

@@ -22,6 +22,8 @@ from sqlmetrics.annotation.draw import draw
 from sqlmetrics.annotation.import_grades import ImportReport, add
 from sqlmetrics.engines.database import connect
 
+pytestmark = by_turns(0.2)
+
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = {"query": "query_id", "item": "item_id", "grade": "grade"}
 HOSTILE = [

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marked import by_turns
 
 from sqlmetrics.clicks.analysis.depth import LONGEST, Depth, depth
 from sqlmetrics.clicks.clean_log import cleaned_log
@@ -19,6 +20,8 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
+
+pytestmark = by_turns(0.18)
 
 Row = dict[str, Any]
 

@@ -28,6 +28,8 @@ from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
+pytestmark = by_turns(0.17)
+
 PAGE = (Path(__file__).parents[2] / "docs" / "online.md").read_text(encoding="utf-8")
 
 Lists = Mapping[str, Sequence[str]]

@@ -31,6 +31,8 @@ from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.timestamps import READERS
 
+pytestmark = by_turns(0.24)
+
 Row = dict[str, Any]
 
 SECOND = timedelta(seconds=1)

@@ -20,6 +20,8 @@ from sqlmetrics.clicks.simulation.model import MODELS
 from sqlmetrics.clicks.simulation.settings import SHARES
 from sqlmetrics.clicks.simulation.simulate import REASONS, SimulatedLog, simulate
 
+pytestmark = by_turns(0.13)
+
 Query = Callable[[str], list[tuple[Any, ...]]]
 
 COLUMNS = {

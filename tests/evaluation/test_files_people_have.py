@@ -18,6 +18,8 @@ from marked import by_turns, first, long
 import sqlmetrics as sm
 from sqlmetrics.annotation import label_file
 
+pytestmark = by_turns(0.3)
+
 LABELS = "query_id,item_id,grade\nq,b,1\nr,d,2\n"
 LISTS = [("q", "a", "2.5"), ("q", "b", "1.5"), ("r", "c", "10"), ("r", "d", "9.75")]
 

@@ -31,6 +31,8 @@ from slices import keep, kept
 import sqlmetrics as sm
 from sqlmetrics.spec.spec import Spec
 
+pytestmark = by_turns(0.14)
+
 METRICS = ["ndcg@3", "recall@2", "mrr", "num_ret", "num_rel"]
 
 Row = dict[str, Any]

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marked import by_turns
 from memory import database, evaluate
 from slices import keep, kept
 
@@ -33,6 +34,8 @@ import sqlmetrics as sm
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.spec.source import Source
 from sqlmetrics.sql.relation import source_text
+
+pytestmark = by_turns(0.14)
 
 METRICS = ["ndcg@3", "recall@2", "mrr"]
 

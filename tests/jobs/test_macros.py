@@ -24,6 +24,8 @@ from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.macros import VALUES, Macro, install, macros, text
 
+pytestmark = by_turns(0.25)
+
 CUTOFFS: dict[str, list[int | None]] = {
     "none": [None],
     "required": [1, 3, 10, 1_000],
