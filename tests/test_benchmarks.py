@@ -15,6 +15,8 @@ from benchmarks.contenders import CONTENDERS, METRICS
 from benchmarks.data import SHAPES
 from benchmarks.measure import Run
 
+pytestmark = by_turns(0.5)
+
 ROOT = Path(__file__).resolve().parent.parent
 TIMES = {"cpu": 2.0, "start": 0.5, "alone": 1.2, "wall": 1.0, "peak": 100.0}
 RUN = Run(CONTENDERS[1], dict.fromkeys(METRICS, 0.5), **TIMES)

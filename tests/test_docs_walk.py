@@ -29,6 +29,8 @@ from test_docs import OWN_STATE, PAGES, ROOT
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.registry import open_driver
 
+pytestmark = by_turns(0.15)
+
 VERBS: Mapping[str, click.Command] = cli.commands
 PLACES = {"--db", "--connection", "--target"}
 """Options that say which database; a walk puts its own there."""

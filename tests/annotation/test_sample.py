@@ -28,6 +28,8 @@ from sqlmetrics.annotation.sample import Sample
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.distributions import student
 
+pytestmark = by_turns(0.25)
+
 COUNTRIES = {"de": 0.5, "fr": 0.3, "us": 0.2}
 
 

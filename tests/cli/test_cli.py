@@ -25,6 +25,8 @@ from test_docs import ROOT
 
 from sqlmetrics.cli import cli
 
+pytestmark = by_turns(0.15)
+
 RUN = "q1 Q0 a 1 3.0 tag\nq1 Q0 b 2 2.0 tag\nq2 Q0 c 1 1.0 tag\n"
 PICTURES = ROOT / "docs" / "pictures"
 QRELS = "q1 0 b 1\nq2 0 c 2\nq3 0 d 1\n"

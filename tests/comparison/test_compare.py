@@ -37,6 +37,8 @@ from sqlmetrics.sql.dialects import DIALECTS, dialect
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
 
+pytestmark = by_turns(0.2)
+
 N = 40
 NEW = [round(0.5 + 0.4 * sin(i * 1.7), 6) for i in range(1, N + 1)]
 OLD = [round(0.45 + 0.4 * sin(i * 1.7 + 0.5 * cos(i * 2.3)), 6) for i in range(1, N + 1)]

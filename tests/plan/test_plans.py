@@ -30,6 +30,8 @@ from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, TableStatisti
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import variant
 
+pytestmark = by_turns(0.2)
+
 NOWHERE: Any = {"rankings": {"file": "r.parquet"}, "labels": {"file": "l.parquet"}}
 
 

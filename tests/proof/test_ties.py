@@ -17,6 +17,8 @@ from worlds import same
 
 import sqlmetrics as sm
 
+pytestmark = by_turns(0.4)
+
 METRICS = [
     "cg@2", "dcg@2", "dcg(gain=binary, rel=2)@2", "dcg(gain={1: 2, 2: 1, 3: 5})@3",
     "ndcg@3", "ndcg", "ndcg(ideal=returned)@3", "ndcg(ideal=shown_at_k)@3", "ndcg(discount=ln)@3",
