@@ -334,7 +334,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "identical_ids",
                 "spec",
-                "a ranked item whose id is that of its query: the query itself, in the corpus",
+                "a ranked item with its query's id: the query, in the corpus",
                 (
                     Choice("keep", "counts as any other"),
                     Choice(

@@ -53,6 +53,15 @@ ALSO = {
     "negative_grades": (("tied", "t", None, -1),),
     "tied_scores": (("tied", "e", 0.5, 0),),
     "average": (("lost", "z", 0.5, 1),),
+    "no_relevant": (("empty", "a", None, 0),),
+    "identical_ids": (("tied", "tied", 5.0, None),),
+    "recall_level": (
+        ("deep", "a", 4.0, 1),
+        ("deep", "b", 3.0, 0),
+        ("deep", "c", 2.0, 1),
+        ("deep", "d", 1.0, 1),
+        ("deep", "e", None, 1),
+    ),
     "average_over": (
         ("deep", "a", 4.0, None),
         ("deep", "b", 3.0, None),
@@ -61,6 +70,9 @@ ALSO = {
     ),
 }
 """Rows more of one query, for the options that tell what becomes of them."""
+
+SETTINGS = {"recall_level": "(recall=0.3)"}
+"""What a metric is asked with for an option's choices to differ."""
 
 EXAMPLES: Mapping[str, object] = {"table": {1: 1, 2: 2, 3: 5}, "number": 2}
 """What is tried for a choice that is no name."""
@@ -136,6 +148,7 @@ ITEMS = pa.Table.from_pylist(
         }
         for item, category, popularity, vector in (
             ("t", "red", 4.0, [1.0, 0.0]),
+            ("tied", "red", 1.0, [1.0, 0.0]),
             ("a", "red", 2.0, [0.0, 1.0]),
             ("b", "red", 1.0, [3.0, 4.0]),
             ("c", "blue", 1.0, [1.0, 0.0]),
@@ -167,7 +180,8 @@ def _texts(option: Option, metric: Metric) -> Iterator[str]:
     here = {"baseline", "labels.group"}.isdisjoint(metric.needs)  # no systems, no groups
     if metric.pooled or not here:  # nor values of queries
         return
-    text = metric.name if metric.cutoff == "none" else f"{metric.name}@{CUTOFF}"
+    text = metric.name + SETTINGS.get(option.name, "")
+    text = text if metric.cutoff == "none" else f"{text}@{CUTOFF}"
     if option.scope == "spec" or option.name in metric.settings:
         yield text
         if option.name != "gain" and "gain" in metric.options:
