@@ -258,7 +258,10 @@ class Needs:
         names = ("num_judged", "num_ret") if text else ()
         counts = [graded_part(self.spec, measure, name) for name in names]
         sums = [self._summed(count) for count in counts if count]
-        return text.format(judged=sums[0], returned=sums[1], value=value) if sums else value
+        if not sums:
+            return value
+        inner = value.replace("\n", "\n    ")
+        return text.format(judged=sums[0], returned=sums[1], value=inner)
 
     def _filled(self, option: str, measure: Measure, value: str) -> str:
         """A value as an option's choice has it, by what the choice looks at of the query."""

@@ -66,14 +66,21 @@ def verdict_cells(row: Row, words: Words) -> list[str]:
     """A difference as a row of a table: those of VERDICT."""
     counts = [row["n"], *(row[name] for name in ("wins", "ties", "losses"))]
     return [
+        *difference_cells(row, words),
+        *("–" if one is None else words.n(one) for one in counts),
+        words(f"verdict.{row['verdict']}"),
+    ]
+
+
+def difference_cells(row: Row, words: Words) -> list[str]:
+    """The metric, both values, their difference, its interval, and p."""
+    return [
         row["metric"],
         number(row["baseline_value"]),
         number(row["value"]),
         signed(row["difference"]),
         ends(words, row["ci_low"], row["ci_high"]),
         "–" if row["p_adjusted"] is None else probability(row["p_adjusted"]),
-        *("–" if one is None else words.n(one) for one in counts),
-        words(f"verdict.{row['verdict']}"),
     ]
 
 

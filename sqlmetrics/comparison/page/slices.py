@@ -7,11 +7,16 @@ from typing import Any
 
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.differences import SHOWN_SLICES, VERDICT, verdict_cells
+from sqlmetrics.comparison.page.differences import (
+    SHOWN_SLICES,
+    VERDICT,
+    difference_cells,
+    verdict_cells,
+)
 from sqlmetrics.comparison.page.headline import segment_of
 from sqlmetrics.comparison.page.pair import pair, sign
-from sqlmetrics.comparison.page.picture import Part, Picture, ends
-from sqlmetrics.comparison.page.words import Words, number, percent, probability, signed
+from sqlmetrics.comparison.page.picture import Part, Picture
+from sqlmetrics.comparison.page.words import Words, number, percent, signed
 
 Row = Mapping[str, Any]
 
@@ -105,16 +110,7 @@ def _largest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _cells(row: Row, words: Words) -> list[str]:
-    return [
-        segment_of(row),
-        row["metric"],
-        number(row["baseline_value"]),
-        number(row["value"]),
-        signed(row["difference"]),
-        ends(words, row["ci_low"], row["ci_high"]),
-        "–" if row["p_adjusted"] is None else probability(row["p_adjusted"]),
-        words.n(row["n"]),
-    ]
+    return [segment_of(row), *difference_cells(row, words), words.n(row["n"])]
 
 
 def _part(content: Content, words: Words, key: str, rows: Sequence[Row]) -> Part:
