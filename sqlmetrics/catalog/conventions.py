@@ -365,13 +365,13 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice(
                         "skip",
                         "leaves a query out, where a metric looks at the item's grade",
-                        "case when {judged}\n        = {returned}\n    then {value}\nend",
+                        "case when {judged} = {returned} then {value} end",
                     ),
                     Choice(
                         "nan",
                         "makes the value of a metric NaN that looks at the item's grade",
-                        "case when {judged}\n        = {returned}\n    then {value}\n"
-                        "    else cast('NaN' as double)\nend",
+                        "case when {judged} = {returned} then {value} "
+                        "else cast('NaN' as double) end",
                     ),
                 ),
             ),

@@ -18,6 +18,7 @@ from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.spec.segments import RELEVANT_LABELS
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.stage import Column
 
 SUMS = {
@@ -258,10 +259,7 @@ class Needs:
         names = ("num_judged", "num_ret") if text else ()
         counts = [graded_part(self.spec, measure, name) for name in names]
         sums = [self._summed(count) for count in counts if count]
-        if not sums:
-            return value
-        inner = value.replace("\n", "\n    ")
-        return text.format(judged=sums[0], returned=sums[1], value=inner)
+        return text.format(judged=sums[0], returned=sums[1], value=value) if sums else value
 
     def _filled(self, option: str, measure: Measure, value: str) -> str:
         """A value as an option's choice has it, by what the choice looks at of the query."""
@@ -292,7 +290,8 @@ class Needs:
                 self.every_item = measure
             rows = self.rows if measure.metric.over == "ranked" else RowColumns()
             view = RowContext(self.spec, measure, partial(self._beside, sums), rows)
-            sums.columns[measure.column] = Column(measure.metric.sql("value", view), measure.column)
+            text = folded(measure.metric.sql("value", view))
+            sums.columns[measure.column] = Column(text, measure.column)
         reference = f"{sums.name}.{measure.column}"
         undefined = sums.name == "label_sums" or measure.metric.undefined == "skip"
         return reference if undefined else f"coalesce({reference}, 0e0)"

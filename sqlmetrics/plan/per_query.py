@@ -15,6 +15,7 @@ from sqlmetrics.plan.segments import BY_TRAFFIC, UNKNOWN, by_traffic
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.plan.strategy import PORTABLE, Strategy
 from sqlmetrics.spec.segments import TRAFFIC
+from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import literal
 
@@ -300,7 +301,7 @@ _ABOUT_IDEAL = {
 
 def _final_columns(final: MetricColumn) -> Iterator[Column]:
     name = final.measure.column
-    yield Column(final.value, name)
+    yield Column(folded(final.value), name)
     if final.denominator:
-        yield Column(final.numerator, f"{name}_numerator")
-        yield Column(final.denominator, f"{name}_denominator")
+        yield Column(folded(final.numerator), f"{name}_numerator")
+        yield Column(folded(final.denominator), f"{name}_denominator")

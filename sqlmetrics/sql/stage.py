@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
+from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.template import environment, finished
 
 
@@ -64,15 +65,25 @@ class Window:
     until: str = "current row"
 
     def __str__(self) -> str:
-        between = ", " if len(", ".join(self.partition)) <= 60 else ",\n        "
-        first = "" if between == ", " else "\n       "
         parts = [
-            *([f"partition by{first} {between.join(self.partition)}"] if self.partition else []),
-            *([f"order by {', '.join(self.order)}"] if self.order else []),
+            *([f"partition by{_keys(self.partition)}"] if self.partition else []),
+            *([f"order by{_keys(self.order)}"] if self.order else []),
             *([f"rows between {self.frame} and {self.until}"] if self.frame else []),
         ]
         line = f"({' '.join(parts)})"
         return line if len(line) <= 52 else "(\n    " + "\n    ".join(parts) + "\n)"
+
+
+def _keys(keys: Sequence[str]) -> str:
+    """What a window goes by: on one line, or one a line where it is long."""
+    line = ", ".join(keys)
+    return f" {line}" if len(line) <= 60 else "\n" + indent(",\n".join(map(_key, keys)), " " * 8)
+
+
+def _key(key: str) -> str:
+    """A key, over several lines where it is long itself; its direction stays behind it."""
+    own, space, way = key.rpartition(" ")
+    return folded(own, 60) + space + way if way in ("asc", "desc") else folded(key, 60)
 
 
 def with_stages(stages: Iterable[Stage], last: str) -> str:

@@ -12,8 +12,10 @@ import pytest
 from marked import by_turns
 
 import sqlmetrics as sm
+from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.jobs.files import compile_job
+from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.translation import Translation
 
 WIDTH = 88
@@ -33,6 +35,10 @@ CLICKS = {
     "requests": {"relation": "requests", "columns": {"time": "at", "user": "user_id"}},
     "cleaning": {"max_events_per_user_hour": 100, "test": "is_test", "unseen": 3, "min_dwell": 5},
 }
+USUAL = (
+    *("ndcg@10", "dcg@10", "err@10", "ap@10", "ap", "mrr", "recall@10", "precision@10"),
+    *("rbp", "pnr", "gauc", "iprec(recall=0.3)"),
+)
 GROUPED = {"relation": "labels", "columns": {"group": "subtopic"}}
 THIRDS = {1: 1, 2: 2 / 3, 3: 1 / 3}
 POOLED = {"pool": "query_item", "prior": 10, "quantiles": [0.5, 0.8]}
@@ -63,6 +69,42 @@ def test_no_line_is_long_and_no_select_has_a_gap() -> None:
     for name, text in texts("duckdb"):
         assert [line for line in text.splitlines() if len(line) > WIDTH] == [], name
         assert not re.search(r"\n\n +\S", text), name
+
+
+@by_turns(2.7)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_line_is_long_whatever_holds(option: str) -> None:
+    """By every choice, of the metrics that it fits."""
+    values: dict[str, Any] = {"table": {1: 1, 2: 2, 3: 5, 4: 9}, "number": 2}
+    for choice in OPTIONS[option].choices:
+        asked = {**SEARCH, "conventions": {option: values.get(choice.name, choice.name)}}
+        metrics = [text for text in USUAL if _fits(asked, text)]
+        assert metrics, choice.name
+        if choice.name != "input_order":  # a table has no order
+            text = sm.compile(sm.Spec(**asked, metrics=metrics))
+            assert [line for line in text.splitlines() if len(line) > WIDTH] == [], choice.name
+
+
+def _fits(asked: Mapping[str, Any], metric: str) -> bool:
+    try:
+        sm.Spec(**asked, metrics=[metric])
+    except sm.SpecError:
+        return False
+    return True
+
+
+def test_a_long_expression_is_broken_at_spaces_alone() -> None:
+    """Where it binds least; what stands in quotes stays."""
+    long = "case when a = 1 or b <> 'x  (y, ' then (c + d * 2) / nullif(e, 0) else f(g, h) end"
+    for room in range(10, 100):
+        assert re.sub(r"\s", "", folded(long, room)) == re.sub(r"\s", "", long)
+        assert "'x  (y, '" in folded(long, room)
+    assert folded(long, 40).splitlines() == [
+        "case when a = 1 or b <> 'x  (y, '",
+        "    then (c + d * 2) / nullif(e, 0)",
+        "    else f(g, h)",
+        "end",
+    ]
 
 
 @pytest.mark.parametrize("dialect", ["mysql", "postgres", "spark"])

@@ -1,0 +1,113 @@
+"""A long expression on several lines: broken where it binds least, as one would write it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from textwrap import indent
+
+ROOM = 80
+"""What fits on a line of a select list in a stage, which stands at an indent of 8."""
+
+_TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[()]|\b(?:case|end)\b| (?=\S)|[^ ()'\"]")
+_LEVELS = (
+    re.compile(r" (?=or )"),
+    re.compile(r" (?=and )"),
+    re.compile(r" (?=(?:[<>]?=|[<>]|<>) )"),
+    re.compile(r" (?=[-+] )"),
+    re.compile(r" (?=[*/] )"),
+)
+"""Where an expression may be broken, those first that bind least."""
+_BRANCH = re.compile(r" (?=(?:when|then|else) )")
+_CALL = re.compile(r"(\w*)\((.*)\)")
+
+
+def folded(expression: str, room: int = ROOM) -> str:
+    """The expression as it is where its lines fit, else on lines that do, as far as can be.
+
+    Args:
+        expression: SQL of the compiler's own; a comment, or a text with line breaks, has no
+            place in it.
+        room: As long a line may be.
+
+    >>> print(folded("coalesce(one_long_name, 0e0) / nullif(another_name, 0e0)", 40))
+    coalesce(one_long_name, 0e0)
+        / nullif(another_name, 0e0)
+    """
+    if max(map(len, expression.split("\n"))) <= room:
+        return expression
+    line = re.sub(r"\s*\n\s*", " ", expression).strip()
+    return _laid_out(line.replace("( ", "(").replace(" )", ")"), room)
+
+
+def _laid_out(text: str, room: int) -> str:
+    if len(text) <= room:
+        return text
+    for level in _LEVELS:
+        first, *others = _split(text, level)
+        if others:
+            lines = [_laid_out(first, room), *(_inner(one, room) for one in others)]
+            return "\n".join(lines)
+    if text.startswith("case ") and text.endswith(" end") and len(_split(text, _WHOLE)) == 1:
+        return _case(text, room)
+    operator = re.match(r"(?:[-+*/]|and|or|[<>]?=|[<>]|when|then|else) ", text)
+    if operator:
+        return operator[0] + _laid_out(text[operator.end() :], room - len(operator[0]))
+    call = _CALL.fullmatch(text)
+    if call and _is_whole(call[2]):
+        arguments = (one.removesuffix(",") for one in _split(call[2], _COMMA))
+        inside = ",\n".join(_laid_out(one, room - 5) for one in arguments)
+        return f"{call[1]}(\n{indent(inside, '    ')}\n)"
+    return text
+
+
+_COMMA = re.compile(r"(?<=,) ")
+_WHOLE = re.compile(r" (?=end\b)")
+
+
+def _inner(text: str, room: int) -> str:
+    return indent(_laid_out(text, room - 4), "    ")
+
+
+def _case(text: str, room: int) -> str:
+    """`case when ...`, a branch a line; on its own line where there are several."""
+    head, *branches = _split(text.removesuffix(" end"), _BRANCH, depth=1)
+    whens = sum(one.startswith("when ") for one in branches)
+    if whens > 1 or head != "case":
+        lines = [head, *(_inner(one, room) for one in _pairs(branches))]
+    else:
+        first = _laid_out(branches[0], room - 5).replace("\n", "\n    ")
+        lines = [f"{head} {first}", *(_inner(one, room) for one in branches[1:])]
+    return "\n".join([*lines, "end"])
+
+
+def _pairs(branches: Sequence[str]) -> Iterator[str]:
+    """Each condition with its value."""
+    left = ""
+    for one in branches:
+        if one.startswith("when "):
+            left = f"{one} "
+        else:
+            yield left + one
+            left = ""
+
+
+def _is_whole(inner: str) -> bool:
+    """Whether what stands between the first and the last parenthesis belongs together."""
+    return all(depth >= 0 for _, depth in _depths(inner))
+
+
+def _split(text: str, at: re.Pattern[str], depth: int = 0) -> list[str]:
+    """The parts between the places of a kind that stand so deep in parentheses and cases."""
+    ends = [place for place, own in _depths(text) if own == depth and at.match(text, place)]
+    places = [-1, *(end for end in ends if end > 0), len(text)]
+    return [text[a + 1 : b] for a, b in pairwise(places)]
+
+
+def _depths(text: str) -> Iterator[tuple[int, int]]:
+    """Each place of a text outside of quotes, and how deep it is."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += {"(": 1, "case": 1, ")": -1, "end": -1}.get(token[0], 0)
+        yield token.start(), depth
