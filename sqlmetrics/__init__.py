@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlmetrics import clicks
-    from sqlmetrics.api import check, compile, run, validate, verify
+    from sqlmetrics.api import check, compile, explain, run, validate, verify
     from sqlmetrics.catalog.measure import parse
     from sqlmetrics.clicks.evaluate import evaluate_clicks
     from sqlmetrics.clicks.simulation.simulate import simulate
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
     from sqlmetrics.evaluation.streaming.metric import StreamingMetric
     from sqlmetrics.jobs.exports.write import export
-    from sqlmetrics.proof.explain.explain import explain
     from sqlmetrics.proof.reconcile.reconcile import reconcile
     from sqlmetrics.proof.ties import TieAudit, tie_audit
     from sqlmetrics.spec.spec import Spec
@@ -93,7 +92,6 @@ _HOMES = {
     "diagnose": "comparison.diagnosis.diagnosis",
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
-    "explain": "proof.explain.explain",
     "export": "jobs.exports.write",
     "funnel": "comparison.funnel.funnel",
     "parse": "catalog.measure",

@@ -1,13 +1,14 @@
-"""What people do with a spec: `compile`, `run`, `check`, `validate`, `verify`."""
+"""What people do with a spec: `compile`, `run`, `check`, `validate`, `verify`, `explain`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from sqlmetrics.catalog.online import is_online
 from sqlmetrics.clicks.compile import header, statements
-from sqlmetrics.clicks.evaluate import ready
+from sqlmetrics.clicks.evaluate import evaluate_clicks, ready
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks import checks
@@ -20,6 +21,8 @@ from sqlmetrics.jobs.missing_days import parts
 from sqlmetrics.jobs.run import RunReport, write
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.proof.explain.explain import explain as explained
+from sqlmetrics.proof.explain.online import explain_online
 from sqlmetrics.proof.verify import Agreement, sampled
 from sqlmetrics.proof.verify import verify as compared
 from sqlmetrics.spec.spec import Spec
@@ -193,3 +196,27 @@ def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
     with connect(connection) as engine, ready(spec, engine):
         part, _ = sampled(spec, engine)
         return compared(part, engine)[1]
+
+
+def explain(name: str, preset: str | None = None) -> str:
+    """All about a metric, an option or a preset, to read at 80 columns.
+
+    Args:
+        name: A metric's text, like `ndcg(gain=linear)@10` or `ctr@5`, or its name alone; or the
+            name of an option, like `ties`, or of a preset, like `xgboost`.
+        preset: The conventions that hold where the metric's text says nothing else; if it
+            is given, a metric of lists is also shown on one data set under every preset.
+
+    Raises:
+        SpecError: If there is no such metric, option or preset, the metric's text is wrong, or
+            the preset is unknown; the nearest name is told.
+    """
+    if is_online(name):
+        return explain_online(name, preset, compile, _online_rows)
+    return explained(name, preset)
+
+
+def _online_rows(spec: Spec) -> list[Mapping[str, Any]]:
+    """The online metrics of a log, in the order in which they are asked for."""
+    rows: list[Mapping[str, Any]] = evaluate_clicks(spec, check=False).online().to_pylist()
+    return rows

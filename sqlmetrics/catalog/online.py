@@ -23,7 +23,7 @@ class OnlineMetric:
         better: `higher` or `lower` values are; `none` if that cannot be said.
         unit: Of its values.
         cut: Whether it has a cutoff.
-        needs: What the log must have: `time`, `requests`, `session`.
+        needs: What the log must have, a name of `NEEDS`, or empty.
     """
 
     name: str
@@ -46,6 +46,13 @@ class OnlineMetric:
         """Where its values lie."""
         return "0 to 1" if self.unit == "share" else "0 or more"
 
+
+NEEDS: Mapping[str, str] = {
+    "requests": "the requests, also those without a result",
+    "time": "times",
+    "session": "a column of sessions (columns.session)",
+}
+"""What a log must have for some metrics, in words."""
 
 _LABELS = {"ctr": "Click-through rate"}
 

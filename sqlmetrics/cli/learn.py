@@ -42,7 +42,7 @@ def explain(name: str, preset: str | None) -> None:
     sqlmetrics explain ties
     sqlmetrics explain xgboost
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.proof.explain.explain import explain as explained
+    from sqlmetrics.api import explain as explained
 
     click.echo(explained(name, preset))
 

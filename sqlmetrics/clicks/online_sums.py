@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqlmetrics.catalog.online import Online, cutoffs
+from sqlmetrics.catalog.online import NEEDS, Online, cutoffs
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.columns import SESSION
 from sqlmetrics.clicks.log_rows import BOTS
@@ -63,9 +63,7 @@ def _check(tables: ClickTables, asked: Sequence[Online]) -> None:
     has["session"] = names.has_sessions
     lacks = [one for one in asked if not has[one.metric.needs]]
     if lacks:
-        needs = {"requests": "the requests, also those without a result", "time": "times"}
-        needs["session"] = "a column of sessions (columns.session)"
-        what = "; ".join(f"{one} needs {needs[one.metric.needs]}" for one in lacks)
+        what = "; ".join(f"{one} needs {NEEDS[one.metric.needs]}" for one in lacks)
         raise SpecError(f"the log lacks what metrics need: {what}")
 
 
@@ -134,9 +132,9 @@ def _known(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
         yield Column(name, _named(name))
     yield Column("cast(n_shown as bigint)", "n_shown")
     for k in cutoffs:
-        down_to_k = case(f"first_position <= {k}", f"{k} - first_position + 1", "0")
-        whole = f"case when last_position <= {k} then cast(n_shown as bigint)"
-        yield Column(f"{whole}\n    else {down_to_k}\nend", f"n_shown_at_{k}")
+        whole = f"when last_position <= {k} then cast(n_shown as bigint)"
+        down_to_k = f"when first_position <= {k} then {k} - first_position + 1"
+        yield Column(f"case\n    {whole}\n    {down_to_k}\n    else 0\nend", f"n_shown_at_{k}")
 
 
 def _named(fact: str) -> str:

@@ -7,6 +7,7 @@ from functools import cache
 from operator import attrgetter
 from pathlib import Path
 
+import duckdb
 import pytest
 from command import sqlmetrics
 from marked import by_turns, first, sliced
@@ -16,9 +17,11 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS, resolve
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import Metric, catalog, listed
+from sqlmetrics.catalog.online import ONLINE, online
 from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.database import connect
+from sqlmetrics.proof.explain.arithmetic import number
 from sqlmetrics.proof.explain.choices import OptionExample, tried
 from sqlmetrics.proof.explain.example import (
     LIST,
@@ -29,8 +32,10 @@ from sqlmetrics.proof.explain.example import (
     rankings,
 )
 from sqlmetrics.proof.explain.explain import explain, sql_of
+from sqlmetrics.proof.explain.online_example import COLUMNS, LOG, log_tables, online_spec
 from sqlmetrics.proof.explain.presets import Agreeing, agreeing
 from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
+from sqlmetrics.proof.reference_online import online_parts
 
 pytestmark = by_turns(0.25)
 
@@ -313,3 +318,85 @@ def test_a_preset_is_explained() -> None:
         assert max(map(len, text.splitlines()[1:])) <= 80
         assert re.search(rf"sqlmetrics explain \S+ --preset {name}$", text)
     assert "no_relevant=zero, for ap alone\n" in explain("CatBoost")
+
+
+# -- online metrics -------------------------------------------------------------------
+
+BY_HAND = {
+    "ctr": (4, 12),
+    "ctr@1": (1, 4),
+    "abandonment": (1, 4),
+    "zero_result_rate": (1, 5),
+    "first_click_rank": (5, 3),
+    "last_click_rank": (7, 3),
+    "max_rr": (2, 3),
+    "min_rr": (1.75, 3),
+    "p_skip": (3, 7),
+    "time_to_first_click": (2408, 3),
+    "purchases": (1, 5),
+    "session_success": (2, 3),
+}
+"""Online metric -> its sums over the log of the example."""
+
+CHANGED_BY_HAND = {
+    ("ctr", "cleaning: {min_dwell: 5s}"): "3 12 0.2500",
+    ("ctr", "cleaning: {attribution_window: 30m}"): "3 12 0.2500",
+    ("ctr", "cleaning: {unseen: 0}"): "4 10 0.4000",
+    ("abandonment", "cleaning: {attribution_window: 30m}"): "2 4 0.5000",
+    ("first_click_rank", "cleaning: {min_dwell: 5s}"): "7 3 2.3333",
+    ("p_skip", "cleaning: {min_dwell: 5s}"): "4 7 0.5714",
+    ("purchases", "requests: none"): "1 4 0.2500",
+    ("session_success", "success_actions: [purchase]"): "1 3 0.3333",
+    ("time_to_first_click", "cleaning: {attribution_window: 30m}"): "8 2 4.0000",
+}
+"""Online metric, other keys of clicks -> the sums and the value then."""
+
+
+def test_every_online_metric_has_sums_by_hand() -> None:
+    assert {text.partition("@")[0] for text in BY_HAND} == {*ONLINE}
+    for text, sums in BY_HAND.items():
+        asked = online(text)
+        parts = online_parts(asked.name, LOG, asked.k)
+        assert tuple(map(sum, zip(*parts, strict=True))) == sums
+
+
+@by_turns(1)
+@pytest.mark.parametrize("text", sliced("online", 0.15, BY_HAND))
+def test_an_online_metric_is_worked_out(text: str) -> None:
+    """By hand, by the reference, by `evaluate_clicks`, and by the statements of `compile`."""
+    told = sm.explain(text)
+    assert too_wide(told) == []
+    top, bottom = BY_HAND[text]
+    assert re.search(rf"^{re.escape(text)} +.* = {number(top / bottom)}$", told, re.M)
+    assert f"reference         {top / bottom:.12g}\nSQL on DuckDB     {top / bottom:.12g}, " in told
+    asked = online(text)
+    assert all(f in " ".join(told.split()) for f in (asked.metric.title, asked.metric.range))
+    spec = online_spec(asked, tables={name: {"relation": f"my_{name}"} for name in COLUMNS})
+    *first, last = sm.compile(spec).split(";\n\n")
+    last = last.strip().removesuffix(";")
+    assert last in told
+    connection = duckdb.connect()
+    for name, source in log_tables().items():
+        connection.register(f"my_{name}", source["data"])
+    for statement in first:
+        connection.execute(statement)
+    (row,) = connection.sql(last).to_arrow_table().to_pylist()
+    assert [row[f"{asked.column}_{name}"] for name in ("numerator", "denominator")] == [
+        pytest.approx(top, rel=1e-12),
+        bottom,
+    ]
+
+
+@by_turns(1)
+@pytest.mark.parametrize(("text", "key"), sliced("keys", 0.15, CHANGED_BY_HAND))
+def test_what_else_an_online_metric_depends_on_is_shown(text: str, key: str) -> None:
+    told = " ".join(sm.explain(text).split())
+    assert f"{key} {CHANGED_BY_HAND[text, key]} " in f"{told} "
+
+
+def test_a_preset_changes_no_online_metric() -> None:
+    assert "presets     xgboost changes nothing: " in sm.explain("p_skip", "xgboost")
+    with pytest.raises(sm.SpecError, match="unknown preset 'xgbost'; did you mean 'xgboost'"):
+        sm.explain("ctr", "xgbost")
+    with pytest.raises(sm.SpecError, match="takes no such cutoff"):
+        sm.explain("p_skip@3")

@@ -20,7 +20,6 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import starter
-from sqlmetrics.proof.explain.explain import explain
 from sqlmetrics.spec.schema import METRIC, schema, schema_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -229,7 +228,7 @@ def table() -> str:
 
 def example(name: str) -> str:
     """The end of an explanation: what it says of its example."""
-    told = explain(name)
+    told = sm.explain(name)
     return told[told.index("Example") :]
 
 
@@ -240,6 +239,7 @@ def test_the_page_is_current() -> None:
         "spec": table(),
         "explain_metric": f"```text\n{example('ndcg@3')}\n```",
         "explain_option": f"```text\n{example('ties')}\n```",
+        "explain_online": f"```text\n{example('p_skip')}\n```",
     }.items():
         pattern = rf"<!-- generated: {key} -->.*?<!-- end -->"
         assert re.search(pattern, text, re.DOTALL), key

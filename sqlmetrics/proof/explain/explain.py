@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from textwrap import wrap
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.catalog.metric import listed, spellings
-from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
+from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Option, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
@@ -23,19 +22,18 @@ from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof.explain.arithmetic import number, parts
 from sqlmetrics.proof.explain.choices import OptionExample, tried, value_of
 from sqlmetrics.proof.explain.example import needed
+from sqlmetrics.proof.explain.lines import compared, hung, paragraph
 from sqlmetrics.proof.explain.presets import LABELS, LISTS, QUERIES, Agreeing, agreeing
 from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
 
-WIDTH = 80
-SAME = 1e-12
 CUTOFF = 5
 """The cutoff of the example for a metric that needs one and was named without."""
 
 
 def explain(name: str, preset: str | None = None) -> str:
-    """All about a metric, an option or a preset, to read at 80 columns.
+    """All about a metric of lists, an option or a preset, to read at 80 columns.
 
     Args:
         name: A metric's text, like `ndcg(gain=linear)@10`, or its name alone; or the name
@@ -49,8 +47,6 @@ def explain(name: str, preset: str | None = None) -> str:
     """
     if preset is not None and preset not in PRESETS:
         raise SpecError(unknown("preset", preset, PRESETS))
-    if is_online(name):
-        return _online(online(name))
     if name.strip().casefold() in PRESETS:
         return "\n\n".join(_of_preset(name.strip().casefold()))
     option = OPTIONS.get(name.strip().casefold())
@@ -107,27 +103,6 @@ def _measure(text: str) -> Measure:
         raise SpecError(unknown("metric, option or preset", name, known)) from None
 
 
-def _online(asked: Online) -> str:
-    """A metric of click logs."""
-    metric = asked.metric
-    needs = {
-        "requests": "the requests, also those without a result",
-        "time": "times",
-        "session": "a column of sessions (columns.session)",
-    }
-    facts = {
-        "what": metric.title,
-        "better": metric.better,
-        "unit": metric.unit,
-        "cutoff": "optional" if metric.cut else "has none",
-        "needs": needs.get(metric.needs, "a click log"),
-        "sums": "over requests, value = numerator / denominator",
-        "numerator": metric.numerator.format(at=""),
-        "denominator": metric.denominator.format(at=""),
-    }
-    return "\n".join([f"{asked}: of a click log", *(_hung(*fact) for fact in facts.items())])
-
-
 # -- a preset -------------------------------------------------------------------------
 
 
@@ -138,7 +113,7 @@ def _of_preset(name: str) -> Iterator[str]:
     facts = [("metrics", ", ".join(row.only))] if row.only else []
     facts += [("beware", row.caveat)] if row.caveat else []
     if facts:
-        yield "\n".join(_hung(*fact) for fact in facts)
+        yield "\n".join(hung(*fact) for fact in facts)
     own = [(*one, "") for one in row.options.items()]
     own += [(*one, metric) for metric, given in row.metrics.items() for one in given.items()]
     lines = []
@@ -146,7 +121,7 @@ def _of_preset(name: str) -> Iterator[str]:
         known = OPTIONS[option]
         lines.append(f"{option}={value}{f', for {metric} alone' if metric else ''}")
         text = f"{known.meaning}: {known.choice(value).meaning}; otherwise {known.choices[0].name}"
-        lines.append(_hung("", text, 4))
+        lines.append(hung("", text, 4))
     yield "\n".join(lines) if own else "It sets nothing."
     example = _measure(row.only[0] if row.only else "ndcg@10")
     yield f"A metric by it: sqlmetrics explain {example} --preset {name}"
@@ -164,10 +139,10 @@ def _metric(measure: Measure, preset: str) -> Iterator[str]:
     spec = _spec(measure, preset)
     measure = spec.measures[0]
     yield f"{measure}: {measure.metric.title}"
-    yield "\n".join(_hung(*fact) for fact in _facts(spec, measure))
+    yield "\n".join(hung(*fact) for fact in _facts(spec, measure))
     yield f"Options, * marks what holds under the preset {preset}"
     yield "\n".join(_options(spec, measure))
-    yield _paragraph(
+    yield paragraph(
         "For all metrics: ",
         [f"{name}={spec.options[name]}" for name in OPTIONS if OPTIONS[name].scope == "spec"],
         "; see sqlmetrics explain OPTION",
@@ -214,7 +189,7 @@ def _choices(option: Option, holds: Value) -> Iterator[str]:
     indent = max(19, *(len(choice.name) + 6 for choice in option.choices))
     for choice in option.choices:
         star = "*" if option.choice(holds) == choice else " "
-        yield _hung(f"  {star} {choice.name}", choice.meaning, indent)
+        yield hung(f"  {star} {choice.name}", choice.meaning, indent)
 
 
 def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
@@ -225,28 +200,16 @@ def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
         yield "The ideal order"
         names = ["rank", "item", "grade", "gain", "discount", "gain x discount"]
         yield aligned(names, example.ideal, numbers_from=2)
-    yield "\n".join(_hung(name, how, 18) for name, how in example.steps)
+    yield "\n".join(hung(name, how, 18) for name, how in example.steps)
     if example.remark:
-        yield _paragraph("", [example.remark])
-    yield "\n".join(_compared(example))
-
-
-def _compared(example: WorkedExample) -> Iterator[str]:
-    """The two values, and whether they are the same as far as numbers are."""
-    yield f"reference         {_exact(example.value)}"
-    same = example.difference <= SAME
-    apart = f"the same to {SAME:g}" if same else f"NOT the same: {example.difference:g} apart"
-    yield f"SQL on DuckDB     {_exact(example.sql_value)}, {apart}"
+        yield paragraph("", [example.remark])
+    yield compared(example.value, example.sql_value, example.difference)
 
 
 def _legend(measure: Measure) -> Iterator[str]:
     yield "rank -: not retrieved, or left out; grade -: no label"
     if measure.k:
         yield f"below rank {measure.k} nothing counts"
-
-
-def _exact(value: float | None) -> str:
-    return "left out of the mean" if value is None else f"{value:.12g}"
 
 
 # -- the presets ----------------------------------------------------------------------
@@ -258,18 +221,18 @@ def _presets(measure: Measure) -> Iterator[str]:
     groups = [one for one in found if isinstance(one, Agreeing)]
     yield f"{measure} of one data set under every preset"
     yield "\n".join(
-        _hung(query, f"ranked {_items(LISTS, query)}; labels {_items(LABELS, query)}", 6)
+        hung(query, f"ranked {_items(LISTS, query)}; labels {_items(LABELS, query)}", 6)
         for query in QUERIES
     )
     rows = [[str(i), *_agreed(group)] for i, group in enumerate(groups, start=1)]
     yield aligned(["", *QUERIES, "mean", "queries"], rows, numbers_from=1)
     yield "Which tools agree"
     yield "\n".join(
-        _hung(row[0], ", ".join(g.presets), 4) for row, g in zip(rows, groups, strict=True)
+        hung(row[0], ", ".join(g.presets), 4) for row, g in zip(rows, groups, strict=True)
     )
     refused = [one for one in found if isinstance(one, tuple)]
     if refused:
-        yield "\n".join(_hung(preset, f"refused: {why}", 15) for preset, why in refused)
+        yield "\n".join(hung(preset, f"refused: {why}", 15) for preset, why in refused)
 
 
 def _items(rows: dict[str, dict[str, int]], query: str) -> str:
@@ -292,7 +255,7 @@ def _option(option: Option, preset: str) -> Iterator[str]:
     yield f"{option.name}: {option.meaning}"
     yield f"Choices, * marks what holds under the preset {preset}"
     yield "\n".join(_choices(option, spec.options[option.name]))
-    yield "\n".join(_hung(*fact, 13) for fact in _places(option, example.measure))
+    yield "\n".join(hung(*fact, 13) for fact in _places(option, example.measure))
     if not option.of_days:
         yield from _example(option, example)
 
@@ -330,22 +293,7 @@ def _tried(option: Option, example: OptionExample) -> str:
     refused = {name: row for name, row in example.rows.items() if isinstance(row, str)}
     rows = [(name, *row) for name, row in values.items()]
     table = aligned([option.name, "mean", *example.queries], rows, numbers_from=1)
-    return "\n".join([table, *(_hung(name, why, 18) for name, why in refused.items())])
-
-
-# -- lines ----------------------------------------------------------------------------
-
-
-def _hung(label: str, text: str, indent: int = 12) -> str:
-    """A label, and beside it a text that is wrapped under itself."""
-    lines = wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
-    head = label.ljust(indent - 1) + " "
-    return "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
-
-
-def _paragraph(head: str, words: Sequence[str], tail: str = "") -> str:
-    text = head + ", ".join(words) + tail
-    return "\n".join(wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False))
+    return "\n".join([table, *(hung(name, why, 18) for name, why in refused.items())])
 
 
 def _quoted(text: str) -> str:

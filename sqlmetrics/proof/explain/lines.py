@@ -1,0 +1,36 @@
+"""Lines of an explanation, 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from sqlmetrics.proof.reference import Value
+
+WIDTH = 80
+SAME = 1e-12
+"""How far two values may be apart that are the same as far as numbers are."""
+
+
+def hung(label: str, text: str, indent: int = 12) -> str:
+    """A label, and beside it a text that is wrapped under itself."""
+    lines = wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
+    head = label.ljust(indent - 1) + " "
+    return "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
+
+
+def paragraph(head: str, words: Sequence[str], tail: str = "") -> str:
+    """Words behind commas, wrapped."""
+    text = head + ", ".join(words) + tail
+    return "\n".join(wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def compared(value: Value, sql_value: Value, difference: float) -> str:
+    """The two values, and whether they are the same."""
+    apart = f"the same to {SAME:g}" if difference <= SAME else f"NOT the same: {difference:g} apart"
+    own = f"reference         {_exact(value)}"
+    return f"{own}\nSQL on DuckDB     {_exact(sql_value)}, {apart}"
+
+
+def _exact(value: Value) -> str:
+    return "left out of the mean" if value is None else f"{value:.12g}"

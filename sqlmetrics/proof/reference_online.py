@@ -1,0 +1,90 @@
+"""Online metrics in plain Python, written from their formulas and not from the SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Click:
+    """A click on an item: so many seconds after the request, and how long one stayed there."""
+
+    item: str
+    after: float
+    stay: float
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of a click log.
+
+    Attributes:
+        name: Its id.
+        session: The visit that it is of.
+        shown: The items, the first position first; none for a search without a result.
+        clicks: The clicks, one an item.
+        bought: The items that were bought.
+    """
+
+    name: str
+    session: str
+    shown: tuple[str, ...] = ()
+    clicks: tuple[Click, ...] = ()
+    bought: tuple[str, ...] = ()
+
+    @property
+    def ranks(self) -> list[int]:
+        """The clicked positions from the top, counted from 1."""
+        return sorted(self.shown.index(click.item) + 1 for click in self.clicks)
+
+    def down_to(self, k: int | None) -> Request:
+        """The request with its first k positions alone; None for all."""
+        shown = self.shown[:k]
+        clicks = tuple(click for click in self.clicks if click.item in shown)
+        return replace(self, shown=shown, clicks=clicks)
+
+
+Part = tuple[float, float]
+"""What a request adds to the numerator and to the denominator."""
+
+
+def _of_clicked(value: Callable[[list[int]], float]) -> Callable[[Request], Part]:
+    """A value of the clicked positions, over the requests that have some."""
+    return lambda of: (value(of.ranks), 1) if of.clicks else (0, 0)
+
+
+PARTS: Mapping[str, Callable[[Request], Part]] = {
+    "ctr": lambda of: (len(of.clicks), len(of.shown)),
+    "abandonment": lambda of: (bool(of.shown) and not of.clicks, bool(of.shown)),
+    "zero_result_rate": lambda of: (not of.shown, 1),
+    "first_click_rank": _of_clicked(lambda ranks: ranks[0]),
+    "last_click_rank": _of_clicked(lambda ranks: ranks[-1]),
+    "max_rr": _of_clicked(lambda ranks: 1 / ranks[0]),
+    "min_rr": _of_clicked(lambda ranks: 1 / ranks[-1]),
+    "p_skip": lambda of: (of.ranks[-1] - len(of.ranks), of.ranks[-1]) if of.clicks else (0, 0),
+    "time_to_first_click": lambda of: (
+        (min(click.after for click in of.clicks), 1) if of.clicks else (0, 0)
+    ),
+    "purchases": lambda of: (len(of.bought), 1),
+}
+"""Online metric of single requests -> what a request adds."""
+
+
+def online_parts(metric: str, requests: Sequence[Request], k: int | None = None) -> Iterator[Part]:
+    """What each request adds to an online metric; that of sessions counts at their first one.
+
+    Args:
+        metric: A name of `sqlmetrics list online`.
+        requests: Those of the log, each session's in the order of their ids.
+        k: The cutoff, None for all positions.
+    """
+    met: set[str] = set()
+    for request in requests:
+        if metric != "session_success":
+            yield PARTS[metric](request.down_to(k))
+            continue
+        own = (one for one in requests if one.session == request.session)
+        is_first = request.session not in met
+        met.add(request.session)
+        yield is_first and any(one.clicks for one in own), is_first
