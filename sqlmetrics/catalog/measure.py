@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
@@ -40,7 +40,9 @@ WITH_SETTINGS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "r_cap": ("recall", {"recall_denominator": "min_k_r"}),
     "recall_cap": ("recall", {"recall_denominator": "min_k_r"}),
 }
-"""Names for a metric with settings: its name, and what is not said otherwise."""
+"""Names for a metric with settings: its name, and what is not said otherwise.
+
+The shortest one that fits is a measure's own name, however it was asked for."""
 
 AT_RECALL = re.compile(
     r"\s*iprec(?:_at_recall_|(?:\((?P<inside>.*)\))?\s*@\s*)(?P<level>[01]?\.\d+)\s*",
@@ -61,8 +63,8 @@ class Measure:
     'ndcg(gain=exp)@10'
     >>> parse("recall(rel=2)@50").column
     'recall_rel2_at_50'
-    >>> str(parse("R_cap@10"))
-    'recall(recall_denominator=min_k_r)@10'
+    >>> str(parse("recall_cap(rel=2)@10")), str(parse("recall(recall_denominator=min_k_r)@10"))
+    ('r_cap(rel=2)@10', 'r_cap@10')
     """
 
     metric: Metric
@@ -74,17 +76,33 @@ class Measure:
 
     @property
     def name(self) -> str:
-        """The canonical text without the cutoff: `ndcg`, `recall(rel=2)`."""
-        inside = ", ".join(f"{key}={plain_text(value)}" for key, value in self.settings)
-        return self.metric.name + (f"({inside})" if inside else "")
+        """The canonical text without the cutoff: `ndcg`, `recall(rel=2)`, `err_ia`."""
+        name, settings = self._spelled
+        inside = ", ".join(f"{key}={plain_text(value)}" for key, value in settings)
+        return name + (f"({inside})" if inside else "")
 
     @property
     def column(self) -> str:
         """The name of its column: `ndcg_at_10`, `recall_rel2_at_50`, `rbp_p0p8`."""
-        words = [self.metric.name]
-        for key, value in self.settings:
+        name, settings = self._spelled
+        words = [name]
+        for key, value in settings:
             words.append(f"{key}{word(value)}" if is_number(value) else f"{key}_{word(value)}")
         return column_at_cutoff("_".join(words), self.k)
+
+    @property
+    def _spelled(self) -> tuple[str, Sequence[tuple[str, Setting]]]:
+        """Its shortest name, and the settings that this does not say."""
+        given = dict(self.settings)
+        fitting = {
+            name: own
+            for name, (metric, own) in WITH_SETTINGS.items()
+            if metric == self.metric.name and own.items() <= given.items()
+        }
+        if not fitting:
+            return self.metric.name, self.settings
+        name = min(fitting, key=len)
+        return name, [(key, value) for key, value in self.settings if key not in fitting[name]]
 
     def setting(self, name: str) -> Setting | None:
         """The value of one setting, None if its text does not set it."""
@@ -236,7 +254,7 @@ def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str)
             alias.removesuffix("@k").casefold(): metric.name
             for metric in listed()
             for alias in metric.aliases
-        }
+        } | {name: name for name in WITH_SETTINGS}
         raise SpecError(_unknown_metric(name, known, aliases))
     metric, needs_cutoff = found
     if needs_cutoff and k is None:

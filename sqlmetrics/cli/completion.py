@@ -27,11 +27,12 @@ def _items(names: Iterable[str], begun: str) -> list[CompletionItem]:
 
 def metrics(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Metrics, those with a cutoff at 10 as the commonest."""
+    from sqlmetrics.catalog.measure import WITH_SETTINGS
     from sqlmetrics.catalog.metric import listed
 
     ends = {"required": ("@10",), "optional": ("@10", ""), "none": ("",)}
     names = [metric.name + end for metric in listed() for end in ends[metric.cutoff]]
-    return _items(names, begun)
+    return _items([*names, *(f"{name}@10" for name in WITH_SETTINGS)], begun)
 
 
 def click_metrics(

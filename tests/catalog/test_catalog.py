@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_type_hints
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from memory import evaluate
 from test_cases import ANSWERED, CASES, Case
 from test_properties import RANGES
 from worlds import metric_texts
@@ -238,6 +239,21 @@ SPELLINGS = [
     ("hr@10", "hit@10", "hit_at_10"),
     ("hit_rate@10", "hit@10", "hit_at_10"),
     ("hit_rate_10", "hit@10", "hit_at_10"),
+    # names of metrics with settings: the shortest one is the canonical one
+    ("err_ia@3", "err_ia@3", "err_ia_at_3"),
+    ("alpha_dcg(discount=reciprocal)@3", "err_ia@3", "err_ia_at_3"),
+    (
+        "alpha_ndcg(alpha=0.9, discount=reciprocal)@3",
+        "nerr_ia(alpha=0.9)@3",
+        "nerr_ia_alpha0p9_at_3",
+    ),
+    ("alpha_dcg(discount=ln)@3", "alpha_dcg(discount=ln)@3", "alpha_dcg_discount_ln_at_3"),
+    ("err_ia(discount=ln)@3", "alpha_dcg(discount=ln)@3", "alpha_dcg_discount_ln_at_3"),
+    ("ncrr@5", "ncrr@5", "ncrr_at_5"),
+    ("ndcg(gain=binary, discount=reciprocal)", "ncrr", "ncrr"),
+    ("ndcg(discount=reciprocal)", "ndcg(discount=reciprocal)", "ndcg_discount_reciprocal"),
+    ("recall_cap@10", "r_cap@10", "r_cap_at_10"),
+    ("recall(rel=2, recall_denominator=min_k_r)@10", "r_cap(rel=2)@10", "r_cap_rel2_at_10"),
 ]
 
 
@@ -246,6 +262,24 @@ def test_a_spelling_is_read(text: str, canonical: str, column: str) -> None:
     measure = parse(text)
     assert (str(measure), measure.column) == (canonical, column)
     assert parse(text.upper()) == parse(text.lower()) == measure
+
+
+def test_results_have_the_short_name_however_it_was_asked_for() -> None:
+    """And the definition that a fact table keeps is one."""
+    ranked = {"query_id": ["q"] * 3, "item_id": ["a", "b", "c"], "score": [3, 2, 1]}
+    labels = {"query_id": ["q"] * 2, "item_id": ["b", "c"], "grade": [1, 1]}
+    short, long = "ncrr@2", "ndcg(gain=binary, discount=reciprocal)@2"
+    hashes = []
+    for text in (short, long):
+        result = evaluate(ranked, labels, text)
+        assert [row["metric"] for row in result.to_dicts()] == ["ncrr"]
+        assert short in str(result)
+        assert result.per_query().column_names[-1] == "ncrr_at_2"
+        assert result[short] == result[long] == pytest.approx(0.5 / 1.5)
+        hashes.append(result.spec.definition_hash(result.measures[0]))
+    assert hashes[0] == hashes[1]
+    held = evaluate(ranked, labels, short, gain="binary", discount="reciprocal")
+    assert [row["metric"] for row in held.to_dicts()] == ["ndcg"], "the conventions say it all"
 
 
 @pytest.mark.parametrize("canonical", sorted({canonical for _, canonical, _ in SPELLINGS}))

@@ -87,7 +87,7 @@ class Arithmetic:
         for part in self.parts:
             value = self.value(part)
             how = self._how(part, value)
-            name = at_cutoff(part.metric.name, part.k)
+            name = at_cutoff(part.name.partition("(")[0], part.k)
             yield name, number(value) if how in ("", number(value)) else f"{how} = {number(value)}"
 
     def value(self, part: Measure, grades: Sequence[Value] | None = None) -> Value:
