@@ -249,12 +249,12 @@ def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str)
     whole = f"{name}({', '.join(settings)})"
     found = spellings().get(whole.casefold()) or spellings().get(name.casefold())
     if found is None:
-        known = [metric.name for metric in listed()]
+        known = [*(metric.name for metric in listed()), *WITH_SETTINGS]
         aliases = {
             alias.removesuffix("@k").casefold(): metric.name
             for metric in listed()
             for alias in metric.aliases
-        } | {name: name for name in WITH_SETTINGS}
+        }
         raise SpecError(_unknown_metric(name, known, aliases))
     metric, needs_cutoff = found
     if needs_cutoff and k is None:

@@ -51,6 +51,24 @@ def test_a_column_is_taken_as_the_group_where_a_metric_needs_one() -> None:
         evaluate(RUN, both, "alpha_ndcg@5")
 
 
+def test_repeated_labels_are_told_of_columns_that_may_be_their_group(tmp_path: Path) -> None:
+    """And only of these: not of one that is the group already, nor of any other."""
+    refused = "choose duplicate_labels=max_grade"
+    csv = tmp_path / "labels.csv"
+    csv.write_text("query_id,item_id,subtopic,grade\n1,A,x,1\n1,A,y,1\n", encoding="utf-8")
+    with pytest.raises(sm.InputError, match=r"group=subtopic \(--group subtopic\)$"):
+        evaluate(RUN, csv, "ndcg@5")
+    assert evaluate(RUN, csv, "ndcg@5", group="subtopic")["ndcg@5"] == 1
+    both = labels("intent").append_column("Nugget", pa.array(list("abcde")))
+    with pytest.raises(sm.InputError, match=r"group=Nugget .*; or, .*--group intent"):
+        evaluate(RUN, both, "ndcg@5")
+    with pytest.raises(sm.InputError, match=f"{refused}$"):
+        evaluate(RUN, labels("kind"), "ndcg@5")
+    twice = pa.concat_tables([labels(), labels()])
+    with pytest.raises(sm.InputError, match=f"{refused}$"):
+        evaluate(RUN, twice, "ndcg@5", group="subtopic")
+
+
 def test_a_row_of_labels_may_hold_the_items_of_a_group() -> None:
     rows = {"query_id": ["1"] * 3, "group": list("abc"), "item_id": [["A"], ["B", "D"], ["C"]]}
     assert evaluate(RUN, pa.table(rows), "alpha_ndcg@5")["alpha_ndcg@5"] == PRINTED

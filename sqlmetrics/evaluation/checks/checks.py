@@ -22,6 +22,7 @@ from sqlmetrics.evaluation.checks.rules import GroupCheck, RowCheck, group_check
 from sqlmetrics.evaluation.checks.scores import problems as of_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
+from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
@@ -357,7 +358,16 @@ class _Look:
                 count = rows[0][0]
                 examples = [row[1:] for row in rows]
                 what = f"{rule.problem}: {count:,}"
-                yield Problem(rule.table, what, count, rule.names, examples, rule.remedy)
+                remedy = rule.remedy + (self._of_groups() if rule.is_of_labels else "")
+                yield Problem(rule.table, what, count, rule.names, examples, remedy)
+
+    def _of_groups(self) -> str:
+        """What else may be done with repeated labels: graded subtopics have a row for each."""
+        labels, shape = self.plan.spec.labels, self.plan.shape
+        if labels is None or shape.has_groups:
+            return ""
+        fits = group_columns(labels, shape.at.labels, self.engine)
+        return "".join(f"; or, of graded subtopics, group={one} (--group {one})" for one in fits)
 
     def refuse(self, script: Script, condition: str, problem: str, remedy: str) -> None:
         """Raise InputError if there are queries of a kind."""

@@ -75,6 +75,11 @@ class GroupCheck:
     clue: str = ""
     innocent: str = ""
 
+    @property
+    def is_of_labels(self) -> bool:
+        """Whether it finds labels that stand more than once."""
+        return (self.table, self.template) == ("labels", "repeated")
+
 
 def _null(role: str) -> RowCheck:
     return RowCheck(role, "{column} is null", "is NULL", "leave these rows out or fill them in")
@@ -314,11 +319,7 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
         keys = (*plan.shape.keys, "item_id")
         yield _repeated("rankings", names, keys, "duplicate_rankings=best_score")
     if options["duplicate_labels"] == "error":
-        keys, policy = plan.shape.labelled_keys, "duplicate_labels=max_grade"
-        field = dict(plan.shape.at.labels.columns).get("group")
-        if field and not plan.shape.has_groups:  # a diversity task has a row a subtopic
-            policy += f"; or, of graded subtopics, group={field} (--group {field})"
-        yield _repeated("labels", names, keys, policy)
+        yield _repeated("labels", names, plan.shape.labelled_keys, "duplicate_labels=max_grade")
     if "queries" in names:
         yield GroupCheck(
             "queries",

@@ -57,18 +57,31 @@ def _with_groups(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Ta
     if (field := dict(tables.labels.columns).get("group")) is not None:
         note = f"labels: the {field} of the qrels, their second field, is taken as the group"
         return spec, replace(tables, notes=(*tables.notes, note))
-    try:
-        there = engine.columns(source_text(shown(typed(tables.labels), engine.translation)))
-    except InputError:  # which the checks tell
-        return spec, tables
-    taken = {str(name).casefold() for name in labels.columns.model_dump().values() if name}
-    fits = _of("group", {plain(name): name for name in there}, taken)
+    fits = group_columns(labels, tables.labels, engine)
     if len(fits) != 1:
         return spec, tables
     columns = labels.columns.model_copy(update={"group": fits[0]})
     note = f"labels: {fits[0]} is taken as the group; name others by group= or --group"
     spec = spec.having(labels=labels.model_copy(update={"columns": columns}))
     return spec, replace(tables, notes=(*tables.notes, note))
+
+
+def group_columns(labels: Labels, relation: Relation, engine: Database) -> list[str]:
+    """The columns of labels that may be their group, where none was named; the usual one first.
+
+    Args:
+        labels: Their columns as they were asked for.
+        relation: How they are read.
+        engine: Where they are.
+    """
+    if (field := dict(relation.columns).get("group")) is not None:
+        return [field]
+    try:
+        there = engine.columns(source_text(shown(typed(relation), engine.translation)))
+    except InputError:  # which the checks tell
+        return []
+    taken = {str(name).casefold() for name in labels.columns.model_dump().values() if name}
+    return _of("group", {plain(name): name for name in there}, taken)
 
 
 def guess_files(spec: Spec, engine: Database) -> tuple[Spec, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.measure import Measure, parse
+from sqlmetrics.catalog.measure import WITH_SETTINGS, Measure, parse
 from sqlmetrics.catalog.metric import listed, spellings
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Option, Value
@@ -99,7 +99,8 @@ def _measure(text: str) -> Measure:
         name = re.split(r"[(@]", text)[0].strip()
         if name.casefold() in spellings() or not name.isidentifier():
             raise
-        known = [*(metric.name for metric in listed()), *ONLINE, *OPTIONS, *PRESETS]
+        known = [*(metric.name for metric in listed()), *WITH_SETTINGS]
+        known += [*ONLINE, *OPTIONS, *PRESETS]
         raise SpecError(unknown("metric, option or preset", name, known)) from None
 
 
