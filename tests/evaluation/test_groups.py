@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,6 +68,22 @@ def test_repeated_labels_are_told_of_columns_that_may_be_their_group(tmp_path: P
     twice = pa.concat_tables([labels(), labels()])
     with pytest.raises(sm.InputError, match=f"{refused}$"):
         evaluate(RUN, twice, "ndcg@5", group="subtopic")
+
+
+@pytest.mark.parametrize(
+    ("rank", "looked_at"), [(2, {"p_ia", "evidence_recall"}), (3, {"evidence_recall"})]
+)
+def test_an_item_without_a_label_may_be_of_any_group(rank: int, looked_at: set[str]) -> None:
+    """Sets take ranks of their own, so that no cutoff hides a row; B is labelled in two groups."""
+    run = pa.table({"query_id": ["1"] * 4, "item_id": list("BACD"), "score": [4.0, 3.0, 2.0, 1.0]})
+    told = [row for row in labels().to_pylist() if row["item_id"] != "BAC"[rank - 1]]
+    for unjudged in ("nan", "skip"):
+        found = evaluate(
+            run, told, ["p_ia@2", "evidence_recall@2"], group="subtopic", unjudged=unjudged
+        )
+        values = {row["metric"]: row["value"] for row in found.to_dicts()}
+        left = {name for name, value in values.items() if value is None or math.isnan(value)}
+        assert left == looked_at
 
 
 def test_a_row_of_labels_may_hold_the_items_of_a_group() -> None:
