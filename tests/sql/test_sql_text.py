@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -53,6 +54,9 @@ def specs() -> Iterator[tuple[str, Mapping[str, Any]]]:
             asked = {"metrics": [f"{metric.name}{at}"], "conventions": {"ties": ties}}
             yield metric.name + name, {**SEARCH, **grouped, **asked}
     yield "clicks", {"clicks": CLICKS, "metrics": ["ndcg@10", "ctr@5"]}
+    visits = {"impressions": {"relation": "impressions", "columns": {"session": "visit"}}}
+    asked = ["session_success", "ctr@5"]
+    yield "visits", {"clicks": {**CLICKS, **visits, "cleaning": {}}, "metrics": asked}
     yield "pooled clicks", {"clicks": {**CLICKS, "labels": POOLED}, "metrics": ["ndcg@10"]}
 
 
@@ -68,7 +72,15 @@ def texts(dialect: str) -> Iterator[tuple[str, str]]:
 def test_no_line_is_long_and_no_select_has_a_gap() -> None:
     for name, text in texts("duckdb"):
         assert [line for line in text.splitlines() if len(line) > WIDTH] == [], name
-        assert not re.search(r"\n\n +\S", text), name
+        assert not re.search(r"\n\n +\S| \n", text), name
+        assert "over (\n        partition" not in text, name
+
+
+def test_a_comment_says_what_a_row_is_without_the_stage_before() -> None:
+    """It is read where the stage is mended, not from the top."""
+    folder = Path(__file__).parents[2] / "templates"
+    texts = {one.name: one.read_text(encoding="utf-8") for one in folder.rglob("*.jinja")}
+    assert [name for name, text in texts.items() if text.startswith("-- the same")] == []
 
 
 @by_turns(2.7)
