@@ -114,7 +114,7 @@ def plot(
     overwrite: bool,
     given: dict[str, Any],
 ) -> None:
-    """Draw one picture of a report: verdicts, deltas, days, curves, slices, scatter ...
+    """Draw one picture of a report: verdicts, deltas, movers, days, curves, slices ...
 
     Its name is that of its place on the page; the tables are those of report.
 

@@ -99,7 +99,7 @@ def text(content: Content, pictures: Sequence[Picture], words: Words) -> str:
     parts = ["\n".join(wrap(line, width)) for line in headline(content, words)]
     for one in pictures:
         parts.append("\n".join([one.title(words), *wrap(one.sentence(words), width)]))
-        if one.name in ("days", "trend") and one.chart:
+        if one.name in ("days", "trend"):
             parts.append(_lines(one, content))
         cells = [list(row) for row in one.cells]
         table = aligned(list(one.columns), cells[:LINES], numbers_from=one.left)
@@ -110,10 +110,9 @@ def text(content: Content, pictures: Sequence[Picture], words: Words) -> str:
 
 def _lines(picture: Picture, content: Content) -> str:
     """A line of blocks a system, from the first day to the last."""
-    rows = picture.chart.rows if picture.chart else ()
     name = "difference" if picture.name == "days" else "value"
     lines: dict[str, list[float]] = {}
-    for row in rows:
+    for row in picture.chart.rows:
         lines.setdefault(row.get("system", content.main), []).append(row[name])
     widest = max(map(len, lines), default=0)
     return "\n".join(
@@ -148,10 +147,8 @@ def drawn(picture: Picture, ending: str, words: Words) -> bytes:
     """A picture as a file: `.svg` or `.png`.
 
     Raises:
-        SpecError: If it is no chart, or there is nothing to draw with.
+        SpecError: If there is nothing to draw with.
     """
-    if picture.chart is None:
-        raise SpecError(f"{picture.key} is tables side by side and no chart: take .html or .md")
     if ending == ".json":
         return (json.dumps(picture.chart.spec(words), ensure_ascii=False, indent=1) + "\n").encode()
     if ending == ".svg":

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.pair import sign
 from sqlmetrics.comparison.page.picture import Mover, Picture, Shown
 from sqlmetrics.comparison.page.words import Words, number, signed
 
@@ -19,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 def movers(content: Content, words: Words) -> Picture | None:
-    """Both lists of each, items marked as new, gone or moved; losses first."""
+    """What each had and has, and both lists, items marked as new, gone or moved; losses first."""
     rows = [
         row
         for row in content.movers
@@ -34,9 +36,11 @@ def movers(content: Content, words: Words) -> Picture | None:
     whole = content.row(content.main, content.first)
     columns = [words("column.query"), content.baseline, content.main]
     columns += [words(f"column.{one}") for one in ("difference", "shrunk", "traffic", "noise")]
+    given = {"metric": content.first, "baseline": content.baseline, "system": content.main}
+    systems = (content.baseline, content.main)
     return Picture(
         "movers",
-        None,
+        Chart("movers", [_line(row, way) for row in rows], given, systems),
         columns,
         [_cells(row, words) for row in rows],
         1,
@@ -48,6 +52,17 @@ def movers(content: Content, words: Words) -> Picture | None:
         },
         movers=[_mover(row, words) for row in rows],
     )
+
+
+def _line(row: Row, way: int) -> Row:
+    """From the baseline's value to the system's."""
+    return {
+        "label": _asked(row),
+        "before": row["baseline_value"],
+        "after": row["value"],
+        "sign": sign(row["difference"] * way),
+        "noise": bool(row["could_be_noise"]),
+    }
 
 
 def _cells(row: Row, words: Words) -> list[str]:

@@ -38,7 +38,7 @@ def pictures_of(what: Display) -> Sequence[Picture]:
     names: Sequence[str] = DRAWN
     if isinstance(compared, Result | ClickResult):
         names = OF_RESULTS if isinstance(compared, Result) else OF_LOGS
-    found = [one for one in report(compared).pictures if one.name in names and one.chart]
+    found = [one for one in report(compared).pictures if one.name in names]
     return [one for one in found if one.name != "means" or len(one.cells) > 2]
 
 
@@ -69,13 +69,10 @@ def chart(pictures: Sequence[Picture]) -> dict[str, Any]:
     """Pictures one below the other as one Vega-Lite specification.
 
     Args:
-        pictures: One at least, each with a chart.
+        pictures: One at least.
     """
     words = Words()
-    specs = []
-    for one in pictures:
-        if one.chart:
-            specs.append({"title": one.title(words), **one.chart.spec(words)})
+    specs = [{"title": one.title(words), **one.chart.spec(words)} for one in pictures]
     config = specs[0]["config"] | {"background": "#ffffff"}
     parts = [{k: v for k, v in one.items() if k not in ("$schema", "config")} for one in specs]
     return {

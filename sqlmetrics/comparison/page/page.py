@@ -87,7 +87,7 @@ def _drawn(picture: Picture, words: Words) -> Mapping[str, Any]:
         "title": picture.title(words),
         "about": _together(picture.sentence(words)),
         "look": picture.look(words),
-        "drawings": drawings(picture.chart, picture.key, words) if picture.chart else {},
+        "drawings": drawings(picture.chart, picture.key, words),
     }
 
 

@@ -69,7 +69,7 @@ class Picture:
 
     Attributes:
         name: Its section of the catalogue.
-        chart: What is drawn; None where the tables are the picture.
+        chart: What is drawn.
         columns: The headings of the table.
         cells: The rows of the table.
         left: Columns from this one on are numbers.
@@ -80,7 +80,7 @@ class Picture:
     """
 
     name: str
-    chart: Chart | None
+    chart: Chart
     columns: Sequence[str]
     cells: Sequence[Sequence[str]]
     left: int
@@ -99,7 +99,7 @@ class Picture:
 
     def html(self) -> str:
         """Its drawing for a notebook; its numbers without the extra `report`."""
-        if self.chart is None or not can_draw():
+        if not can_draw():
             return table(self.columns, self.cells, self.left)
         return f"<div>{standing(self.chart.svg(Words()))}</div>"
 

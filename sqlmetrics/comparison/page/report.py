@@ -88,7 +88,7 @@ class Report:
 
     def charts(self) -> Mapping[str, dict[str, object]]:
         """Name -> the Vega-Lite specification of each chart."""
-        return {one.key: one.chart.spec(self.words) for one in self.pictures if one.chart}
+        return {one.key: one.chart.spec(self.words) for one in self.pictures}
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write it in the format that the ending says: .html, .md, .tex, .txt, .png, .svg.
@@ -141,7 +141,7 @@ class Report:
         check_ending(file)
         ending = file.suffix.casefold()
         if ending in (".png", ".svg"):
-            first = next((one.key for one in self.pictures if one.chart), "")
+            first = self.pictures[0].key if self.pictures else ""
             return formats.drawn(self.plot(first), ending, self.words)
         texts = {
             ".html": lambda: self.html,
