@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sqlite3
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
@@ -425,12 +426,15 @@ def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None
         ([BIG + 1, BIG + 1], False),  # a real tie
     ):
         lists, at = close(pa.array(scores, pa.int64())), servers.open(name)
+        wanted = 0.5 if scores[0] == scores[1] else 1
         if refuses:
-            with pytest.raises(sm.InputError, match=CLOSE):
+            with pytest.raises(sm.InputError, match=f"(?s){CLOSE}.*score_precision=exact"):
                 sm.evaluate(lists, ONE, "mrr", connection=at)
+            at = servers.open(name)
+            found = sm.evaluate(lists, ONE, "mrr", connection=at, score_precision="exact")
         else:
             found = sm.evaluate(lists, ONE, "mrr", connection=at)
-            assert found["mrr"] == (0.5 if scores[0] == scores[1] else 1)
+        assert found["mrr"] == wanted
 
 
 @by_turns(1)
@@ -438,7 +442,10 @@ def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
     near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
     with pytest.raises(sm.InputError, match=CLOSE) as refused:
         sm.evaluate(close(pa.array(near, pa.decimal128(38, 20))), ONE, "mrr")
-    assert "row_number() over (partition by query_id order by score desc)" in str(refused.value)
+    assert "choose score_precision=exact; or subtract what they share" in str(refused.value)
+    exact = {"score_precision": "exact", "metrics": ["mrr", "gauc"]}
+    lists = close(pa.array(near, pa.decimal128(38, 20)))
+    assert sm.evaluate(lists, ONE | {"item_id": ["a"]}, **exact)["mrr"] == 0.5
     example = r"\n  query_id +lowest +highest +rows\n  q +1\.0{19}1 +1\.0{19}2 +2\n"
     assert re.search(example, str(refused.value))
     two = {"query_id": ["q", "q", "p", "p"], "item_id": ["a", "b", "a", "b"], "score": near * 2}
@@ -453,6 +460,9 @@ def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
     )
     with duckdb.connect() as at, pytest.raises(sm.InputError, match=CLOSE):
         sm.evaluate(huge, ONE, "mrr", connection=at)
+    with duckdb.connect() as at:
+        found = sm.evaluate(huge, ONE, "mrr", connection=at, score_precision="exact")
+        assert found["mrr"] == 1
     (tmp_path / "lists.csv").write_text(f"query_id,item_id,score\nq,b,{BIG + 1}\nq,a,{BIG}\n")
     for options in ({}, {"duplicate_rankings": "best_score"}):
         with pytest.raises(sm.InputError, match=CLOSE):
@@ -478,6 +488,28 @@ def test_a_list_of_a_day_has_many_times(name: str, servers: Servers) -> None:
             lists = lists.set_column(2, "score", pa.array([1.0, float("nan")]))
             with pytest.raises(sm.InputError, match="score is NaN in 1 row"):
                 sm.evaluate(lists, ONE, "mrr", date="ds")
+
+
+@by_turns(0.6)
+def test_exact_scores_are_numbers_of_one_type(tmp_path: Path) -> None:
+    """What cannot be compared as it is, is refused by name, with the way out."""
+    exact = {"score_precision": "exact"}
+    path = tmp_path / "lists.csv"
+    path.write_text(f"query_id,item_id,score\nq,b,{BIG + 1}\nq,a,{BIG}\n")
+    for at in (None, sqlite3.connect(":memory:")):
+        with pytest.raises(sm.InputError, match=r"score has the type VARCHAR; score_precision"):
+            sm.evaluate(str(path), ONE, "mrr", connection=at, **exact)
+    cast = f"select * replace (cast(score as bigint) as score) from '{path}'"
+    assert sm.evaluate(cast, ONE, "mrr", **exact)["mrr"] == 1
+    near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
+    decimals = close(pa.array(near, pa.decimal128(38, 20)))
+    with pytest.raises(sm.InputError, match="put the table into the database itself"):
+        sm.evaluate(decimals, ONE, "mrr", connection=sqlite3.connect(":memory:"), **exact)
+    several = {"new": close(pa.array([BIG + 1, BIG])), "old": close(pa.array([2.5, 1.5]))}
+    with pytest.raises(sm.InputError, match="give the scores of all runs one type"):
+        sm.evaluate(several, ONE, "mrr", **exact)
+    with pytest.raises(sm.SpecError, match="score_precision=exact: scores of models are floats"):
+        sm.StreamingMetric("ndcg@2", score_precision="exact")
 
 
 def test_lower_precision_that_was_asked_for_is_given() -> None:

@@ -13,6 +13,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -48,6 +49,9 @@ SYSTEMS = ("new", "New", "o'ld")
 DAYS = ("2024-02-29", "2024-03-01")
 GROUPS = ("1", "01", "a", "A", "a ", "", "o'x", 'we"ird')
 SCORES = (3.0, 1.0, 0.0, -0.0, 1e-320, 0.1, 0.1 + 1e-11, 2.0**24, 2.0**24 + 1, math.inf, -math.inf)
+DIGITS = ("1", "1.000000000000000001", "9007199254740993", "9007199254740992", "-0", "-1e-18")
+"""Decimals that doubles do not hold, or not apart."""
+
 GRADES = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
 GAINS = (0, 0.5, 1, 3, 4.5, 9)
 RELS = (0.1, 0.5, 1, 2, 3)
@@ -117,6 +121,8 @@ def _table(rows: Sequence[Row]) -> pa.Table:
     names = ("query_id", "item_id", "group", "system", "date", "category", *SEGMENTS)
     types = {name: pa.string() for name in names} | {"vector": pa.list_(pa.float64())}
     types["rank"] = pa.int64()
+    if isinstance(rows[0].get("score"), Decimal):
+        types["score"] = pa.decimal128(38, 18)
     fields = [pa.field(name, types.get(name, pa.float64())) for name in rows[0]]
     return pa.Table.from_pylist(list(rows), pa.schema(fields))
 
@@ -364,6 +370,7 @@ class _Shape:
     weighted: bool
     by_rank: bool
     grouped: bool
+    decimals: bool
 
     def option(self, name: str) -> object:
         return self.options.get(name, OPTIONS[name].choices[0].name)
@@ -404,6 +411,7 @@ def _shapes(draw: st.DrawFn, options: Options) -> _Shape:
         weighted=draw(st.booleans()),
         by_rank=draw(st.booleans()),
         grouped=draw(st.booleans()),
+        decimals=options.get("score_precision") == "exact" and draw(st.booleans()),
     )
 
 
@@ -430,10 +438,12 @@ def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
     twice = repeats in ("best_score", "first", "count")
     unique_by: Any = [] if twice else [lambda pair: pair[0]]
     if shape.option("ties") == "error" and not shape.by_rank:
-        unique_by.append(lambda pair: _float32(pair[1]))
+        alike = float if shape.decimals else _float32
+        unique_by.append(lambda pair: alike(pair[1]))
+    scores: Sequence[Any] = [*map(Decimal, DIGITS)] if shape.decimals else SCORES
     pairs = draw(
         st.lists(
-            st.tuples(st.sampled_from(IDS), st.sampled_from(SCORES)),
+            st.tuples(st.sampled_from(IDS), st.sampled_from(scores)),
             min_size=least,
             max_size=8,
             unique_by=tuple(unique_by) or None,

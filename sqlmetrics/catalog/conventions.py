@@ -306,6 +306,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "6 decimals, rounded half up",
                         "floor(cast({score} as double) * 1000000e0 + 0.5e0) / 1000000e0",
                     ),
+                    Choice("exact", "as their column has them: integers, decimals", "{score}"),
                 ),
             ),
             Option(

@@ -215,9 +215,9 @@ class _Arguments:
             name: Rankings.model_validate(self._placed(one, "rankings") | {"columns": columns})
             for name, one in runs.items()
         }
-        exact = self.conventions.get("score_precision", "double") != "double"
+        precision = str(self.conventions.get("score_precision", "double"))
         called = STAGE if isinstance(rankings, StageRuns) else SYSTEM
-        one = together(sources, self.engine, exact=exact, called=called)
+        one = together(sources, self.engine, precision=precision, called=called)
         return {"sql": one.sql, "columns": dict(one.columns)}, one
 
 

@@ -22,6 +22,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import combinations
 from typing import Any
 
@@ -74,7 +75,10 @@ OF_GROUPS = (
 
 Grades = Sequence[float | None]
 Ids = Sequence[str]
-Scored = Sequence[tuple[float, float]]
+Score = float | Decimal
+"""A score: Python compares whole numbers, decimals and floats exactly."""
+
+Scored = Sequence[tuple[Score, float]]
 Shown = Sequence[Ids]
 Gain = str | Mapping[float, float]
 Value = float | None

@@ -89,7 +89,7 @@ def evaluate(
         labels: With dates, or without.
         asked: The metrics.
         ties: id_asc, id_desc, input_order, best, worst or average.
-        score_precision: double, float32 or decimal6.
+        score_precision: double, float32 or decimal6; exact for scores as they are given.
         duplicate_rankings: best_score, first or count.
         identical_ids: keep, or drop to leave out an item whose id is that of its query.
         depth: The rank below which nothing counts, None for no such rank.

@@ -13,6 +13,7 @@ from sqlmetrics.proof.reference import (
     Catalogue,
     Grades,
     Question,
+    Score,
     Scored,
     Value,
     computed,
@@ -29,7 +30,7 @@ class RankedRow:
 
     query: str
     item: str
-    order: float
+    order: Score
     system: str = ""
     date: Any = None
     weight: float = 1.0
@@ -93,7 +94,7 @@ class World:
     """
 
     lists: Mapping[Key, list[list[str]]]
-    scores: Mapping[Key, Mapping[str, float]]
+    scores: Mapping[Key, Mapping[str, Score]]
     graded: Mapping[tuple[Any, str], Mapping[str, Value]]
     grouped: Mapping[tuple[Any, str], Groups]
     facts: Mapping[tuple[Any, str], Facts]
@@ -178,18 +179,19 @@ class World:
         return expected(one, metric, self.groups(key), self.depth)
 
 
-def rows_of(rankings: Sequence[RankedRow], precision: str) -> dict[Key, list[tuple[str, float]]]:
+def rows_of(rankings: Sequence[RankedRow], precision: str) -> dict[Key, list[tuple[str, Score]]]:
     """Item and score of the rows of every list, as they come."""
-    rows: dict[Key, list[tuple[str, float]]] = defaultdict(list)
+    rows: dict[Key, list[tuple[str, Score]]] = defaultdict(list)
     rounded = {"float32": float32, "decimal6": decimal6}.get(precision, float)
     for row in rankings:
-        rows[row.date, row.system, row.query].append((row.item, rounded(row.order)))
+        score = row.order if precision == "exact" else rounded(float(row.order))
+        rows[row.date, row.system, row.query].append((row.item, score))
     return rows
 
 
-def best_of(rows: Sequence[tuple[str, float]]) -> dict[str, float]:
+def best_of(rows: Sequence[tuple[str, Score]]) -> dict[str, Score]:
     """Item -> score, the best one of duplicates."""
-    best: dict[str, float] = {}
+    best: dict[str, Score] = {}
     for item, score in rows:
         best[item] = max(score, best.get(item, score))
     return best
@@ -201,7 +203,7 @@ def again(item: str) -> str:
 
 
 def in_order(
-    rows: Sequence[tuple[str, float]], ties: str, *, marked: bool = False
+    rows: Sequence[tuple[str, Score]], ties: str, *, marked: bool = False
 ) -> list[list[str]]:
     """The items, best first, in groups of equal scores.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure, parse
@@ -23,6 +25,9 @@ from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.sql.translation import Translation
 
 SAMPLE = 10_000
+
+DIGITS = "score_digits"
+"""The column of a score's text, where its number has more digits than Arrow's types hold."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +143,27 @@ def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
     )
     shape = plan(raw, the_plan.shape.at).shape
     stages = dict(zip(shape.tables, shape.stages(), strict=True))
+    more = {"rankings": f", cast(score as varchar) as {DIGITS}" * _has_digits(the_plan, engine)}
     return {
         table: with_dates(
-            engine.table(with_stages(stages.values(), f"select *\nfrom {stage.name}"))
+            engine.table(
+                with_stages(stages.values(), f"select *{more.get(table, '')}\nfrom {stage.name}")
+            )
         ).to_pylist()
         for table, stage in stages.items()
     }
+
+
+def _has_digits(the_plan: Plan, engine: Database) -> bool:
+    """Whether scores are compared exactly, and Arrow's numbers do not hold those of the column."""
+    shape = the_plan.shape
+    name = shape.columns["rankings"].get("score", "")
+    is_exact = the_plan.spec.options["score_precision"] == "exact"
+    if not (is_exact and name) or shape.at.translation.dialect.casts_texts:
+        return False
+    kinds = engine.columns(source_text(shape.tables["rankings"])).items()
+    kind = {column.casefold(): kind for column, kind in kinds}[name.casefold()]
+    return re.fullmatch(r"U?HUGEINT|UBIGINT|DECIMAL.*", kind) is not None
 
 
 def asked(spec: Spec, measure: Measure) -> reference.Question:
@@ -239,7 +259,7 @@ def _ranked(row: dict[str, Any], by: tuple[str, ...]) -> reference_world.RankedR
     return reference_world.RankedRow(
         row["query_id"],
         row["item_id"],
-        float(order),
+        Decimal(row[DIGITS]) if DIGITS in row else order,
         system=row.get("system", ""),
         date=row.get("metric_date"),
         weight=row.get("weight", 1.0),

@@ -306,6 +306,19 @@ def _unsign_zeros(tree: Tree, dialect: Dialect) -> None:
         if node.alias in FLOATS and isinstance(node.this, exp.Cast):
             zero = exp.Literal.number("0e0")
             node.set("this", exp.Add(this=node.this.copy(), expression=zero))
+    stages = {stage.alias for stage in tree.ctes}
+    for stage in tree.ctes if dialect.signed_zero else ():
+        if stages.isdisjoint(table.name for table in stage.this.find_all(exp.Table)):
+            _unsign_columns(stage.this)
+
+
+def _unsign_columns(select: Tree) -> None:
+    """The same for scores of any type, that are read as they are: a sum could round them."""
+    for node in [one for one in select.expressions if one.alias_or_name in FLOATS]:
+        if isinstance(node.unalias(), exp.Column):
+            value = node.unalias().sql("duckdb")
+            text = f"case when {value} = 0 then 0 else {value} end"
+            node.replace(exp.alias_(sqlglot.parse_one(text, read="duckdb"), node.alias_or_name))
 
 
 def _name_columns(tree: Tree, dialect: Dialect) -> None:

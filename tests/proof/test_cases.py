@@ -272,8 +272,13 @@ def _items(text: str, default: Callable[[int, int], float]) -> Iterator[tuple[st
     words = text.split()
     for place, word in enumerate(words):
         item, colon, number = word.rpartition(":")
-        value = float(number) if colon else default(place, len(words))
+        value = _number(number) if colon else default(place, len(words))
         yield unquote(item if colon else word), value
+
+
+def _number(text: str) -> float:
+    """A number as it is written: a float may round a long one."""
+    return int(text) if text.isdecimal() and len(text) > 15 else float(text)
 
 
 def _countdown(place: int, length: int) -> float:

@@ -20,6 +20,7 @@ from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, sc
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal, remedy_for
 from sqlmetrics.evaluation.checks.rules import GroupCheck, RowCheck, group_checks, row_checks
 from sqlmetrics.evaluation.checks.scores import problems as of_scores
+from sqlmetrics.evaluation.checks.scores import texts as text_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.guess import group_columns
@@ -169,12 +170,23 @@ class _Look:
     def wrong_types(self) -> Iterator[Problem]:
         """Columns of a type that can never be what they should be."""
         yield from self._of_kinds(NO_NUMBERS, "")
+        yield from self._text_scores()
 
     def texts(self) -> Iterator[Problem]:
         """Texts that other databases than DuckDB would take for 0, or guess a day from."""
         if self.plan.shape.at.translation.changes:
             yield from self._of_kinds(("VARCHAR",), "cast it to a number in sql")
             yield from odd_days(self.plan, self.sources, self.engine)
+        else:
+            yield from self._text_scores()
+
+    def _text_scores(self) -> Iterator[Problem]:
+        """Scores that are compared as they are, and are texts."""
+        name = self.plan.shape.columns["rankings"].get("score")
+        if name and self.plan.spec.options["score_precision"] == "exact":
+            kinds = self.engine.columns(self.sources["rankings"]).items()
+            there = {column.casefold(): kind for column, kind in kinds}
+            yield from text_scores(name, there.get(name.casefold(), ""))
 
     def _of_kinds(self, kinds: tuple[str, ...], remedy: str) -> Iterator[Problem]:
         """Columns of some types that are wanted as numbers."""

@@ -54,8 +54,26 @@ def rounded(name: str, kind: str) -> RoundedScores | None:
     return None
 
 
+def texts(name: str, kind: str) -> Iterator[Problem]:
+    """A column of texts, where scores are compared as they are: 9 would stand above 10.
+
+    Args:
+        name: The column.
+        kind: Its type.
+    """
+    if kind == "VARCHAR":
+        what = f"{name} has the type {kind}; score_precision=exact compares numbers, not texts"
+        column = identifier(name)
+        remedy = (
+            "cast it in sql to a type that holds them all, like bigint or decimal(38, 20): "
+            f"select * replace (cast({column} as bigint) as {column}) from ...; "
+            "or leave score_precision out"
+        )
+        yield Problem("rankings", what, 1, remedy=remedy)
+
+
 def problems(
-    columns: Mapping[str, str], engine: Database, source: str, day: str = ""
+    columns: Mapping[str, str], engine: Database, source: str, day: str = "", remedy: str = ""
 ) -> Iterator[Problem]:
     """Lists in which scores differ, but not as DOUBLEs.
 
@@ -64,6 +82,7 @@ def problems(
         engine: Where the rankings are.
         source: What stands behind FROM.
         day: The day of a row, of which a list is; it may have a column of times.
+        remedy: What to do, if that is not to compare them exactly.
     """
     if "score" not in columns:
         return
@@ -75,9 +94,10 @@ def problems(
     roles |= {one: identifier(columns[one]) for one in ("system", "query") if one in columns}
     names = [columns[role] for role in roles]
     keys = [Column(text, identifier(columns[role])) for role, text in roles.items()]
+    name = identifier(columns["score"])
     view = {
         "keys": keys,
-        "score": identifier(columns["score"]),
+        "score": name,
         "exact": found.exact,
         "beyond": found.beyond,
         "source": source,
@@ -85,10 +105,8 @@ def problems(
     rows = engine.rows(print_template("checks/rounded", view))
     if rows:
         what = f"scores that differ, and are the same number as a DOUBLE: {rows[0][0]:,}"
-        remedy = (
-            "order by them in sql, and name the place as the rank: row_number() over (partition "
-            f"by {', '.join(names)} order by {columns['score']} desc); or subtract what they share"
-        )
+        cast = ", once they are cast in sql to a type that holds them" * (found.exact != name)
+        remedy = remedy or f"choose score_precision=exact{cast}; or subtract what they share"
         yield Problem(
             "rankings",
             what,

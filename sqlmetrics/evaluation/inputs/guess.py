@@ -137,7 +137,7 @@ def guessed_file(table: str, source: Table, engine: Database) -> tuple[Table, st
     note = ""
     if engine.translation.changes and source.file is not None:
         with suppress(InputError), connect() as reader:
-            relation = readable(source, table, reader, exact=True)
+            relation = readable(source, table, reader)
             source, _, note = guessed(table, source, relation, reader)
     return source, note
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
-from sqlmetrics.evaluation.checks.scores import problems
+from sqlmetrics.evaluation.checks.scores import problems, texts
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.sources import relation_of
@@ -31,11 +31,17 @@ READ_AS = {
 }
 """Role -> what DuckDB reads its values as, for a database that would take any text for 0."""
 
+TOLD_APART = ("double", "exact")
+"""The values of `score_precision` by which scores that differ are not equal on purpose."""
+
+IN_THE_DATABASE = "put the table into the database itself; or subtract what they share"
+"""What helps scores that are loaded into a database as doubles, since it has no such type."""
+
 
 def opened(spec: Spec, engine: Database) -> Tables:
     """The tables of a spec, readable by the engine."""
-    exact = spec.options["score_precision"] != "double"
-    rankings = readable(spec.rankings, "rankings", engine, exact=exact)
+    precision = str(spec.options["score_precision"])
+    rankings = readable(spec.rankings, "rankings", engine, precision)
     tables = Tables(
         rankings,
         _relation(spec.labels, "labels", engine) if spec.labels else rankings,
@@ -63,9 +69,9 @@ def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
     return {table: zone for table, zone in zones.items() if zone}
 
 
-def _relation(source: Source, role: str, engine: Database) -> Relation:
+def _relation(source: Source, role: str, engine: Database, precision: str = "") -> Relation:
     if _is_loaded(source, engine):
-        return _loaded(source, role, engine)
+        return _loaded(source, role, engine, precision)
     if source.data is not None:
         from sqlmetrics.evaluation.inputs.arrow import arrow_of
 
@@ -77,15 +83,23 @@ def _relation(source: Source, role: str, engine: Database) -> Relation:
     return listed(relation, source.columns, _types(relation, engine))
 
 
-def readable(source: Rankings | Labels, role: str, engine: Database, *, exact: bool) -> Relation:
-    """One table, readable by the engine; unless exact the scores of rankings are doubles.
+def readable(
+    source: Rankings | Labels, role: str, engine: Database, precision: str = ""
+) -> Relation:
+    """One table, readable by the engine.
+
+    Args:
+        source: Where it is.
+        role: `rankings` or `labels`.
+        engine: The database.
+        precision: What becomes of scores: the value of `score_precision`.
 
     Raises:
-        InputError: If scores differ that are loaded as one number.
+        InputError: If scores differ that are loaded as one number, and should not be.
     """
-    relation = _relation(source, role, engine)
-    if isinstance(source, Rankings) and not exact and _is_loaded(source, engine):
-        _check_scores(source)
+    relation = _relation(source, role, engine, precision)
+    if isinstance(source, Rankings) and precision in TOLD_APART and _is_loaded(source, engine):
+        _check_scores(source, precision)
     return relation
 
 
@@ -94,7 +108,7 @@ def _is_loaded(source: Source, engine: Database) -> bool:
     return bool(engine.translation.changes) and source.relation is None and source.sql is None
 
 
-def _check_scores(source: Rankings) -> None:
+def _check_scores(source: Rankings, precision: str) -> None:
     """Raise InputError if scores differ that are loaded as one number."""
     with connect() as reader:
         relation = _relation(source, "rankings", reader)
@@ -108,7 +122,11 @@ def _check_scores(source: Rankings) -> None:
                 text = source_text(relation)
                 kinds = reader.columns(text)
             day = _day(source, columns.get("date", ""), kinds)
-            if found := list(problems(columns, reader, text, day)):
+            own = {name.casefold(): kind for name, kind in kinds.items()}
+            if precision == "exact" and own.get(columns["score"].casefold()) == "BIGINT":
+                return  # every database has these
+            remedy = IN_THE_DATABASE if precision == "exact" else ""
+            if found := list(problems(columns, reader, text, day, remedy)):
                 raise InputError(found)
 
 
@@ -138,7 +156,7 @@ def _check_there(source: Source, role: str, reader: Database) -> None:
         raise InputError(f"{role}: {what}")
 
 
-def _loaded(source: Source, role: str, engine: Database) -> Relation:
+def _loaded(source: Source, role: str, engine: Database, precision: str) -> Relation:
     """A file, or data in memory, as DuckDB reads it: a temporary table of another database."""
     with connect() as reader:
         _check_there(source, role, reader)
@@ -146,7 +164,7 @@ def _loaded(source: Source, role: str, engine: Database) -> Relation:
         text = source_text(relation)
         columns = _columns(relation, role, text, reader)
         types = {name.casefold(): kind for name, kind in columns.items()}
-        kinds = dict(_read_as(source, relation, types.keys()))
+        kinds = dict(_read_as(source, relation, types, exact=precision == "exact"))
         cells = {n: _cell(role, n, k, types[n.casefold()], source) for n, k in kinds.items()}
         read = [f"cast({cells[n]} as {k}) as {identifier(n)}" for n, k in kinds.items()]
         replaced = f" replace ({', '.join(read)})" if read else ""
@@ -211,9 +229,13 @@ def _zone(role: str, column: str, kind: str, source: Source) -> str:
 
 
 def _read_as(
-    source: Source, relation: Relation, there: Container[str]
+    source: Source, relation: Relation, types: Mapping[str, str], *, exact: bool
 ) -> Iterator[tuple[str, str]]:
-    """The columns that must not be texts, and what they are read as."""
+    """The columns that must not be texts, and what they are read as.
+
+    Raises:
+        InputError: If scores shall be exact, and are texts.
+    """
     columns, fixed = source.columns, dict(relation.columns)
     named = {role: getattr(columns, role, None) for role in READ_AS}
     if isinstance(columns, RankingColumns):
@@ -222,8 +244,12 @@ def _read_as(
         del named["grade"]
     for role, name in named.items():
         column = fixed.get(role, name)
-        if column and column.casefold() in there:
+        if not column or column.casefold() not in types:
+            continue
+        if not (exact and role == "score"):
             yield column, READ_AS[role]
+        elif of_text := list(texts(column, types[column.casefold()])):
+            raise InputError(of_text)
 
 
 def _types(relation: Relation, engine: Database) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.checks.ids import of_fractions
 from sqlmetrics.evaluation.checks.scores import problems
 from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole_ids
 from sqlmetrics.evaluation.inputs.names import USUAL
-from sqlmetrics.evaluation.inputs.open import readable
+from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.relation import Relation, shown, source_text
 from sqlmetrics.sql.stage import print_template
@@ -160,14 +160,14 @@ class Together:
 
 
 def together(
-    sources: Mapping[str, Rankings], engine: Database, *, exact: bool, called: str = SYSTEM
+    sources: Mapping[str, Rankings], engine: Database, *, precision: str, called: str = SYSTEM
 ) -> Together:
     """One table of several runs, with the name of each as its system, unless they have some.
 
     Args:
         sources: Name -> where the run is; all with the same columns by their roles.
         engine: Where the tables are.
-        exact: Whether scores keep all their digits.
+        precision: What becomes of scores: the value of `score_precision`.
         called: What the names of the runs are; stages beside systems of their own, if not these.
 
     Raises:
@@ -177,7 +177,7 @@ def together(
     runs: list[_Run] = []
     for name, given in sources.items():
         named, said = guessed_file("rankings", given, engine)
-        relation = readable(named, "rankings", engine, exact=exact)
+        relation = readable(named, "rankings", engine, precision)
         source, relation, note = guessed("rankings", named, relation, engine)
         relation, whole = with_whole_ids("rankings", source, relation, engine)
         notes += filter(None, [said, note, whole])
@@ -189,7 +189,7 @@ def together(
         text = source_text(shown(run.relation, engine.translation))
         if not engine.rows(f"select 1 as one\nfrom {text}\nlimit 1"):
             raise InputError(f"rankings: {run.name}: there is no row in it")
-    if not (exact or engine.translation.changes):
+    if precision in TOLD_APART and not engine.translation.changes:
         _check_scores(runs, engine)
     fixed = {role: name for run in runs for role, name in run.roles.items() if role in OUTSIDE}
     names = {role: USUAL.get(role, name) for role, name in first.items() if role not in OUTSIDE}
@@ -233,12 +233,16 @@ def _check(run: _Run, first: Mapping[str, str], name: str) -> None:
         raise InputError(found)
 
 
+ONE_TYPE = "give the scores of all runs one type, and choose score_precision=exact"
+"""What helps where runs with scores of several types become one table."""
+
+
 def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
     """Scores of several types become one; before that they are looked at, as they are."""
     kinds = {run.there.get(run.roles.get("score", ""), "") for run in runs}
     for run in runs if len(kinds) > 1 else ():
         source = source_text(shown(run.relation, engine.translation))
-        if found := list(problems(run.roles, engine, source, "")):
+        if found := list(problems(run.roles, engine, source, remedy=ONE_TYPE)):
             raise InputError(found)
 
 

@@ -73,6 +73,10 @@ class StreamingMetric:
         self._in_order = ties == "input_order"
         if conventions.get("identical_ids") == "drop":
             raise SpecError("identical_ids=drop: items have no ids here; leave the option out")
+        if conventions.get("score_precision") == "exact":
+            raise SpecError(
+                "score_precision=exact: scores of models are floats of 64 bits; leave it out"
+            )
         # In order no two scores of a list are tied any more.
         order = "id_asc" if self._in_order else ties
         said = {**conventions, "ties": order, "identical_ids": "keep"}

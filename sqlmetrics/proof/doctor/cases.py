@@ -125,6 +125,7 @@ def _of_options(dialect: Dialect) -> Iterator[Asked]:
 def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
     """Other tables, other columns, other policies for what is bad in them."""
     ranks = {"relation": tables.of("ranks"), "columns": {"rank": "place"}}
+    recent = {"relation": tables.of("recent"), "columns": {"score": "place"}}
     joined = {"relation": tables.of("joined"), "columns": {"grade": "grade"}}
     dated = {"relation": tables.of("dated"), "columns": {"system": "system", "date": "ds"}}
     known = {"relation": tables.of("queries"), "columns": {"segments": ["country"]}}
@@ -137,6 +138,11 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
             "rankings": ranks,
             "baseline": None,
             "conventions": {"ties": "average"},
+        },
+        "scores above 2^53, exactly": {
+            "rankings": recent,
+            "baseline": None,
+            "conventions": {"score_precision": "exact"},
         },
         "joined labels": {"rankings": joined, "labels": None, "baseline": None},
         "days": {"rankings": dated},

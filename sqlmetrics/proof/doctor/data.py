@@ -65,6 +65,7 @@ def tables(longest: int = 1000) -> dict[str, pa.Table]:
         "queries": queries,
         "joined": joined,
         "ranks": list(_ranks(joined)),
+        "recent": [row | {"place": 2**53 + int(str(row["place"])) // 2} for row in _ranks(joined)],
         "dated": list(_dated(rankings, chance)),
         "words": [row | {"grade": WORDS[float(str(row["grade"]))]} for row in labels],
         "doubled": rankings + [row | {"score": float(str(row["score"])) + 1} for row in joined[:9]],

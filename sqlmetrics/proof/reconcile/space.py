@@ -24,8 +24,11 @@ HELD = ("depth",)
 POLICIES = ("no_relevant", "average", "average_over")
 """The options of a metric that are arithmetic over its per-query values."""
 
-UNTRIED = ("table", "number", "geometric", "error", "nan")
-"""Choices that need a value of their own, refuse the data, or give no number."""
+UNTRIED = ("table", "number", "geometric", "error", "nan", "exact")
+"""Choices that need a value of their own, refuse the data, or give no number.
+
+Scores that are not the same exactly as by their doubles are refused, unless that is given.
+"""
 
 RARE: Mapping[str, Collection[Setting]] = {"unjudged": ("skip",), "no_relevant": ("one_if_empty",)}
 """Choices that are tried where a preset has them alone: queries are told apart by a count more."""
