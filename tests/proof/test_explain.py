@@ -388,10 +388,11 @@ def test_an_online_metric_is_worked_out(text: str) -> None:
 
 
 @by_turns(1)
-@pytest.mark.parametrize(("text", "key"), sliced("keys", 0.15, CHANGED_BY_HAND))
-def test_what_else_an_online_metric_depends_on_is_shown(text: str, key: str) -> None:
+@pytest.mark.parametrize("changed", sliced("keys", 0.15, CHANGED_BY_HAND), ids=" ".join)
+def test_what_else_an_online_metric_depends_on_is_shown(changed: tuple[str, str]) -> None:
+    text, key = changed
     told = " ".join(sm.explain(text).split())
-    assert f"{key} {CHANGED_BY_HAND[text, key]} " in f"{told} "
+    assert f"{key} {CHANGED_BY_HAND[changed]} " in f"{told} "
 
 
 def test_a_preset_changes_no_online_metric() -> None:
