@@ -21,6 +21,11 @@ _LEVELS = (
 """Where an expression may be broken, those first that bind least."""
 _BRANCH = re.compile(r" (?=(?:when|then|else) )")
 _CALL = re.compile(r"(\w*)\((.*)\)")
+_NAME = re.compile(r" (?=as \S+$)")
+_CLOSED = ("\n)", "\nend")
+_WINDOW = re.compile(r" (?=over \(.*\)$)")
+_CLAUSE = re.compile(r" (?=order by |rows between )")
+_KEYS = re.compile(r"((?:partition|order) by) ")
 
 
 def folded(expression: str, room: int = ROOM) -> str:
@@ -38,26 +43,46 @@ def folded(expression: str, room: int = ROOM) -> str:
     if max(map(len, expression.split("\n"))) <= room:
         return expression
     line = re.sub(r"\s*\n\s*", " ", expression).strip()
-    return _laid_out(line.replace("( ", "(").replace(" )", ")"), room)
+    return broken(line.replace("( ", "(").replace(" )", ")"), room)
 
 
-def _laid_out(text: str, room: int) -> str:
+def broken(text: str, room: int) -> str:
+    """An expression of one line, or the rest of one behind its first word, on lines that fit.
+
+    Nothing is changed but that a space, or nothing beside a parenthesis, becomes a line break.
+
+    Args:
+        text: The expression; in quotes anything may stand.
+        room: As long a line may be.
+    """
     if len(text) <= room:
         return text
+    value, *name = _split(text, _NAME)
+    if name:
+        lines = broken(value, room)
+        return lines + (" " if lines.endswith(_CLOSED) else "\n    ") + name[-1]
     for level in _LEVELS:
         first, *others = _split(text, level)
         if others:
-            lines = [_laid_out(first, room), *(_inner(one, room) for one in others)]
+            lines = [broken(first, room), *(_inner(one, room) for one in others)]
             return "\n".join(lines)
     if text.startswith("case ") and text.endswith(" end") and len(_split(text, _WHOLE)) == 1:
         return _case(text, room)
     operator = re.match(r"(?:[-+*/]|and|or|[<>]?=|[<>]|when|then|else) ", text)
     if operator:
-        return operator[0] + _laid_out(text[operator.end() :], room - len(operator[0]))
+        return operator[0] + broken(text[operator.end() :], room - len(operator[0]))
+    of, *window = _split(text, _WINDOW)
+    if window:
+        clauses = _split(window[-1].removeprefix("over (").removesuffix(")"), _CLAUSE)
+        inside = "\n".join(_inner(one, room) for one in clauses)
+        return f"{broken(of, room - len(' over ('))} over (\n{inside}\n)"
+    keys = _KEYS.match(text)
+    if keys:
+        return f"{keys[1]}\n    " + "\n    ".join(_split(text[keys.end() :], _COMMA))
     call = _CALL.fullmatch(text)
     if call and _is_whole(call[2]):
         arguments = (one.removesuffix(",") for one in _split(call[2], _COMMA))
-        inside = ",\n".join(_laid_out(one, room - 5) for one in arguments)
+        inside = ",\n".join(broken(one, room - 5) for one in arguments)
         return f"{call[1]}(\n{indent(inside, '    ')}\n)"
     return text
 
@@ -67,7 +92,7 @@ _WHOLE = re.compile(r" (?=end\b)")
 
 
 def _inner(text: str, room: int) -> str:
-    return indent(_laid_out(text, room - 4), "    ")
+    return indent(broken(text, room - 4), "    ")
 
 
 def _case(text: str, room: int) -> str:
@@ -77,7 +102,7 @@ def _case(text: str, room: int) -> str:
     if whens > 1 or head != "case":
         lines = [head, *(_inner(one, room) for one in _pairs(branches))]
     else:
-        first = _laid_out(branches[0], room - 5).replace("\n", "\n    ")
+        first = broken(branches[0], room - 5).replace("\n", "\n    ")
         lines = [f"{head} {first}", *(_inner(one, room) for one in branches[1:])]
     return "\n".join([*lines, "end"])
 

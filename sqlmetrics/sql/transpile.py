@@ -19,6 +19,7 @@ from sqlglot.errors import SqlglotError
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import KEPT
+from sqlmetrics.sql.layout import broken
 from sqlmetrics.sql.template import LINE, MARK, finished, free_name, verbatim
 
 ALLOWED = frozenset(
@@ -426,9 +427,8 @@ _ALONE = re.compile(
 )
 _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'")
 _WORD = re.compile(r"(\"|`)\w+\1")
-_LONG_KEYS = re.compile(r"( *)((?:partition|order) by) (.*)")
-_COMMA = re.compile(r", (?![^(]*\))")
-_NAMED = re.compile(r"( *)(.*) (as \w+,?)")
+_PARTS = re.compile(r"( *(?:\)+ )?)(.*?)( over \(|,|)$")
+"""What a line has besides an expression: what was opened above it, and what goes on below."""
 _KEYS = re.compile(r"^( *(?:group|order) by)((?:\n +.*,)*\n +.*)$", re.MULTILINE)
 
 
@@ -453,36 +453,18 @@ def _closed(text: str, room: int) -> str:
 
 
 def _broken(line: str, room: int) -> str:
-    """A long line of keys with one a line, of a product in two, or with its alias below."""
-    if len(line) <= room:
+    """A long line on several, but for one with texts of the user's that may be broken by that."""
+    plain = _WORD.sub(_hidden, _TEXT.sub(_hidden, line))
+    if len(line) <= room or re.search("['\"`\\\\]", plain):
         return line
-    named = _NAMED.fullmatch(line)
-    if named:
-        return f"{_broken(named[1] + named[2], room)}\n{named[1]}    {named[3]}"
-    plain = _WORD.sub(_hidden, _TEXT.sub(_hidden, line))  # no name or text of the user's
-    if re.search("['\"`]", plain):
-        return line
-    by = _LONG_KEYS.fullmatch(line)
-    if by:
-        keys = _COMMA.sub(f",\n{by[1]}    ", by[3])
-        return f"{by[1]}{by[2]}\n{by[1]}    {keys}"
-    end = _operator(plain, room)
-    below = " " * (INDENT + len(line) - len(line.lstrip()))
-    return f"{line[:end]}\n{below}{line[end + 1 :]}" if end else line
+    before, body, after = _PARTS.findall(line)[0]
+    lines = broken(body, room - len(before) - len(after))
+    place = " " * (len(line) - len(line.lstrip()))
+    return before + indent(lines, place).lstrip() + after
 
 
 def _hidden(found: re.Match[str]) -> str:
     return "x" * len(found[0])
-
-
-def _operator(line: str, room: int) -> int:
-    """Where the last operator is that fits, of those that bind least; 0 for none."""
-    depth, ends = 0, []
-    for found in re.finditer(r"[()]| (?:[<>]?=|[<>]|([-+])|([*/])) ", line[: room + 2]):
-        depth += {"(": 1, ")": -1}.get(found[0], 0)
-        if " " in found[0]:
-            ends.append((-depth, -(found.lastindex or 0), found.start()))
-    return max(ends)[2] if ends else 0
 
 
 def _lower(text: str, dialect: Dialect) -> Iterator[str]:

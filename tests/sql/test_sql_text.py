@@ -117,6 +117,23 @@ def test_a_long_expression_is_broken_at_spaces_alone() -> None:
         "    else f(g, h)",
         "end",
     ]
+    window = "row_number() over (partition by day, system order by score desc, id asc) - 1 as rnk"
+    assert folded(window, 40).splitlines() == [
+        "row_number() over (",
+        "    partition by day, system",
+        "    order by score desc, id asc",
+        ")",
+        "    - 1",
+        "    as rnk",
+    ]
+    assert folded(window.replace(" - 1", ""), 28).splitlines() == [
+        "row_number() over (",
+        "    partition by day, system",
+        "    order by",
+        "        score desc,",
+        "        id asc",
+        ") as rnk",
+    ]
 
 
 @pytest.mark.parametrize("dialect", ["mysql", "postgres", "spark"])
@@ -131,6 +148,7 @@ def test_the_text_of_other_dialects_is_laid_out_likewise(dialect: str) -> None:
         assert not re.search(r"\n\n +\S", text)
         assert not re.search(r"\(\n(?! +select)[^\n]{1,40}\n *\)", text)
         assert not re.search(r"select\n +\*\n", text)
+        assert not re.search(r"case when (?:(?! then )[^\n])*\n +[<>=]", text), "in one piece"
 
 
 JOB_DIALECTS = ["duckdb", "mysql", "postgres", "spark"]
