@@ -260,8 +260,8 @@ def metric_texts(
     given = {name: draw(_setting(name, table, metric.name)) for name in names}
     if weighted and given.get("average") not in (None, "macro", "micro"):
         del given["average"]
-    if "ties" in given:  # the only rule that a metric can have for itself
-        given["ties"] = "average"
+    if "ties" in given:  # the only rules that a metric can have for itself
+        given["ties"] = draw(st.sampled_from(["average", *["include"] * metric.of_set]))
     if "discount" in metric.options and given.get("discount") != "geometric":
         given.pop("p", None)
     if "gain" in metric.options and not _uses_rel(given):

@@ -156,7 +156,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice(
                         "min_k_r",
                         "min(k, R): 1 can be reached at every k",
-                        "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
+                        "case when {num_rel} >= {size} then {size} else {num_rel} end",
                     ),
                     Choice(
                         "shown",
@@ -188,12 +188,12 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 "metric",
                 "what precision divides the relevant items of the top k by",
                 (
-                    Choice("k", "k, also if the list is shorter", "{k}e0"),
+                    Choice("k", "k, also if the list is shorter", "{size}"),
                     Choice("returned", "the items returned in the top k", "{returned}"),
                     Choice(
                         "min_k_r",
                         "min(k, R)",
-                        "case when {num_rel} >= {k}e0 then {k}e0 else {num_rel} end",
+                        "case when {num_rel} >= {size} then {size} else {num_rel} end",
                     ),
                 ),
             ),
@@ -291,6 +291,12 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     ),
                     Choice("best", "higher grade first", "grade desc, item_id asc"),
                     Choice("worst", "lower grade first", "grade asc, item_id asc"),
+                    Choice(
+                        "include",
+                        "lower item id first; a count of the top k takes in all tied with the k-th",
+                        "item_id asc",
+                        widens=True,
+                    ),
                     Choice("error", "equal scores are refused", "item_id asc"),
                 ),
             ),

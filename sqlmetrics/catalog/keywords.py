@@ -43,7 +43,9 @@ class Conventions(TypedDict, total=False):
     ]
     rr_of: Each[Literal["first", "all", "highest_grade"]]
     similarity: Each[Literal["category", "vector"]]
-    ties: Literal["id_asc", "id_desc", "input_order", "average", "best", "worst", "error"]
+    ties: Literal[
+        "id_asc", "id_desc", "input_order", "average", "best", "worst", "include", "error"
+    ]
     score_precision: Literal["double", "float32", "decimal6", "exact"]
     depth: Literal["none"] | int
     duplicate_rankings: Literal["error", "best_score", "first", "count"]

@@ -284,7 +284,13 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
                 problems.append(
                     f"metric {text!r}: {key} must be a number {needed}, given {value!r}"
                 )
-        elif key in OPTIONS and not _is_own(key, value):
+        elif key == "ties" and value == "include" and not metric.of_set:
+            sets = ", ".join(one.name for one in listed() if one.of_set)
+            problems.append(
+                f"metric {text!r}: {metric.name} looks at more than what the top k holds; "
+                f"ties=include is for {sets}"
+            )
+        elif key in OPTIONS and not _is_own(metric, key, value):
             problems.append(f"metric {text!r}: {key} holds for all metrics; set it beside them")
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
@@ -295,9 +301,10 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
     return problems
 
 
-def _is_own(name: str, value: Setting) -> bool:
+def _is_own(metric: Metric, name: str, value: Setting) -> bool:
     """Whether a metric may set an option for itself: of ties only that their order is none."""
-    return OPTIONS[name].scope == "metric" or (name == "ties" and value == "average")
+    orderless = ("average", *["include"] * metric.of_set)
+    return OPTIONS[name].scope == "metric" or (name == "ties" and value in orderless)
 
 
 def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:

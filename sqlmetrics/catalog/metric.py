@@ -67,6 +67,8 @@ class Metric:
         micro: Whether it has a micro average.
         expected: Whether its mean over all orders of ties is known in closed form: `always`,
             `uncut` (without a cutoff), `whole` (without a depth) or `never`.
+        of_set: Whether it looks at what is in the top k, not at the places there: which of equal
+            scores are in it can be left open by taking all, with ties=include.
         count: Whether it is a count, whose summary is a total.
         every_item: Whether an item without a label adds to it by itself, not only by the
             places that it takes.
@@ -94,6 +96,7 @@ class Metric:
     undefined: str = "never"
     micro: bool = False
     expected: str = "never"
+    of_set: bool = False
     count: bool = False
     every_item: bool = False
     listed: bool = True

@@ -52,6 +52,7 @@ class Choice:
         needs: What must hold for it, in words; the spec knows how to tell.
         data: What metrics need beside rankings and labels if it holds; see `Metric.needs`.
         all_orders: For `ties`: whether the metrics are means over all orders of ties.
+        widens: For `ties`: whether the top k of metrics of a set holds all that tie with the k-th.
         adds: What it adds to the parts of its metric, by the part's name, as SQL over
             {parts}; a part of a new name is made of it. `weight` is what a query weighs
             in the mean.
@@ -72,6 +73,7 @@ class Choice:
     needs: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     all_orders: bool = False
+    widens: bool = False
     adds: Mapping[str, str] = field(default_factory=dict, hash=False)
     quantile: float | None = None
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.option import Choice, Table
@@ -75,6 +76,19 @@ class MetricContext:
     def relevant(self) -> str:
         """The condition of a relevant item."""
         return f"grade >= {number(self._rel)}"
+
+    @property
+    def size(self) -> str:
+        """How many items the top k has room for: k, or more where more tie with the k-th."""
+        if not self.widened:
+            return f"{self.k}e0"
+        return f"case when {self.returned} > {self.k}e0 then {self.returned} else {self.k}e0 end"
+
+    @property
+    def widened(self) -> bool:
+        """Whether the top k holds all items that tie with the k-th."""
+        ties = self.measure.setting("ties")
+        return ties is not None and OPTIONS["ties"].choice(ties).widens
 
     @property
     def suffix(self) -> str:
@@ -280,6 +294,9 @@ class RowContext(MetricContext):
 
     @property
     def _top(self) -> str:
+        if self.k and self.widened:
+            self._rows.tied_rnk = True
+            return f"tied_rnk <= {self.k}"
         return f"rnk <= {self.k}" if self.k else ""
 
 

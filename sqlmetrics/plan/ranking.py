@@ -104,6 +104,8 @@ class WindowRanking:
     def _ranks(self) -> Iterator[Column]:
         over = Window([f"{self.rankings}.{key}" for key in self.shape.keys], list(self._order()))
         yield Column(f"row_number() over {over}", "rnk")
+        if self.needs.rows.tied_rnk:
+            yield Column(f"rank() over {Window(over.partition, over.order[:1])}", "tied_rnk")
         running = Window(over.partition, over.order, "unbounded preceding")
         for name, hit in self.needs.rows.running_hits.items():
             flag = case(f"{self.labels}.{hit}", "1e0")

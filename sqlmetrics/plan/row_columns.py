@@ -23,6 +23,7 @@ class RowColumns:
         in_order: Whether a metric reads the rows in the one order of the rule for ties.
         judged: Whether a row says if its item has a label.
         best_above: Whether a row knows the highest grade above it.
+        tied_rnk: Whether a row knows the first rank of those with its score.
         running_hits: Name of a running count -> the condition of a hit.
         above: Name of a sum over the rows above a row -> what is summed.
         means: Name of a mean over a tie group -> the value of a row.
@@ -33,6 +34,7 @@ class RowColumns:
     in_order: bool = False
     judged: bool = False
     best_above: bool = False
+    tied_rnk: bool = False
     running_hits: dict[str, str] = field(default_factory=dict)
     above: dict[str, str] = field(default_factory=dict)
     means: dict[str, str] = field(default_factory=dict)
@@ -110,6 +112,7 @@ class RowColumns:
     ) -> Iterator[Stage]:
         """The stages that tell what stands at a rank on average."""
         plain = ["grade", *["judged"] * self.judged, *["best_above"] * self.best_above]
+        plain += ["tied_rnk"] * self.tied_rnk
         in_order = [*plain, *self.running_hits, *self.above] if self.in_order else []
         same = [*keys, *carried, "rnk", *in_order]
         columns = [*same, *self._tie_columns(keys, order)]

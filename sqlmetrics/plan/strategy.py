@@ -171,6 +171,8 @@ def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
         yield "metrics look at items beside their labels"
     if needs.rows.has_ties:
         yield "ties=average looks at every tie"
+    if needs.rows.tied_rnk:
+        yield "ties=include counts all items with the score of the k-th"
     if needs.rows.best_above:
         yield "a metric looks for the best label above an item"
     yield from _uncounted(shape, needs)

@@ -88,7 +88,7 @@ def evaluate(
         rankings: In input order, for ties=input_order.
         labels: With dates, or without.
         asked: The metrics.
-        ties: id_asc, id_desc, input_order, best, worst or average.
+        ties: id_asc, id_desc, input_order, best, worst, include or average.
         score_precision: double, float32 or decimal6; exact for scores as they are given.
         duplicate_rankings: best_score, first or count.
         identical_ids: keep, or drop to leave out an item whose id is that of its query.
@@ -187,6 +187,7 @@ def _systems(world: World, day: Any) -> set[str]:
 
 def _per_query(one: Question, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
+    one = world.asked(one, key)
     if not _is_counted(one, world, key):
         return None
     if _looks_at_unjudged(one, world, key):
@@ -224,7 +225,7 @@ def _undefined(one: Question, world: World, key: Key) -> Value:
 
 def _is_counted(one: Question, world: World, key: Key) -> bool:
     """Whether a query is one of those that the mean of a metric is for."""
-    is_ranked = key in world.lists
+    is_ranked, one = key in world.lists, world.asked(one, key)
     if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
         return False
     if not is_ranked and world.missing == "drop":
@@ -308,6 +309,7 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
 
 def mean_parts(one: Question, value: Value, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a mean."""
+    one = world.asked(one, key)
     if one.average == "micro":
         above, below = micro_parts(one, world, key)
         if not _looks_at_unjudged(one, world, key):

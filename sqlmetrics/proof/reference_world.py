@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -65,6 +65,12 @@ class Facts:
     weight: float = 1.0
     segments: dict[str, str] = field(default_factory=dict)
 
+
+OF_THE_TOP = {
+    *("precision", "recall", "f", "f1", "hit", "hole", "judged", "cg"),
+    *("num_ret", "num_rel_ret", "num_judged"),
+}
+"""Metrics that look at what is in the top k, whatever its order there."""
 
 Key = tuple[Any, str, str]
 """Day, system, query."""
@@ -164,6 +170,17 @@ class World:
         labels, scores = self.labels(key) or {}, self.scores.get(key, {})
         graded = ((item, labels.get(item)) for item in self.items(key))
         return [(scores[item], grade) for item, grade in graded if grade is not None]
+
+    def asked(self, one: Question, key: Key) -> Question:
+        """The metric at the cutoff that holds for a list: with ties=include there can be more."""
+        k = one.arguments.get("k")
+        if (one.ties or self.ties) != "include" or one.name not in OF_THE_TOP or k is None:
+            return one
+        shown = 0
+        for group in self.tied(key):
+            shown += len(group) if shown < k else 0
+        counted = shown if self.depth is None else min(shown, self.depth)
+        return replace(one, arguments={**one.arguments, "k": max(k, counted)})
 
     def value(self, one: Question, key: Key) -> Value:
         """A metric of one list, before any policy."""

@@ -237,6 +237,9 @@ class Spec(Model):
             for name, value in preset.items():
                 if name not in self.conventions and measure.setting(name) is None:
                     bound = bound.having(name, value)
+            widened = OPTIONS["ties"].choice(self.options["ties"]).widens
+            if widened and measure.metric.of_set and bound.setting("ties") is None:
+                bound = bound.having("ties", self.options["ties"])  # its parts have it from there
             self._settings[measure] = Settings(bound, self.options)
         return self._settings[measure]
 

@@ -409,6 +409,18 @@ def test_an_order_of_rows_cannot_be_asked_of_a_table() -> None:
     sm.compile(spec(conventions={"ties": "input_order"}, rankings={"file": "r.parquet"}))
 
 
+def test_ties_are_included_in_sets_alone() -> None:
+    """Beside them metrics keep their order by id; streams have no ids to fall back on."""
+    with pytest.raises(sm.SpecError, match=r"ndcg looks at more.*ties=include is for cg, f, f1"):
+        spec(metrics=["ndcg(ties=include)@3"])
+    asked = spec(metrics=["precision@3", "precision(ties=include)@3", "ndcg@3"])
+    assert [str(one) for one in asked.measures] == [*asked.metrics]
+    alike = spec(metrics=["precision(ties=include)@3"], conventions={"ties": "include"})
+    assert [str(one) for one in alike.measures] == ["precision@3"]
+    with pytest.raises(sm.SpecError, match="a StreamingMetric knows no ties=include"):
+        sm.StreamingMetric("precision(ties=include)@3")
+
+
 SETUP = """
 create table rankings as select * from (values
     ('2026-03-01', 'new', 'q1', 'a', 3.0, 'de', 2.0, 1),

@@ -90,6 +90,9 @@ class StreamingMetric:
             preset=preset or "house",
             conventions=said,
         )
+        for one in self._spec.measures:
+            if self._spec.settings(one).choice("ties").widens:
+                raise SpecError(f"{one}: a StreamingMetric knows no ties=include; leave it out")
         self._precision = self._spec.options["score_precision"]
         self._deepest = deepest(self._spec)
         self.reset()

@@ -48,6 +48,12 @@ ALSO = {
         ("deep", "d", 1.0, 1),
         ("deep", "e", 0.5, 1),
     ),
+    "ties": (
+        ("even", "p", 1.0, 1),
+        ("even", "o", 1.0, 1),
+        ("even", "n", 1.0, 2),
+        ("even", "q", 1.0, 3),
+    ),
     "duplicate_rankings": (("tied", "b", 3.5, None), ("tied", "b", 3.2, None)),
     "duplicate_labels": (("tied", "a", None, 3),),
     "negative_grades": (("tied", "t", None, -1),),
@@ -157,6 +163,7 @@ ITEMS = pa.Table.from_pylist(
             ("y", "red", 1.0, [1.0, 0.0]),
             ("z", "blue", 1.0, [1.0, 1.0]),
             ("zz", "blue", 1.0, [0.0, 1.0]),
+            *((item, "red", 1.0, [1.0, 0.0]) for item in "nopq"),
         )
     ]
 )

@@ -112,7 +112,10 @@ class Lists:
         if self.has_ranks:
             return Column("given_rank", "given_rank")
         ties, precision = rule
-        order = [f"score_{precision} desc", *OPTIONS["ties"].choice(ties).sql.split(", ")]
+        score, choice = f"score_{precision} desc", OPTIONS["ties"].choice(ties)
+        if choice.widens:  # equal scores have equal ranks
+            return Column(f"rank() over {Window(self._keys, [score])}", "given_rank")
+        order = [score, *choice.sql.split(", ")]
         return Column(f"row_number() over {Window(self._keys, order)}", "given_rank")
 
     def _score(self, rule: Rule) -> Column:

@@ -30,7 +30,11 @@ UNTRIED = ("table", "number", "geometric", "error", "nan", "exact")
 Scores that are not the same exactly as by their doubles are refused, unless that is given.
 """
 
-RARE: Mapping[str, Collection[Setting]] = {"unjudged": ("skip",), "no_relevant": ("one_if_empty",)}
+RARE: Mapping[str, Collection[Setting]] = {
+    "unjudged": ("skip",),
+    "no_relevant": ("one_if_empty",),
+    "ties": ("include",),
+}
 """Choices that are tried where a preset has them alone: queries are told apart by a count more."""
 
 DEFAULTS: Mapping[str, Value] = {"rel": 1} | {
@@ -62,10 +66,16 @@ class Space:
 
     def formula(self, point: Point) -> Measure:
         """The metric with the settings that decide the value of a query, before rounding."""
-        known = tuple(point[self._places[name]] for name in self._own)
+        known = (*(point[self._places[name]] for name in self._own), self._widened(point))
         if known not in self._formulas:
-            self._formulas[known] = self._formula(dict(zip(self._own, known, strict=True)))
+            formula = self._formula(dict(zip(self._own, known, strict=False)))
+            self._formulas[known] = formula.having("ties", "include") if known[-1] else formula
         return self._formulas[known]
+
+    def _widened(self, point: Point) -> bool:
+        """Whether the top k of a point holds all that tie with the k-th."""
+        ties = self.value(point, "ties")
+        return self.measure.metric.of_set and OPTIONS["ties"].choice(ties).widens
 
     def _formula(self, values: dict[str, Setting]) -> Measure:
         given = tuple(pair for pair in self.measure.settings if pair[0] not in self.tried)

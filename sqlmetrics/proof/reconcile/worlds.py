@@ -111,8 +111,9 @@ def known_of(space: Space, point: Point) -> Measure | None:
 
 def _hits(space: Space, point: Point, over: Setting | None) -> Measure:
     rel = space.value(point, "rel")
-    settings = () if rel in (None, 1) else (("rel", rel),)
-    alike = Measure(space.measure.metric, settings, space.measure.k)
+    settings = [pair for pair in space.formula(point).settings if pair[0] == "ties"]
+    settings += [] if rel in (None, 1) else [("rel", rel)]
+    alike = Measure(space.measure.metric, tuple(settings), space.measure.k)
     return alike.part(catalog()["num_rel_ret"]).having("average_over", over)  # type: ignore[arg-type]
 
 
