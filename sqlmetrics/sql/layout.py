@@ -21,6 +21,8 @@ _LEVELS = (
 """Where an expression may be broken, those first that bind least."""
 _BRANCH = re.compile(r" (?=(?:when|then|else) )")
 _CALL = re.compile(r"(\w*)\((.*)\)")
+_COMMA = re.compile(r"(?<=,) ")
+_WHOLE = re.compile(r" (?=end\b)")
 _NAME = re.compile(r" (?=as \S+$)")
 _CLOSED = ("\n)", "\nend")
 _WINDOW = re.compile(r" (?=over \(.*\)$)")
@@ -57,46 +59,32 @@ def broken(text: str, room: int) -> str:
     """
     if len(text) <= room:
         return text
+    return next(filter(None, (way(text, room) for way in _WAYS)), text)
+
+
+def _named(text: str, room: int) -> str:
+    """A value, and below it its alias, which may stand behind a closing parenthesis."""
     value, *name = _split(text, _NAME)
-    if name:
-        lines = broken(value, room)
-        return lines + (" " if lines.endswith(_CLOSED) else "\n    ") + name[-1]
+    if not name:
+        return ""
+    lines = broken(value, room)
+    return lines + (" " if lines.endswith(_CLOSED) else "\n    ") + name[-1]
+
+
+def _operation(text: str, room: int) -> str:
+    """What an operator joins, one below the other."""
     for level in _LEVELS:
         first, *others = _split(text, level)
         if others:
-            lines = [broken(first, room), *(_inner(one, room) for one in others)]
-            return "\n".join(lines)
-    if text.startswith("case ") and text.endswith(" end") and len(_split(text, _WHOLE)) == 1:
-        return _case(text, room)
-    operator = re.match(r"(?:[-+*/]|and|or|[<>]?=|[<>]|when|then|else) ", text)
-    if operator:
-        return operator[0] + broken(text[operator.end() :], room - len(operator[0]))
-    of, *window = _split(text, _WINDOW)
-    if window:
-        clauses = _split(window[-1].removeprefix("over (").removesuffix(")"), _CLAUSE)
-        inside = "\n".join(_inner(one, room) for one in clauses)
-        return f"{broken(of, room - len(' over ('))} over (\n{inside}\n)"
-    keys = _KEYS.match(text)
-    if keys:
-        return f"{keys[1]}\n    " + "\n    ".join(_split(text[keys.end() :], _COMMA))
-    call = _CALL.fullmatch(text)
-    if call and _is_whole(call[2]):
-        arguments = (one.removesuffix(",") for one in _split(call[2], _COMMA))
-        inside = ",\n".join(broken(one, room - 5) for one in arguments)
-        return f"{call[1]}(\n{indent(inside, '    ')}\n)"
-    return text
-
-
-_COMMA = re.compile(r"(?<=,) ")
-_WHOLE = re.compile(r" (?=end\b)")
-
-
-def _inner(text: str, room: int) -> str:
-    return indent(broken(text, room - 4), "    ")
+            return "\n".join([broken(first, room), *(_inner(one, room) for one in others)])
+    return ""
 
 
 def _case(text: str, room: int) -> str:
     """`case when ...`, a branch a line; on its own line where there are several."""
+    is_case = text.startswith("case ") and text.endswith(" end")
+    if not is_case or len(_split(text, _WHOLE)) > 1:
+        return ""
     head, *branches = _split(text.removesuffix(" end"), _BRANCH, depth=1)
     whens = sum(one.startswith("when ") for one in branches)
     if whens > 1 or head != "case":
@@ -105,6 +93,47 @@ def _case(text: str, room: int) -> str:
         first = broken(branches[0], room - 5).replace("\n", "\n    ")
         lines = [f"{head} {first}", *(_inner(one, room) for one in branches[1:])]
     return "\n".join([*lines, "end"])
+
+
+def _operand(text: str, room: int) -> str:
+    """What stands behind an operator or a word."""
+    word = re.match(r"(?:[-+*/]|and|or|[<>]?=|[<>]|when|then|else) ", text)
+    return word[0] + broken(text[word.end() :], room - len(word[0])) if word else ""
+
+
+def _window(text: str, room: int) -> str:
+    """A function over a window, whose clauses are lines of their own."""
+    function, *window = _split(text, _WINDOW)
+    if not window:
+        return ""
+    clauses = _split(window[-1].removeprefix("over (").removesuffix(")"), _CLAUSE)
+    inside = "\n".join(_inner(one, room) for one in clauses)
+    return f"{broken(function, room - len(' over ('))} over (\n{inside}\n)"
+
+
+def _keys(text: str, room: int) -> str:
+    """What a window goes by, one key a line."""
+    by = _KEYS.match(text)
+    keys = [_inner(one, room) for one in _split(text[by.end() :], _COMMA)] if by else []
+    return "\n".join([by[1], *keys]) if by else ""
+
+
+def _call(text: str, room: int) -> str:
+    """A function, one argument a line."""
+    call = _CALL.fullmatch(text)
+    if call is None or not _is_whole(call[2]):
+        return ""
+    arguments = (one.removesuffix(",") for one in _split(call[2], _COMMA))
+    inside = ",\n".join(broken(one, room - 5) for one in arguments)
+    return f"{call[1]}(\n{indent(inside, '    ')}\n)"
+
+
+_WAYS = (_named, _operation, _case, _operand, _window, _keys, _call)
+"""How a text may be broken, the first that fits it; each gives nothing for others."""
+
+
+def _inner(text: str, room: int) -> str:
+    return indent(broken(text, room - 4), "    ")
 
 
 def _pairs(branches: Sequence[str]) -> Iterator[str]:

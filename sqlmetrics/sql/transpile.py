@@ -460,7 +460,7 @@ def _broken(line: str, room: int) -> str:
     before, body, after = _PARTS.findall(line)[0]
     lines = broken(body, room - len(before) - len(after))
     place = " " * (len(line) - len(line.lstrip()))
-    return before + indent(lines, place).lstrip() + after
+    return f"{before}{indent(lines, place).lstrip()}{after}"
 
 
 def _hidden(found: re.Match[str]) -> str:

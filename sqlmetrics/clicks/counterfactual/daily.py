@@ -155,9 +155,9 @@ def estimates_step(tables: ClickTables, spec: Spec, at: Translation) -> Iterator
 
 def terms(asked: Counterfactual) -> list[Term]:
     """The estimates that are asked for, in their order."""
-    if asked.weighs_lists:
-        return whole_lists.terms(asked)
-    return lists.terms(asked) if asked.rankings else policy.terms(asked)
+    of_rankings = whole_lists if asked.weighs_lists else lists
+    term = of_rankings.term if asked.rankings else policy.term
+    return [term(one) for one in asked.estimated]
 
 
 def _question(

@@ -27,7 +27,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from sqlmetrics.catalog.counterfactual import CounterfactualMeasure, counterfactual_metric
+from sqlmetrics.catalog.counterfactual import (
+    CounterfactualMeasure,
+    EstimatedMetric,
+    counterfactual_metric,
+)
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.terms import (
     SHOWN,
@@ -100,7 +104,7 @@ def question(
     rates, layout = "dr" in asked.estimators, layout_of(tables, curve)
     segments = segments_of(tables, by)
     own = [segment(name) for name in segments]
-    estimated = terms(asked)
+    estimated = [term(one) for one in asked.estimated]
     counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
     read = {*counts, *(name for term in estimated for name in term.columns)}
     stages = [
@@ -111,12 +115,6 @@ def question(
         *_sums(measures, layout, read, own, rates=rates, day=day),
     ]
     return Question(stages, estimated, counts, day, [*segments])
-
-
-def terms(asked: Counterfactual) -> list[Term]:
-    """The estimates of new lists."""
-    measures = map(counterfactual_metric, asked.measured)
-    return [term for one in measures for term in _terms(one, asked.estimators)]
 
 
 def layout_of(tables: ClickTables, curve: PropensityCurve) -> str:
@@ -247,24 +245,23 @@ def _added(measure: CounterfactualMeasure) -> Iterator[Column]:
     yield Column(f"sum(case when {at} > 0 then naive else 0 end)", f"{at}_n_clicks")
 
 
-def _terms(measure: CounterfactualMeasure, estimators: Sequence[str]) -> Iterator[Term]:
-    """The estimates of a metric, of those that it has."""
-    at, per_click = measure.column, measure.metric.per == "click"
-    for name in (one for one in estimators if one in measure.metric.estimators):
-        of_click = per_click or name == "snips"
-        gain = "ips" if name == "snips" else name
-        seen = "ips" if gain == "ips" else "clipped_ips"
-        yield Term(
-            measure,
-            name,
-            x=f"{at}_{gain}",
-            w=f"all_{gain}" if of_click else "n_requests",
-            naive=(_naive(measure), "all_naive" if of_click else "n_requests"),
-            weights=(f"{at}_{seen}", f"{at}_{seen}_squares"),
-            clipping=(f"{at}_ips", f"{at}_clipped_ips"),
-            missing=(f"{at}_unknown" if name == "dr" else f"{at}_unshown", f"{at}_whole"),
-            sample=f"{at}_n_clicks",
-        )
+def term(of: EstimatedMetric) -> Term:
+    """What an estimate of new lists is made of."""
+    at, name = of.measure.column, of.estimator
+    of_click = of.metric.per == "click" or name == "snips"
+    gain = "ips" if name == "snips" else name
+    seen = "ips" if gain == "ips" else "clipped_ips"
+    return Term(
+        of.measure,
+        name,
+        x=f"{at}_{gain}",
+        w=f"all_{gain}" if of_click else "n_requests",
+        naive=(_naive(of.measure), "all_naive" if of_click else "n_requests"),
+        weights=(f"{at}_{seen}", f"{at}_{seen}_squares"),
+        clipping=(f"{at}_ips", f"{at}_clipped_ips"),
+        missing=(f"{at}_unknown" if name == "dr" else f"{at}_unshown", f"{at}_whole"),
+        sample=f"{at}_n_clicks",
+    )
 
 
 def _naive(measure: CounterfactualMeasure) -> str:

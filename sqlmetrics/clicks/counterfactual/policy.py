@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqlmetrics.catalog.counterfactual import counterfactual_metric
+from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.terms import (
     SHOWN,
     Question,
     Term,
     clipped,
+    of_logged,
     segment_value,
     segments_of,
 )
@@ -109,30 +110,13 @@ def question(
         *(_stage(name, **view) for name in (*names, "clipped_actions", "action_sums")),
     ]
     counts = ("n_impressions", "ctr_n_clicks")
-    return Question(stages, terms(asked), counts, day, [*segments_of(tables, by)])
+    estimated = [term(one) for one in asked.estimated]
+    return Question(stages, estimated, counts, day, [*segments_of(tables, by)])
 
 
-def terms(asked: Counterfactual) -> list[Term]:
-    """The estimates of a policy."""
-    (measure,) = map(counterfactual_metric, asked.measured)
-    return [
-        Term(
-            measure,
-            name,
-            x=f"ctr_{'ips' if name == 'snips' else name}",
-            w="weight" if name == "snips" else "n_impressions",
-            naive=("ctr_naive", "n_impressions"),
-            weights=_WEIGHTS[name in ("clipped_ips", "dr")],
-            clipping=("weight", "clipped_weight"),
-            missing=("unknown", "n_impressions"),
-            sample="n_impressions",
-            logged=name != "dr",
-        )
-        for name in asked.estimators
-    ]
-
-
-_WEIGHTS = (("weight", "squares"), ("clipped_weight", "clipped_squares"))
+def term(of: EstimatedMetric) -> Term:
+    """What an estimate of a policy is made of."""
+    return of_logged(of, "n_impressions", sample="n_impressions")
 
 
 def _share(n_items: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
-from sqlmetrics.catalog.counterfactual import CounterfactualMeasure
+from sqlmetrics.catalog.counterfactual import CounterfactualMeasure, EstimatedMetric
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.shape import segment
@@ -66,6 +66,30 @@ class Term:
 
 _WEIGHT = ("weight", "squares")
 """The columns of logged weights, and of their squares."""
+
+
+def of_logged(of: EstimatedMetric, counted: str, *, sample: str) -> Term:
+    """An estimate by weights that are those of a policy that logged its probabilities.
+
+    Args:
+        of: What is estimated.
+        counted: The column of what a mean is taken over.
+        sample: That of how many the weights are of.
+    """
+    at, name = of.measure.column, of.estimator
+    is_clipped = name in ("clipped_ips", "dr")
+    return Term(
+        of.measure,
+        name,
+        x=f"{at}_{'ips' if name == 'snips' else name}",
+        w="weight" if name == "snips" else counted,
+        naive=(f"{at}_naive", counted),
+        weights=("clipped_weight", "clipped_squares") if is_clipped else _WEIGHT,
+        clipping=("weight", "clipped_weight"),
+        missing=("unknown", counted),
+        sample=sample,
+        logged=name != "dr",
+    )
 
 
 @dataclass(frozen=True)

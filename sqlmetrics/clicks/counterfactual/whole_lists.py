@@ -18,7 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqlmetrics.catalog.counterfactual import CounterfactualMeasure, counterfactual_metric
+from sqlmetrics.catalog.counterfactual import (
+    CounterfactualMeasure,
+    EstimatedMetric,
+    counterfactual_metric,
+)
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.lists import KEYS, matching
 from sqlmetrics.clicks.counterfactual.terms import (
@@ -27,6 +31,7 @@ from sqlmetrics.clicks.counterfactual.terms import (
     Term,
     case_column,
     clipped,
+    of_logged,
     segments_of,
 )
 from sqlmetrics.plan.shape import segment
@@ -74,31 +79,12 @@ def question(
         *(Stage(name, f"clicks/counterfactual/{name}", view) for name in names),
     ]
     counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
-    return Question(stages, terms(asked), counts, day, [*segments])
+    return Question(stages, [term(one) for one in asked.estimated], counts, day, [*segments])
 
 
-def terms(asked: Counterfactual) -> list[Term]:
-    """The estimates of new lists."""
-    measures = map(counterfactual_metric, asked.measured)
-    return [term for one in measures for term in _terms(one, asked.estimators)]
-
-
-def _terms(measure: CounterfactualMeasure, estimators: Sequence[str]) -> Iterator[Term]:
-    at = measure.column
-    for name in (one for one in estimators if one in measure.metric.estimators):
-        is_clipped = name == "clipped_ips"
-        yield Term(
-            measure,
-            name,
-            x=f"{at}_{'ips' if name == 'snips' else name}",
-            w="weight" if name == "snips" else "n_requests",
-            naive=(f"{at}_naive", "n_requests"),
-            weights=("clipped_weight", "clipped_squares") if is_clipped else ("weight", "squares"),
-            clipping=("weight", "clipped_weight"),
-            missing=("unknown", "n_requests"),
-            sample="n_agreeing",
-            logged=True,
-        )
+def term(of: EstimatedMetric) -> Term:
+    """What an estimate of whole lists is made of."""
+    return of_logged(of, "n_requests", sample="n_agreeing")
 
 
 def _value(measure: CounterfactualMeasure) -> Column:
