@@ -81,6 +81,16 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             },
             {"ndcg": {"ties": "average"}},
         ),
+        "ignite": Preset(
+            "PyTorch Ignite's NDCG and HitRate of rows of items",
+            {
+                "ideal": "shown_at_k",
+                "ties": "input_order",
+                "score_precision": "float32",
+                "average_over": "relevant_shown",
+            },
+            only=("ndcg", "hit"),
+        ),
         "spark_mllib": Preset(
             "Spark MLlib's RankingMetrics",
             {
@@ -243,6 +253,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "unjudged": "skip",
                 "no_relevant": "zero",
             },
+            only=("ndcg", "precision", "mrr", "hit"),
         ),
         "mlflow": Preset(
             "MLflow's ndcg_at_k, recall_at_k and precision_at_k of retrieved documents",
@@ -260,6 +271,11 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "sentence_transformers": Preset(
             "Sentence Transformers' InformationRetrievalEvaluator",
             {**_POSITIVES, "ap_denominator": "min_k_r"},
+        ),
+        "pyvespa": Preset(
+            "pyvespa's VespaEvaluator: hits as Vespa orders them",
+            {**_POSITIVES, "ap_denominator": "min_k_r", "ties": "input_order"},
+            only=("ndcg", "ap", "mrr", "recall", "precision", "hit"),
         ),
         "beir": Preset(
             "BEIR: NDCG, MAP, recall and precision over the queries of the run",

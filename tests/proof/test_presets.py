@@ -116,6 +116,7 @@ LIVE = (
     Compared("ranx", lengths=(1, 15)),  # of longer lists its sort is not stable
     Compared("sklearn", lengths=(2, 30)),  # it refuses a list of one item
     Compared("torchmetrics", tied=("ndcg",), tolerance=FLOAT32),
+    Compared("ignite", tied=("ndcg",), tolerance=FLOAT32),
     Compared("spark_mllib", queries=10),
     Compared("recommenders"),
     Compared("mind", tied=NONE, binary=True),
@@ -138,6 +139,7 @@ LIVE = (
     Compared("phoenix", labelled=True),
     Compared("mlflow"),
     Compared("sentence_transformers"),
+    Compared("pyvespa"),
     Compared("beir", tolerance=DECIMALS5),
     Compared("beir_custom", tolerance=DECIMALS5, without=("recall",)),
     Compared("beir_custom", only=("recall",), tolerance=DECIMALS5, findable=True),  # / 0 else
