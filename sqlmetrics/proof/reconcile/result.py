@@ -29,6 +29,8 @@ class Candidate:
         mistakes: The known mistakes of hand-written SQL that give the same; without presets,
             it is these alone that give it.
         advice: What to write instead of the first of them.
+        decimals: To how many decimals the tools of these presets had rounded the mean, where
+            the number shows that; 0 where it does not.
     """
 
     presets: tuple[str, ...]
@@ -43,6 +45,7 @@ class Candidate:
     beyond: int = 0
     mistakes: tuple[str, ...] = ()
     advice: str = ""
+    decimals: int = 0
 
     @property
     def distance(self) -> int:
@@ -60,6 +63,7 @@ class Candidate:
             "presets": list(self.presets),
             "departures": {name: str(value) for name, value in self.departures.items()},
             "cut": self.cut,
+            "decimals": self.decimals,
             "words": self.words,
             "metric": self.metric,
             "value": self.value,

@@ -52,11 +52,19 @@ def departure(name: str, value: Setting) -> str:
     return clause if choice.name == str(value) else f"{clause} ({name}={value})"
 
 
-def sentence(presets: Sequence[str], departures: Mapping[str, Setting], *, cut: bool) -> str:
-    """Presets, and how one departs from them."""
+def sentence(
+    presets: Sequence[str], departures: Mapping[str, Setting], *, cut: bool, decimals: int = 0
+) -> str:
+    """Presets, and how one departs from them.
+
+    >>> sentence(["beir"], {}, cut=False, decimals=5)
+    'beir, whose means have 5 decimals: the number was rounded twice'
+    """
     clauses = [departure(name, value) for name, value in departures.items()]
     clauses += [CUT] * cut
     named = listed(presets)
+    if decimals:
+        named += f", whose means have {decimals} decimals: the number was rounded twice"
     return f"{named}, but {'; '.join(clauses)}" if clauses else named
 
 
