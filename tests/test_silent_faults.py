@@ -496,9 +496,15 @@ def test_exact_scores_are_numbers_of_one_type(tmp_path: Path) -> None:
     exact = {"score_precision": "exact"}
     path = tmp_path / "lists.csv"
     path.write_text(f"query_id,item_id,score\nq,b,{BIG + 1}\nq,a,{BIG}\n")
-    for at in (None, sqlite3.connect(":memory:")):
-        with pytest.raises(sm.InputError, match=r"score has the type VARCHAR; score_precision"):
+    for at, what in (
+        (None, r"(?s)score is a text.*-> cast it in sql"),
+        (sqlite3.connect(":memory:"), "the type VARCHAR"),
+    ):
+        with pytest.raises(sm.InputError, match=what):
             sm.evaluate(str(path), ONE, "mrr", connection=at, **exact)
+    given = {"labels": {"data": pa.table(ONE)}, "metrics": ["mrr"], "conventions": exact}
+    with pytest.raises(sm.InputError, match="compares numbers, not texts"):
+        sm.validate(Spec(rankings={"file": str(path)}, **given))
     cast = f"select * replace (cast(score as bigint) as score) from '{path}'"
     assert sm.evaluate(cast, ONE, "mrr", **exact)["mrr"] == 1
     near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]

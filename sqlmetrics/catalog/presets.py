@@ -243,6 +243,18 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             {**_VERDICTS, "duplicate_rankings": "count", "no_relevant": "zero"},
             only=("ap",),
         ),
+        "trulens": Preset(
+            "TruLens' GroundTruthAgreement: recall and precision of all tied with the k-th",
+            {
+                "gain": "linear",
+                "precision_denominator": "returned",
+                "ties": "input_order",
+                "duplicate_rankings": "first",
+                "average_over": "relevant",
+            },
+            {name: {"ties": "include"} for name in ("precision", "recall")},
+            only=("ndcg", "precision", "recall", "mrr", "hit"),
+        ),
         "phoenix": Preset(
             "Phoenix: the evaluated documents of a trace alone",
             {

@@ -136,6 +136,7 @@ LIVE = (
     Compared("haystack"),
     Compared("ragas"),
     Compared("deepeval"),
+    Compared("trulens"),
     Compared("phoenix", labelled=True),
     Compared("mlflow"),
     Compared("sentence_transformers"),

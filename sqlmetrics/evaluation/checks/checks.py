@@ -177,8 +177,6 @@ class _Look:
         if self.plan.shape.at.translation.changes:
             yield from self._of_kinds(("VARCHAR",), "cast it to a number in sql")
             yield from odd_days(self.plan, self.sources, self.engine)
-        else:
-            yield from self._text_scores()
 
     def _text_scores(self) -> Iterator[Problem]:
         """Scores that are compared as they are, and are texts."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.option import Table
+from sqlmetrics.evaluation.checks.scores import TO_NUMBERS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import segment, worth
 from sqlmetrics.sql.stage import equal
@@ -246,6 +247,10 @@ def _grouped_digits(plan: Plan, table: str) -> Iterator[RowCheck]:
 
 
 def _score_checks(plan: Plan) -> Iterator[RowCheck]:
+    is_exact = plan.spec.options["score_precision"] == "exact"
+    if is_exact and not plan.shape.at.translation.changes:  # elsewhere no row tells its type
+        is_text = "typeof({column}) = 'VARCHAR'"
+        yield RowCheck("score", is_text, "is a text, not compared as a number", TO_NUMBERS)
     if plan.spec.options["score_precision"] == "float32":
         too_wide = f"abs({{number}}) between {LARGEST_FLOAT32!r} and {LARGEST!r}"
         remedy = "use score_precision=double"

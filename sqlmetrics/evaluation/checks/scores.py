@@ -14,6 +14,12 @@ from sqlmetrics.sql.template import identifier
 EXACT = 2**53
 """Below it every whole number has a DOUBLE of its own; with the next one it shares it."""
 
+TO_NUMBERS = (
+    "cast it in sql to a type that holds all of them, select * replace (cast(score as bigint) as "
+    "score), or decimal(38, 20); or leave score_precision out"
+)
+"""What helps texts where scores are compared as they are."""
+
 DIGITS = 15
 """Decimals of so many digits have one each."""
 
@@ -63,13 +69,7 @@ def texts(name: str, kind: str) -> Iterator[Problem]:
     """
     if kind == "VARCHAR":
         what = f"{name} has the type {kind}; score_precision=exact compares numbers, not texts"
-        column = identifier(name)
-        remedy = (
-            "cast it in sql to a type that holds them all, like bigint or decimal(38, 20): "
-            f"select * replace (cast({column} as bigint) as {column}) from ...; "
-            "or leave score_precision out"
-        )
-        yield Problem("rankings", what, 1, remedy=remedy)
+        yield Problem("rankings", what, 1, remedy=TO_NUMBERS)
 
 
 def problems(
