@@ -4,6 +4,9 @@ Every run is a process of its own, in turn, from the files to the numbers: all c
 metrics of lists and four online. The bare join is DuckDB's: impressions LEFT JOIN clicked items,
 one GROUP BY. `python -m benchmarks.clicks --requests 1_000_000` (10 results each) simulates the
 log once; `--stages` tells the CPU seconds of each statement of one run.
+
+`--engine spark` is about another database: the same log beside its evaluation of as many ranked
+rows (`growth`), each the first of its process, with the input checks; the start is not counted.
 """
 
 from __future__ import annotations
@@ -17,11 +20,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks import data, growth
 from benchmarks.contenders import THREADS
 from benchmarks.data import FOLDER
 from benchmarks.process import medians, used
 from benchmarks.statements import told as cost_of
 from benchmarks.statements import watched
+
+RESULTS = 10
+"""Of a simulated request."""
 
 METRICS = ["ndcg@10", "mrr", "ctr@5", "abandonment", "first_click_rank", "time_to_first_click"]
 
@@ -74,9 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--requests", type=int, default=1_000_000, help="searches of 10 results")
     parser.add_argument("--runs", type=int, default=3, help="runs of each contender")
     parser.add_argument("--memory", default="", help="DuckDB's memory_limit, like 7GB")
+    parser.add_argument("--engine", choices=sorted(growth.ENGINES), help="another database")
     parser.add_argument("--stages", action="store_true", help="tell each statement of one run")
     given = parser.parse_args(arguments)
     folder = made(given.requests)
+    if given.engine:
+        beside_rankings(given.engine, folder, given.requests, given.runs)
+        return
     if given.stages:
         measured("stages", folder, given.memory)
         return
@@ -87,6 +98,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if len({run["impressions"] for own in runs.values() for run in own}) > 1:
         raise SystemExit("the contenders count other impressions: no time is told")
     print(medians(runs))
+
+
+def beside_rankings(engine: str, folder: Path, requests: int, runs: int) -> None:
+    """Measure a log on another database, beside as many rows of rankings there."""
+    files = data.made(requests * RESULTS)
+    took: dict[str, list[dict[str, float]]] = {"rankings": [], "click log": []}
+    for _ in range(runs):
+        took["rankings"].append(growth.measured(engine, files))
+        took["click log"].append(growth.told("benchmarks.clicks", "run_on", engine, str(folder)))
+    print(medians(took))
 
 
 def made(requests: int) -> Path:
@@ -129,10 +150,31 @@ def run(name: str, folder: str, memory: str, answer: str) -> None:
     Path(answer).write_text(json.dumps(counted))
 
 
-def log_of(folder: str) -> dict[str, Any]:
-    """The `clicks` of a spec on a simulated log."""
+def run_on(engine: str, folder: str) -> None:
+    """Inside the process: evaluate the log on another database, and print what it took.
+
+    Raises:
+        SystemExit: If it counts other impressions than there are.
+    """
+    import pyarrow.parquet as pq
+
+    import sqlmetrics as sm
+
+    with growth.ENGINES[engine]() as opened:
+        log = log_of(folder, "sql", opened.source)
+        spec = sm.Spec(name="clicks", clicks=log, metrics=METRICS)
+        with growth.spent(opened) as took:
+            result = sm.evaluate_clicks(spec, opened.connection, per_query=False)
+        counted = result.rows["impressions"][0]
+    if counted != pq.read_metadata(f"{folder}/impressions.parquet").num_rows:
+        raise SystemExit(f"{engine} counts {counted:,} impressions: no time is told")
+    print(json.dumps(took))
+
+
+def log_of(folder: str, source: str = "file", text: str = "{}") -> dict[str, Any]:
+    """The `clicks` of a spec on a simulated log: its files, or a query that reads each."""
     log: dict[str, Any] = {
-        name: {"file": f"{folder}/{name}.parquet", "columns": columns}
+        name: {source: text.format(f"{folder}/{name}.parquet"), "columns": columns}
         for name, columns in COLUMNS.items()
     }
     labels = {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}}

@@ -76,8 +76,8 @@ def main() -> None:
     print("| rows | queries | seconds | CPU seconds | peak MB |\n|---:|---:|---:|---:|---:|")
     for rows in given.rows:
         files = _skewed(rows) if given.skewed else data.made(rows)
-        runs = [_measured(given.engine, files) for _ in range(given.runs)]
-        seconds, cpu, peak = (median(run[name] for run in runs) for name in ("s", "cpu", "peak"))
+        runs = [measured(given.engine, files) for _ in range(given.runs)]
+        seconds, cpu, peak = (median(run[name] for run in runs) for name in ("wall", "cpu", "peak"))
         print(
             f"| {rows:,} | {runs[0]['queries']:,} | {seconds:.0f} | {cpu:.0f} | {peak:,.0f} |",
             flush=True,
@@ -114,10 +114,19 @@ def _skewed(rows: int) -> data.Files:
     return files
 
 
-def _measured(engine: str, files: data.Files) -> dict[str, float]:
-    """One run in a process of its own."""
-    code = "import sys; from benchmarks.growth import run; run(*sys.argv[1:])"
-    command = [sys.executable, "-c", code, engine, str(files.rankings), str(files.labels)]
+def measured(engine: str, files: data.Files) -> dict[str, float]:
+    """One run in a process of its own: seconds, CPU seconds, peak MB."""
+    return told("benchmarks.growth", "run", engine, str(files.rankings), str(files.labels))
+
+
+def told(module: str, act: str, *arguments: str) -> dict[str, float]:
+    """What a function of a module prints at its end, in a process of its own.
+
+    Raises:
+        CalledProcessError: If it fails; what it said went to standard error.
+    """
+    code = f"import sys; from {module} import {act}; {act}(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -128,12 +137,19 @@ def run(engine: str, rankings: str, labels: str) -> None:
 
     with ENGINES[engine]() as opened:
         sources = [opened.source.format(path) for path in (rankings, labels)]
-        began, cpu = time.perf_counter(), opened.cpu()
-        result = sm.evaluate(*sources, METRICS, connection=opened.connection, per_query=False)
-        seconds = time.perf_counter() - began
+        with spent(opened) as took:
+            result = sm.evaluate(*sources, METRICS, connection=opened.connection, per_query=False)
         queries = result.summary()["n_queries"][0].as_py()
-        took = {"s": seconds, "cpu": opened.cpu() - cpu, "peak": opened.peak()}
     print(json.dumps(took | {"queries": queries}))
+
+
+@contextmanager
+def spent(opened: Opened) -> Iterator[dict[str, float]]:
+    """What the block takes of an engine; known when it ends."""
+    took: dict[str, float] = {}
+    began, cpu = time.perf_counter(), opened.cpu()
+    yield took
+    took |= {"wall": time.perf_counter() - began, "cpu": opened.cpu() - cpu, "peak": opened.peak()}
 
 
 @contextmanager
