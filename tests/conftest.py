@@ -22,7 +22,16 @@ from sqlmetrics.sql import transpile
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
 PEERS = ("ir_measures", "pytrec_eval", "ranx", "rbo", "scipy", "sklearn", "statsmodels")
-MODELS = ("catboost", "haystack", "lightgbm", "llama_index", "mlflow", "vespa", "xgboost")
+MODELS = (
+    "catboost",
+    "haystack",
+    "lightgbm",
+    "llama_index",
+    "mlflow",
+    "trulens",
+    "vespa",
+    "xgboost",
+)
 RETRIEVAL = ("beir", "deepeval", "mteb", "ragas", "sentence_transformers")
 ALONE = ("daisy", "rbo", "recbole", "recommenders")
 """Tools whose own requirements fit nothing else."""
