@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
     from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import EngineError, InputError, NoDataError, SpecError, SqlmetricsError
+    from sqlmetrics.evaluation.abstention import Abstention, abstention
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
     from sqlmetrics.evaluation.streaming.metric import StreamingMetric
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Abstention",
     "Comparison",
     "Diagnosis",
     "EngineError",
@@ -52,6 +54,7 @@ __all__ = [
     "SqlmetricsError",
     "StreamingMetric",
     "TieAudit",
+    "abstention",
     "check",
     "clicks",
     "compare",
@@ -74,6 +77,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Abstention": "evaluation.abstention",
     "Comparison": "comparison.report.comparison",
     "Diagnosis": "comparison.diagnosis.diagnosis",
     "EngineError": "errors",
@@ -87,6 +91,7 @@ _HOMES = {
     "SqlmetricsError": "errors",
     "StreamingMetric": "evaluation.streaming.metric",
     "TieAudit": "proof.ties",
+    "abstention": "evaluation.abstention",
     "compare": "comparison.compare",
     "connect": "engines.database",
     "diagnose": "comparison.diagnosis.diagnosis",

@@ -317,6 +317,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",
         f"evaluate rankings.parquet labels.parquet -m coverage@2 --items items.parquet {RANKED}",
         "evaluate runs.parquet --labels labels.parquet -m mrr --tie-audit --errors json --debug",
+        "evaluate runs.parquet --labels labels.parquet -m mrr --abstention -o csv",
         "evaluate runs.csv words.csv -m mrr,alpha_ndcg@2 --query qid --item doc "
         "--score value --grade level --label-column item=item --group part "
         "--separator ; --decimal , --grades low=0 --grades mid=1 "

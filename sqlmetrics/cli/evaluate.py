@@ -23,6 +23,7 @@ from sqlmetrics.cli.show import show_spec
 from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
+    from sqlmetrics.evaluation.abstention import Abstention
     from sqlmetrics.proof.ties import TieAudit
     from sqlmetrics.spec.spec import Spec
 
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 @click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
 @click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
 @click.option("--tie-audit", is_flag=True, help="Print how much equal scores matter instead.")
+@click.option(
+    "--abstention", is_flag=True, help="Print if scores tell which queries not to answer instead."
+)
 @check_option
 @click.option(
     "--plan", metavar="NAME", help="How lists are ranked: window, lists, counts or ranks."
@@ -72,6 +76,7 @@ def evaluate(
     location: Location,
     per_query: bool,
     tie_audit: bool,
+    abstention: bool,
     output: str | None,
     out: str | None,
     given: dict[str, Any],
@@ -107,6 +112,8 @@ def evaluate(
     *rankings, labels = tables if labels is None and not is_alone else (*tables, labels)
     if not metrics:
         raise click.UsageError("say what to compute: -m ndcg@10,recall@100,mrr")
+    if tie_audit and abstention:
+        raise click.UsageError("--tie-audit and --abstention: one at a time")
     form = format_of(output, out, FORMATS)
     with (
         location.reading() as engine,
@@ -122,11 +129,12 @@ def evaluate(
             **given,
         )
         audit = _audited(result.spec, engine) if tie_audit else None
-    if audit is None:
-        emit_result(result, per_query, form, out)
+        found = _abstention(result.spec, engine) if abstention else None
+    if other := audit or found:
+        texts = {"table": other.text, "markdown": other.markdown, "html": other.html}
+        emit(lambda: other.metrics, texts, form, out)
     else:
-        texts = {"table": audit.text, "markdown": audit.markdown, "html": audit.html}
-        emit(lambda: audit.metrics, texts, form, out)
+        emit_result(result, per_query, form, out)
 
 
 OF_A_SPEC = ("tables", *PLACES, "per_query", "confidence", "skip_input_checks", "output", "out")
@@ -153,3 +161,10 @@ def _audited(spec: Spec, engine: Any) -> TieAudit:
     from sqlmetrics.proof.ties import tie_audit
 
     return tie_audit(spec, engine)
+
+
+def _abstention(spec: Spec, engine: Any) -> Abstention:
+    """The evaluation has checked the input."""
+    from sqlmetrics.evaluation.abstention import abstention
+
+    return abstention(spec, engine, check=False)

@@ -73,7 +73,7 @@ class Moments:
     def paired(self) -> Stage:
         """Every query of a system, with the baseline's values of it."""
         columns: list[object] = ["queries.*"]
-        columns += [self._of_baseline(final) for final in self.needs.finals if _is_mean(final)]
+        columns += [self._of_baseline(final) for final in self.needs.finals if is_mean(final)]
         others = [f"queries.system <> {literal(str(self.shape.spec.baseline))}"]
         same = equal("baseline", "queries", self.shape.query_keys)
         of = [f"baseline.system = {literal(str(self.shape.spec.baseline))}"]
@@ -91,7 +91,7 @@ class Moments:
         """What `metric_values` has of the baseline."""
         if self.is_paired:
             own = f"{final.measure.column}_of_baseline"
-            yield Column(own if _is_mean(final) else "cast(null as double)", "baseline_value")
+            yield Column(own if is_mean(final) else "cast(null as double)", "baseline_value")
 
     def terms(self, kept: Sequence[str], parts: tuple[str, str]) -> Stage:
         """What each query adds.
@@ -188,7 +188,7 @@ _PAIRED_SQUARES = {
 }
 
 
-def _is_mean(final: MetricColumn) -> bool:
+def is_mean(final: MetricColumn) -> bool:
     """Whether a metric is a mean of values of queries."""
     measure: Measure = final.measure
     return measure.adds_up and not (final.denominator or measure.metric.count)

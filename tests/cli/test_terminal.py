@@ -105,6 +105,7 @@ VERBS: dict[str, int] = {
     "evaluate {day} -m {metrics} --by country": 0,
     "evaluate {day} -m {metrics} --by country -c gain=exp,linear": 0,
     "evaluate {day} -m ndcg@10,mrr --by country --tie-audit": 0,
+    "evaluate {day} -m ndcg@10,mrr --by country --abstention": 0,
     "run spec.yml --db shop.duckdb --start 2026-01-30": 0,
     "check spec.yml --db shop.duckdb": 1,
     "build spec.yml --db shop.duckdb --start 2026-01-30": 1,

@@ -1,0 +1,126 @@
+"""Abstention: do the scores of a system tell which queries it should not answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.engines.database import connect
+from sqlmetrics.evaluation.checks.checks import check as check_input
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.report.layout import Cells
+from sqlmetrics.evaluation.report.result import with_dates
+from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
+from sqlmetrics.evaluation.report.text import page, page_notes, piped
+from sqlmetrics.plan.abstention import STEPS
+from sqlmetrics.plan.abstention import Abstention as Question
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.spec import Spec
+
+SHOWN = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}
+"""The points of a curve that are printed."""
+
+LEGEND = """\
+0%, 10%, ...: the mean of the other queries where so many are left out, the least
+confident first; nauc: 1 as good as leaving out the worst, 0 as good as by lot,
+- where all queries have one value"""
+
+
+@dataclass(frozen=True, repr=False)
+class Abstention:
+    """How well confidences made of scores tell which queries go wrong. It prints as a table.
+
+    Attributes:
+        metrics: One row per day, system, segment, metric and confidence (max, std, diff1), over
+            the queries with a value: nauc (at most 1; NULL where all values are equal), the
+            areas auc, flat and oracle below the curve from 0 to .9, n_queries, and the curve
+            itself, at_0 to at_90: the metric's mean where so many percent of the queries are
+            left out.
+    """
+
+    metrics: pa.Table
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        """Aligned columns."""
+        names, rows, left = self._cells()
+        return f"{aligned(names, rows, numbers_from=left)}\n\n{LEGEND}"
+
+    def markdown(self) -> str:
+        """A GitHub table."""
+        return f"{piped(*self._cells())}\n\n{LEGEND}"
+
+    def html(self) -> str:
+        """A table for a page."""
+        return page(Cells(*self._cells())) + page_notes(LEGEND.splitlines())
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def _cells(self) -> tuple[list[str], list[list[str]], int]:
+        rows = self.metrics.to_pylist()
+        has_days = len({row.get("metric_date") for row in rows}) > 1
+        has_segments = any(row["segment_name"] != ALL for row in rows)
+        first = [*["day"] * has_days, *["segment"] * has_segments, "system", "metric", "confidence"]
+        cells = [[*_texts(row, has_days, has_segments), *_numbers(row)] for row in rows]
+        return [*first, "nauc", *SHOWN, "queries"], cells, len(first)
+
+
+def _texts(row: dict[str, Any], has_days: bool, has_segments: bool) -> Iterator[str]:
+    if has_days:
+        yield printable(row["metric_date"])
+    if has_segments:
+        name, value = printable(row["segment_name"]), printable(row["segment_value"])
+        yield ALL if row["segment_name"] == ALL else f"{name}={value}"
+    yield printable(row["system"])
+    yield at_cutoff(row["metric"], row["k"])
+    yield row["confidence"]
+
+
+def _numbers(row: dict[str, Any]) -> Iterator[str]:
+    yield from (metric_value(row[name]) for name in ("nauc", *SHOWN.values()))
+    yield f"{row['n_queries']:,}"
+
+
+def abstention(spec: Spec, connection: Any = None, *, check: bool = True) -> Abstention:
+    """Say how well scores tell which queries a system should not answer: nAUC, as MTEB has it.
+
+    Args:
+        spec: What is asked; `result.spec` of an evaluation too. Of its metrics, those that are
+            means over queries are looked at, where more, or less, is better.
+        connection: As `evaluate` takes it.
+        check: Whether the input is checked first, as `evaluate` does.
+
+    Raises:
+        SpecError: If the rankings have ranks and no scores, queries have weights, or no metric
+            is a mean over queries.
+        SqlmetricsError: As `evaluate` does.
+    """
+    with connect(connection) as engine, engine.reading():
+        the_plan = plan(spec, opened(spec, engine))
+        text = Question(the_plan).text()
+        if check:
+            check_input(the_plan, engine)
+        found = engine.table(text)
+    return Abstention(_typed(found))
+
+
+def _typed(found: pa.Table) -> pa.Table:
+    """The rows with the types that they have from every database."""
+    found = with_dates(found)
+    texts = ("system", "segment_name", "segment_value", "metric", "confidence")
+    types = {name: pa.string() for name in texts} | {"k": pa.int64(), "n_queries": pa.int64()}
+    numbers = ("nauc", "auc", "flat", "oracle", *(f"at_{10 * tenth}" for tenth in STEPS))
+    types |= {name: pa.float64() for name in numbers}
+    columns = [
+        found[name].cast(types[name]) if name in types else found[name]
+        for name in found.column_names
+    ]
+    return pa.table(columns, found.column_names)
