@@ -16,8 +16,7 @@ from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
 from sqlmetrics.evaluation.report.text import page, page_notes, piped
-from sqlmetrics.plan.abstention import STEPS
-from sqlmetrics.plan.abstention import Abstention as Question
+from sqlmetrics.plan.abstention import STEPS, AbstentionQuery
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
@@ -26,9 +25,9 @@ SHOWN = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}
 """The points of a curve that are printed."""
 
 LEGEND = """\
-0%, 10%, ...: the mean of the other queries where so many are left out, the least
-confident first; nauc: 1 as good as leaving out the worst, 0 as good as by lot,
-- where all queries have one value"""
+0%, 10%, ...: the mean of the other queries where so many are left out, the
+least confident first; nauc: 1 as good as leaving out the worst, 0 as good as
+by lot, - where all queries have one value"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +104,7 @@ def abstention(spec: Spec, connection: Any = None, *, check: bool = True) -> Abs
     """
     with connect(connection) as engine, engine.reading():
         the_plan = plan(spec, opened(spec, engine))
-        text = Question(the_plan).text()
+        text = AbstentionQuery(the_plan).text()
         if check:
             check_input(the_plan, engine)
         found = engine.table(text)

@@ -41,7 +41,7 @@ STEPS = tuple(range(10))
 
 
 @dataclass(frozen=True)
-class Abstention:
+class AbstentionQuery:
     """One query: how each metric's mean grows where the least confident queries are left out.
 
     Attributes:
@@ -125,7 +125,7 @@ class Abstention:
         yield Stage("values_by_place", "values_by_place", {"keys": parts})
         steps = [(f"at_{10 * tenth}", double(tenth * 0.1)) for tenth in STEPS]
         yield Stage("curves", "curves", {"keys": parts, "steps": steps})
-        inner = " + ".join(f"at_{10 * tenth}" for tenth in STEPS[1:-1])
+        inner = [f"at_{10 * tenth}" for tenth in STEPS[1:-1]]
         yield Stage("areas", "areas", {"keys": keys, "inner": inner})
 
     def _metric(self, final: MetricColumn) -> dict[str, Any]:

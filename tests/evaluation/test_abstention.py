@@ -173,7 +173,7 @@ def test_it_reads_as_a_table() -> None:
 
 
 @by_turns(0.5)
-def test_days_systems_and_segments_stand_apart() -> None:
+def test_days_systems_and_segments_stand_apart(engine: Any) -> None:
     right = {"p": {"a": 0.9, "b": 0.1}, "q": {"x": 0.5, "y": 0.1}}
     wrong = {"p": {"a": 0.5, "b": 0.1}, "q": {"x": 0.9, "y": 0.1}}
     days = (date(2026, 1, 1), date(2026, 1, 2))
@@ -183,11 +183,11 @@ def test_days_systems_and_segments_stand_apart() -> None:
         *rows(wrong, system="new", day=days[1], country="fr"),
         *rows(right, system="old", day=days[1], country="fr"),
     ]
-    result = evaluate(
+    result = sm.evaluate(
         pa.Table.from_pylist(run), LABELS, "mrr", system="system", date="day", by=["country"],
-        average_over="common",
+        average_over="common", connection=engine,
     )  # fmt: skip
-    found = sm.abstention(result.spec)
+    found = sm.abstention(result.spec, engine)
     told = {
         (str(row["metric_date"]), row["system"], row["segment_value"]): round(row["nauc"], 9)
         for row in found.metrics.to_pylist()
