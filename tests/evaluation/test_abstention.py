@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from conftest import peer
 from marked import by_turns
-from memory import evaluate
+from memory import database, evaluate
 
 import sqlmetrics as sm
 from sqlmetrics.errors import SpecError
@@ -148,7 +148,7 @@ def test_mteb_has_the_same(step: float) -> None:
 def of_two(sure: float, unsure: float) -> sm.Abstention:
     """`p` is answered rightly, `q` wrongly."""
     run = table({"p": {"a": sure, "b": 0.1}, "q": {"x": unsure, "y": 0.1}})
-    return sm.abstention(evaluate(run, LABELS, ["mrr", "num_ret"]).spec)
+    return sm.abstention(evaluate(run, LABELS, ["mrr", "num_ret"]).spec, database())
 
 
 def test_two_queries_by_hand() -> None:
