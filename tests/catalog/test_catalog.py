@@ -132,6 +132,7 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "similarity": "category",
         "ties": "id_asc",
         "score_precision": "double",
+        "min_score": "none",
         "depth": "none",
         "duplicate_rankings": "error",
         "identical_ids": "keep",
@@ -525,7 +526,8 @@ def test_the_typed_keywords_are_those_of_the_catalogue() -> None:
             for word in ([name, int(name)] if name.isdecimal() else [name])
         ]
         value: Any = Literal[tuple(words)]
-        value = value | int if "number" in names else value
+        number = float if option.takes_fractions else int
+        value = value | number if "number" in names else value
         value = value | Gains if "table" in names else value
         return Each[value] if option.scope == "metric" else value
 
