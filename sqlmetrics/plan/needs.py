@@ -13,8 +13,8 @@ from functools import partial
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
 from sqlmetrics.catalog.option import Choice, Table
-from sqlmetrics.plan.expressions import MetricContext, RowContext, both, graded_part, part_named
 from sqlmetrics.plan.border import reaches
+from sqlmetrics.plan.expressions import MetricContext, RowContext, both, graded_part, part_named
 from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.spec.segments import RELEVANT_LABELS
