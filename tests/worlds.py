@@ -275,6 +275,8 @@ def _setting(
 ) -> st.SearchStrategy[Any]:
     if name not in OPTIONS:
         return st.sampled_from(NUMBERS.get(f"{metric}.{name}") or NUMBERS[name])
+    if name == "min_score":
+        return st.sampled_from(["none", -0.5, 0, 0.1, 1, 2**24 + 1])
     if name == "depth":
         return st.sampled_from(["none", 1, 2, 5])
     # unjudged=error refuses most worlds; test_cases and test_bad_input have it
@@ -409,7 +411,7 @@ def _shapes(draw: st.DrawFn, options: Options) -> _Shape:
         list(dict.fromkeys([queries[0], *others])),
         labels_dated=days != (None,) and draw(st.booleans()),
         weighted=draw(st.booleans()),
-        by_rank=draw(st.booleans()),
+        by_rank=draw(st.booleans()) and options.get("min_score", "none") == "none",
         grouped=draw(st.booleans()),
         decimals=options.get("score_precision") == "exact" and draw(st.booleans()),
     )

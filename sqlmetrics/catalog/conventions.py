@@ -7,6 +7,7 @@ piece of SQL carries that piece: `plan.py` puts the columns in, no template deci
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -28,6 +29,8 @@ def _to_hundredths(value: float) -> float:
     """A number, rounded down likewise."""
     return math.floor((value + ALIKE) * 100) / 100
 
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?")
 
 _IF_ANY = "case when {count} > 0e0 then {value} end"
 
@@ -314,6 +317,21 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     ),
                     Choice("exact", "as their column has them: integers, decimals", "{score}"),
                 ),
+            ),
+            Option(
+                "min_score",
+                "spec",
+                "the score from which an item counts as returned",
+                (
+                    Choice("none", "every item does, whatever its score"),
+                    Choice(
+                        "number",
+                        "this or a higher one; the others are left out before ranking",
+                        "{score} >= {least}",
+                        whole=False,
+                    ),
+                ),
+                later=True,
             ),
             Option(
                 "depth",
@@ -613,14 +631,26 @@ def read(name: str, value: object) -> Value:
         SpecError: If it is a gain table with anything but numbers in it.
     """
     if isinstance(value, str):
-        text = value.strip().casefold()
-        return int(text) if text.isdecimal() else text
+        value = value.strip().casefold()
+        if value.isdecimal():
+            return int(value)
+    if name in OPTIONS and OPTIONS[name].takes_fractions:
+        return _number(value)
     if not isinstance(value, Mapping):
         return value  # type: ignore[return-value]  # a parameter, or told by problems_of
     bad = [(g, v) for g, v in value.items() if not is_number(g) or not _is_gain(v)]
     if bad:
         raise SpecError(f"{name}: a table maps grades to gains, both numbers; given {bad}")
     return Table(sorted((float(grade), float(gain)) for grade, gain in value.items()))
+
+
+def _number(value: object) -> Value:
+    """A number that may be a fraction, also of a text; a whole one as such, so that 1.0 is 1."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = float(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return int(value)
+    return value  # type: ignore[return-value]  # told by problems_of
 
 
 def problems_of(name: str, value: object) -> list[str]:
@@ -631,9 +661,17 @@ def problems_of(name: str, value: object) -> list[str]:
         choice = OPTIONS[name].choice(value)
     except SpecError as error:
         return list(error.problems)
-    if choice.name == "number" and value < 1:  # type: ignore[operator]
-        return [f"{name} must be a whole number, 1 or more, given {value!r}"]
+    if choice.name == "number":
+        return _number_problems(name, value, whole=choice.whole)
     return _table_problems(name, value) if choice.name == "table" else []
+
+
+def _number_problems(name: str, value: object, *, whole: bool) -> list[str]:
+    if not whole:
+        return [] if is_number(value) else [f"{name} must be a finite number, given {value!r}"]
+    if isinstance(value, int) and value >= 1:
+        return []
+    return [f"{name} must be a whole number, 1 or more, given {value!r}"]
 
 
 def _table_problems(name: str, value: object) -> list[str]:

@@ -47,6 +47,7 @@ class Conventions(TypedDict, total=False):
         "id_asc", "id_desc", "input_order", "average", "best", "worst", "include", "error"
     ]
     score_precision: Literal["double", "float32", "decimal6", "exact"]
+    min_score: Literal["none"] | float
     depth: Literal["none"] | int
     duplicate_rankings: Literal["error", "best_score", "first", "count"]
     identical_ids: Literal["keep", "drop"]

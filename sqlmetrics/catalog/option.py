@@ -25,7 +25,7 @@ class Table(dict[float, float]):
         return hash(tuple(self.items()))
 
 
-Value = str | int | Table
+Value = str | int | float | Table
 
 DECIMALS = 4
 """Of the values in a table that is printed, as trec_eval has them."""
@@ -58,6 +58,7 @@ class Choice:
             in the mean.
         quantile: For `average`: the share of the values below the summary, from 0 to 1;
             None for a mean.
+        whole: For `number`: whether it is a whole one, from 1 on; else any finite number.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Choice:
     widens: bool = False
     adds: Mapping[str, str] = field(default_factory=dict, hash=False)
     quantile: float | None = None
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,17 @@ class Option:
         """
         known = [choice.name for choice in self.choices]
         name = "table" if isinstance(value, Table) else value
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool):
             name = str(value) if str(value) in known else "number"
         for choice in self.choices:
             if choice.name == name and value != "number":
                 return choice
         raise SpecError(unknown(f"value for {self.name}", value, known))
+
+    @property
+    def takes_fractions(self) -> bool:
+        """Whether its number may be a fraction, 0 or negative."""
+        return any(not choice.whole for choice in self.choices)
 
     def defines(self, value: object) -> bool:
         """Whether a value is a part of the definition of a metric."""

@@ -13,6 +13,7 @@ from functools import partial
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
 from sqlmetrics.catalog.option import Choice, Table
+from sqlmetrics.plan.border import reaches
 from sqlmetrics.plan.expressions import MetricContext, RowContext, both, graded_part, part_named
 from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.plan.segments import Segments
@@ -153,7 +154,8 @@ class Needs:
     def leaves_out(self) -> bool:
         """Whether items are left out of their lists before these are ranked."""
         options = self.spec.options
-        return options["unjudged"] == "condensed" or options["identical_ids"] == "drop"
+        drops = options["unjudged"] == "condensed" or options["identical_ids"] == "drop"
+        return drops or bool(self.border)
 
     @property
     def reads_item(self) -> bool:
@@ -178,6 +180,11 @@ class Needs:
     def _is_over(self, *relations: str) -> bool:
         overs = {sums.over for sums in self.sums.values()}
         return not {*relations}.isdisjoint(overs | {one.metric.over for one in self.pooled})
+
+    @property
+    def border(self) -> str:
+        """The condition of a {score} that counts as returned, empty if each does."""
+        return reaches(self.spec, str(self.spec.options["score_precision"]))
 
     @property
     def depth(self) -> str:

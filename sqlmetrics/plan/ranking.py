@@ -70,6 +70,8 @@ class WindowRanking:
         if options["unjudged"] == "condensed":
             yield f"{self.labels}.grade is not null"
         text = OPTIONS["identical_ids"].choice(options["identical_ids"]).sql
+        if self.needs.border:
+            yield self.needs.border.format(score=f"{self.rankings}.{self.shape.sorters[0]}")
         if text:
             query, item = (f"{self.rankings}.{name}" for name in ("query_id", "item_id"))
             yield text.format(item=item, query=query)

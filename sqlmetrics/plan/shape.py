@@ -316,6 +316,11 @@ class Shape:
                 "ties=input_order needs rows in an order: a rank column, a file or a "
                 "DataFrame; a table or query of a database has none"
             )
+        if self.spec.options["min_score"] != "none" and "rank" in has["rankings"]:
+            yield (
+                "min_score is compared with scores, and the rankings have ranks: name their "
+                "column of scores, cut the lists with depth, or leave min_score out"
+            )
         if self.of_one_system and self.spec.options["absent_systems"] == "missing":
             yield (
                 "absent_systems=missing: a request of a click log belongs to the system that "

@@ -181,7 +181,7 @@ def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
 def _uncounted(shape: Shape, needs: Needs) -> Iterator[str]:
     """Why some rows of a list do not count as the others do."""
     if shape.spec.options["depth"] != "none" or needs.leaves_out:
-        yield "depth, unjudged=condensed and identical_ids=drop leave out rows"
+        yield "depth, min_score, unjudged=condensed and identical_ids=drop leave out rows"
     if shape.counts_repeats:
         yield "rows of the same item count, or keep their places"
 

@@ -69,6 +69,7 @@ def evaluate(
     score_precision: str = "double",
     duplicate_rankings: str = "best_score",
     identical_ids: str = "keep",
+    min_score: float | None = None,
     depth: int | None = None,
     unjudged: str = "nonrelevant",
     negative_grades: str = "zero",
@@ -92,6 +93,8 @@ def evaluate(
         score_precision: double, float32 or decimal6; exact for scores as they are given.
         duplicate_rankings: best_score, first or count.
         identical_ids: keep, or drop to leave out an item whose id is that of its query.
+        min_score: The score below which an item is in no list, rounded as scores are; None for
+            no such score.
         depth: The rank below which nothing counts, None for no such rank.
         unjudged: nonrelevant; condensed to leave out items without a label; skip or nan to
             leave out the queries where a metric looks at one, or to make its value NaN.
@@ -106,7 +109,7 @@ def evaluate(
         derived: Segments that are told by no row: name -> traffic or relevant_labels.
         rel: The grade from which a label is relevant, to them.
     """
-    rows = rows_of(rankings, score_precision)
+    rows = rows_of(rankings, score_precision, min_score)
     scores = {key: best_of(own) for key, own in rows.items()}
     once = duplicate_rankings not in ("first", "count")
     world = World(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
@@ -196,13 +198,19 @@ class World:
         return expected(one, metric, self.groups(key), self.depth)
 
 
-def rows_of(rankings: Sequence[RankedRow], precision: str) -> dict[Key, list[tuple[str, Score]]]:
-    """Item and score of the rows of every list, as they come."""
+def rows_of(
+    rankings: Sequence[RankedRow], precision: str, min_score: float | None = None
+) -> dict[Key, list[tuple[str, Score]]]:
+    """Item and score of the rows of every list, as they come; a list may end up empty."""
     rows: dict[Key, list[tuple[str, Score]]] = defaultdict(list)
     rounded = {"float32": float32, "decimal6": decimal6}.get(precision, float)
     for row in rankings:
         score = row.order if precision == "exact" else rounded(float(row.order))
-        rows[row.date, row.system, row.query].append((row.item, score))
+        own = rows[row.date, row.system, row.query]
+        least = -math.inf if min_score is None else min_score
+        is_exact = precision == "exact" and not isinstance(score, float)
+        if score >= (Decimal(str(least)) if is_exact else rounded(least)):
+            own.append((row.item, score))
     return rows
 
 

@@ -121,6 +121,7 @@ def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference_evalua
         score_precision=str(options["score_precision"]),
         duplicate_rankings=str(options["duplicate_rankings"]),
         identical_ids=str(options["identical_ids"]),
+        min_score=least if isinstance(least := options["min_score"], int | float) else None,
         depth=None if options["depth"] == "none" else int(str(options["depth"])),
         unjudged=str(options["unjudged"]),
         negative_grades=str(options["negative_grades"]),

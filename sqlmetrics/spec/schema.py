@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
-from sqlmetrics.catalog.option import Option
+from sqlmetrics.catalog.option import Choice, Option
 from sqlmetrics.catalog.presets import PRESETS
 
 Node = dict[str, Any]
@@ -91,10 +91,15 @@ _VALUES: Mapping[str, Node] = {
 """Choices that stand for values of a kind."""
 
 
+def _kind(choice: Choice) -> Node:
+    """The values that a choice stands for."""
+    return _VALUES[choice.name] if choice.whole else {"type": "number"}
+
+
 def _option(option: Option) -> Node:
     """The values of an option; one of single metrics takes a list of them too."""
     names = [choice.name for choice in option.choices if choice.name not in _VALUES]
-    kinds = [_VALUES[choice.name] for choice in option.choices if choice.name in _VALUES]
+    kinds = [_kind(choice) for choice in option.choices if choice.name in _VALUES]
     value: Node = {"anyOf": [{"enum": names}, *kinds]} if kinds else {"enum": names}
     told = [f"{choice.name}: {choice.meaning}" for choice in option.choices]
     return {

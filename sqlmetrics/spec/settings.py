@@ -25,7 +25,7 @@ class Settings:
 
     def __getitem__(self, option: str) -> Value:
         own = self.measure.setting(option)
-        return self.options[option] if own is None else cast(Value, own)
+        return self.options[option] if own is None else own
 
     def parameter(self, name: str) -> float:
         """A number of the metric's own: what its text says, else its default."""

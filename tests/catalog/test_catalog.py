@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from inspect import signature
@@ -132,6 +133,7 @@ def test_the_house_takes_the_first_choice_of_every_option() -> None:
         "similarity": "category",
         "ties": "id_asc",
         "score_precision": "double",
+        "min_score": "none",
         "depth": "none",
         "duplicate_rankings": "error",
         "identical_ids": "keep",
@@ -479,6 +481,9 @@ MISFITS = [
         {"metrics": ["ndcg(ideal=shown_at_k)@3"], "ties": "average", "depth": 5},
         "ideal=shown_at_k needs no depth with ties=average",
     ),
+    ({"min_score": "0,5"}, "unknown value for min_score '0,5'; known: none, number"),
+    ({"min_score": math.inf}, "min_score must be a finite number, given inf"),
+    ({"depth": 2.5}, "depth must be a whole number, 1 or more, given 2.5"),
     ({"gian": "exp"}, "unknown option 'gian'; did you mean 'gain'?"),
     ({"gain": "lineer"}, "unknown value for gain 'lineer'; did you mean 'linear'?"),
     ({"gain": ["exp", "lineer"]}, "unknown value for gain 'lineer'; did you mean 'linear'?"),
@@ -487,6 +492,19 @@ MISFITS = [
     ({"ties": ["id_asc", "id_desc"]}, "ties holds for all metrics: give one value, not a list"),
     ({"preset": "trec"}, "unknown preset 'trec'; did you mean 'trec_eval'?"),
 ]
+
+
+def test_a_number_is_the_same_however_it_is_written() -> None:
+    ways = {"0.50": 0.5, ".5": 0.5, "1.0": 1, 1.0: 1, "-1E0": -1, "+2": 2, -0.0: 0, "None": "none"}
+    for way, value in ways.items():
+        spec = sm.Spec(**TABLES, metrics=["mrr"], conventions={"min_score": way})
+        assert repr(spec.options["min_score"]) == repr(value)
+
+
+def test_ranks_have_no_scores_to_compare() -> None:
+    ranks = [{"query_id": "q", "item_id": "a", "rank": 1}]
+    with pytest.raises(sm.SpecError, match="min_score is compared with scores"):
+        sm.evaluate(ranks, {"q": {"a": 1}}, "mrr", min_score=0.5)
 
 
 @pytest.mark.parametrize(("given", "problem"), MISFITS)
@@ -525,7 +543,8 @@ def test_the_typed_keywords_are_those_of_the_catalogue() -> None:
             for word in ([name, int(name)] if name.isdecimal() else [name])
         ]
         value: Any = Literal[tuple(words)]
-        value = value | int if "number" in names else value
+        number = float if option.takes_fractions else int
+        value = value | number if "number" in names else value
         value = value | Gains if "table" in names else value
         return Each[value] if option.scope == "metric" else value
 

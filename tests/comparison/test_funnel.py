@@ -292,6 +292,19 @@ def test_a_spec_has_its_own_metrics_days_are_a_segment_and_depth_cuts_lists(tmp_
     assert "| spec, ds=2026-01-01 | recall | 10.0 |" in found.markdown()
 
 
+@by_turns(1)
+def test_a_border_of_scores_cuts_the_lists_of_all_stages() -> None:
+    rows = [{**row, "score": -row.pop("rank")} for row in map(dict, lists(SIZES))]
+    given = {"metrics": ["mrr"], "missing": "zero"}
+    cut, by_rank = (sm.funnel(rows, TRUTH, **given, **one) for one in CUTS)
+    assert cut.rows == by_rank.rows
+    assert [row["list_size"] for row in cut] == [10, 8, 2]
+
+
+CUTS: list[Row] = [{"min_score": -10}, {"depth": 10}]
+"""The same for lists whose scores are their ranks, negated."""
+
+
 def test_what_enters_late_is_told() -> None:
     late = [row for row in lists(SIZES) if row["stage"] != "rank" or row["item_id"] != "i1"]
     found = sm.funnel([row | {"score": -row["rank"]} for row in late], TRUTH)

@@ -267,6 +267,7 @@ def test_a_batch_that_is_none_is_refused(given: dict[str, Any], message: str) ->
         ({"metrics": "err@3"}, "mean over all orders of ties is not known"),
         ({"metrics": "ndcg@3", "ties": "id_asc"}, "unknown ties, for items without ids, 'id_asc'"),
         ({"metrics": "ndcg@3", "identical_ids": "drop"}, "items have no ids here"),
+        ({"metrics": "ndcg@3", "min_score": 0.5}, "leave out items with mask"),
         ({"metrics": "ndcg@3", "gane": "exp"}, "gain"),
     ],
 )

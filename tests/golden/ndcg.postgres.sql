@@ -2,9 +2,10 @@
 -- metrics: ndcg@10, recall@100, mrr
 -- conventions (house): gain=exp, discount=log2, ideal=labels_at_k,
 --     recall_denominator=r, rr_of=first, ties=id_asc, score_precision=double,
---     depth=none, duplicate_rankings=error, identical_ids=keep, duplicate_labels=error,
---     unjudged=nonrelevant, negative_grades=error, missing=zero, absent_systems=skip,
---     no_relevant=skip, average=macro, average_over=labels, rounding=none
+--     min_score=none, depth=none, duplicate_rankings=error, identical_ids=keep,
+--     duplicate_labels=error, unjudged=nonrelevant, negative_grades=error,
+--     missing=zero, absent_systems=skip, no_relevant=skip, average=macro,
+--     average_over=labels, rounding=none
 with
 
 -- one row per ranked item

@@ -68,7 +68,7 @@ def test_buckets_of_queries_give_the_same(
     assert differences(by_sql(result), by_sql(whole)) == []
 
 
-OF_WINDOWS = ("unjudged", "identical_ids")
+OF_WINDOWS = ("unjudged", "identical_ids", "min_score")
 """Options that leave out items or lists, for which the window ranks."""
 
 

@@ -216,7 +216,7 @@ def test_every_option_that_is_tried_has_words(name: str) -> None:
         return
     scope = OPTIONS[name].scope
     if scope == "metric" or name in (*SPEC_WIDE, *HELD):
-        values = ("none", 100) if name == "depth" else [c.name for c in OPTIONS[name].choices[:2]]
+        values = ("none", 100) if name in HELD else [c.name for c in OPTIONS[name].choices[:2]]
         told = {words.departure(name, value) for value in values}
         assert len(told) == 2
 
@@ -387,6 +387,20 @@ def _operators(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 # -- chance ------------------------------------------------------------------------------
+
+
+@by_turns(3)
+@pytest.mark.parametrize("metric", ["ndcg@3", "recall@2", "gauc"])
+def test_a_border_of_scores_holds_as_given(metric: str) -> None:
+    """In every order and precision: 1.00000001 is below it, but not with 6 decimals."""
+    rankings, labels = world(6)
+    given = {"min_score": 1.0000001}
+    for preset in ("house", "trec_eval", "torchmetrics"):
+        mean = evaluate(rankings, labels, metric, preset=preset, **given)[metric]
+        found = reconcile(rankings, labels, metric, f"{mean:.6f}", departures=1, **given)
+        assert any(preset in one.presets for one in found.candidates if not one.departures)
+        for one in found.candidates[:4]:
+            assert evaluated((rankings, labels), one, **given) == pytest.approx(one.value)
 
 
 @by_turns(1)

@@ -93,12 +93,17 @@ class Losses:
     @property
     def _rows(self) -> str:
         """The stage of the rows of the lists."""
-        return "shown_items" if self._depth else self.plan.tables[0]
+        return "shown_items" if self._cuts else self.plan.tables[0]
+
+    @property
+    def _cuts(self) -> bool:
+        """Whether rows of the rankings are not looked at."""
+        return bool(self._depth or self.plan.needs.border)
 
     def _shown(self) -> Iterator[Stage]:
-        """The rows down to a depth, where there is one; how many each list has."""
+        """The rows that are looked at, where not all are; how many each list has."""
         keys = self.plan.shape.keys
-        if self._depth:
+        if self._cuts:
             rankings, labels = self.plan.tables
             made = WindowRanking(self.plan.shape, self.plan.needs, rankings, labels)
             ranked = made.stage("ranked_items")

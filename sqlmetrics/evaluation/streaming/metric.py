@@ -73,6 +73,8 @@ class StreamingMetric:
         self._in_order = ties == "input_order"
         if conventions.get("identical_ids") == "drop":
             raise SpecError("identical_ids=drop: items have no ids here; leave the option out")
+        if conventions.get("min_score", "none") != "none":
+            raise SpecError("min_score: lists are taken whole here; leave out items with mask")
         if conventions.get("score_precision") == "exact":
             raise SpecError(
                 "score_precision=exact: scores of models are floats of 64 bits; leave it out"

@@ -24,6 +24,9 @@ K = 3
 VALUES: Mapping[str, Any] = {"table": Table({1: 1, 2: 4.5, 3: 9}), "number": 2}
 """Choices that are no names -> a value."""
 
+FRACTION = 0.1
+"""The value for a choice that may be a fraction; some scores are it, and some a little above."""
+
 GREEDY = "alpha_ndcg(alpha=0.9, rel=2, discount=reciprocal)@4"
 """An ideal list of other labels and other gains than those of the metrics by their names."""
 
@@ -117,7 +120,7 @@ def _of_options(dialect: Dialect) -> Iterator[Asked]:
         has = [text for text in texts() if _has(text, option)]
         for choice in option.choices[1:] if option.name not in ELSEWHERE else ():
             if choice.name not in left_out:
-                value = VALUES.get(choice.name, choice.name)
+                value = VALUES.get(choice.name, choice.name) if choice.whole else FRACTION
                 beside = {"gain": "binary"} if "gain=binary" in choice.needs else {}
                 yield f"{option.name}={value}", has, {"conventions": {**beside, option.name: value}}
 
@@ -143,6 +146,14 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
             "rankings": recent,
             "baseline": None,
             "conventions": {"score_precision": "exact"},
+        },
+        "scores above 2^53 from one of them on, exactly": {
+            "rankings": recent,
+            "baseline": None,
+            "conventions": {"score_precision": "exact", "min_score": 2**53 + 1},
+        },
+        "scores of 6 decimals from a border on, to a depth": {
+            "conventions": {"score_precision": "decimal6", "min_score": FRACTION, "depth": 2},
         },
         "joined labels": {"rankings": joined, "labels": None, "baseline": None},
         "days": {"rankings": dated},

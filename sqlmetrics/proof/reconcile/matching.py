@@ -58,7 +58,7 @@ class Match:
             departures = dict(way)
             measure = self.space.measure
             if "rel" in departures:
-                measure = measure.having("rel", departures["rel"])  # type: ignore[arg-type]
+                measure = measure.having("rel", departures["rel"])
             yield Candidate(
                 presets=tuple(presets),
                 departures=departures,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.plan.border import reaches
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.proof.reconcile.worlds import Evaluations, Rule
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
@@ -113,13 +114,20 @@ class Lists:
             return Column("given_rank", "given_rank")
         ties, precision = rule
         score, choice = f"score_{precision} desc", OPTIONS["ties"].choice(ties)
-        if choice.widens:  # equal scores have equal ranks
-            return Column(f"rank() over {Window(self._keys, [score])}", "given_rank")
         order = [score, *choice.sql.split(", ")]
-        return Column(f"row_number() over {Window(self._keys, order)}", "given_rank")
+        rank = f"row_number() over {Window(self._keys, order)}"
+        if choice.widens:  # equal scores have equal ranks
+            rank = f"rank() over {Window(self._keys, [score])}"
+        return Column(self._from_border(rank, precision), "given_rank")
 
     def _score(self, rule: Rule) -> Column:
-        return Column(f"score_{rule[1]}", "score")
+        _, precision = rule
+        return Column(self._from_border(f"score_{precision}", precision), "score")
+
+    def _from_border(self, value: str, precision: str) -> str:
+        """A value of an item, none if its score is below `min_score`; its row stays."""
+        border = reaches(self.shape.spec, precision).format(score=f"score_{precision}")
+        return f"case when {border} then {value} end" if border else value
 
 
 def name_of(rule: Rule) -> str:

@@ -18,7 +18,7 @@ ORDER = ("ties", "score_precision")
 SPEC_WIDE = (*ORDER, "unjudged", "missing")
 """The options of all metrics that are tried."""
 
-HELD = ("depth",)
+HELD = ("min_score", "depth")
 """Those that hold as they are given. The others say what bad input becomes, and there is none."""
 
 POLICIES = ("no_relevant", "average", "average_over")
@@ -86,7 +86,7 @@ class Space:
             values["rounding"] = "none"
         for name, value in values.items():
             if name in measure.metric.settings:
-                measure = measure.having(name, value)  # type: ignore[arg-type]
+                measure = measure.having(name, value)
         return measure.without(DEFAULTS)
 
     @cached_property

@@ -54,6 +54,11 @@ class Unguarded(Needs):
     """Needs whose every query has its value, whether or not a mean would run over it."""
 
     @property
+    def border(self) -> str:
+        """The lists have no score or rank where an item is below it: see `Lists`."""
+        return "{score} is not null" if super().border else ""
+
+    @property
     def counts_unlabelled(self) -> bool:
         """Queries without a label are there too."""
         return True

@@ -21,6 +21,7 @@ _SENTENCES = {
     "rr_of": "reciprocal rank looks at {}",
     "ties": "of equal scores: {}",
     "score_precision": "scores are compared in {}",
+    "min_score": "the score from which an item counts as returned: {}",
     "depth": "a list is looked at {}",
     "duplicate_rankings": "an item that a ranking holds twice {}",
     "identical_ids": "an item whose id is its query's {}",

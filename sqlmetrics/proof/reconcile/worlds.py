@@ -137,7 +137,10 @@ def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, 
 
 def conventions_of(spec: Spec, world: Evaluations) -> dict[str, Any]:
     """The conventions of a world: what is given for bad input, its own, and no policies."""
-    kept = ("depth", "duplicate_rankings", "identical_ids", "negative_grades", "absent_systems")
+    kept = (
+        *("min_score", "depth", "duplicate_rankings", "identical_ids"),
+        *("negative_grades", "absent_systems"),
+    )
     bare = {
         "missing": "zero",
         "no_relevant": "skip",
