@@ -97,11 +97,11 @@ class AbstentionQuery:
         """From the rankings to the confidences of one row per list."""
         keys, options = self.plan.shape.keys, self.plan.spec.options
         alone = OPTIONS["identical_ids"].choice(options["identical_ids"]).sql
-        depth = options["depth"]
+        border, depth = self.plan.needs.border.format(score="score"), options["depth"]
         view: dict[str, Any] = {
             "keys": keys,
             "from": self.plan.tables[0],
-            "where": alone.format(item="item_id", query="query_id"),
+            "where": [*filter(None, (alone.format(item="item_id", query="query_id"), border))],
             "systems": Window(self.plan.shape.groups),
             "depth": "" if depth == "none" else f"place <= {depth}",
         }

@@ -124,6 +124,17 @@ def test_any_number_of_queries(queries: int) -> None:
     check(result, sm.abstention(result.spec, check=False), lists)
 
 
+@by_turns(1)
+def test_items_below_min_score_make_no_confidence() -> None:
+    """A list of which nothing is left goes first."""
+    lists, labels = drawn(3, 25, 0.5)
+    least = sorted(max(own.values()) for own in lists.values())[5]
+    left = {q: {i: s for i, s in own.items() if s >= least} for q, own in lists.items()}
+    assert not all(left.values())
+    result = evaluate(table(lists), table(labels, "grade"), METRICS, min_score=least)
+    check(result, sm.abstention(result.spec, check=False), left)
+
+
 @by_turns(1.5)
 @pytest.mark.parametrize("step", [0.0, 0.5])
 def test_mteb_has_the_same(step: float) -> None:
