@@ -16,7 +16,8 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
-from slices import commit
+from slices import commit, is_all
+from slices import keep as is_drawn
 from test_job_days import FIRST, check, check_clicks, click_job, click_log, facts, job, log
 
 from sqlmetrics.engines.database import Database
@@ -55,10 +56,11 @@ def emulated(connection: Any) -> Iterator[Any]:
 
 
 def test_every_number(emulated: Any) -> None:
-    report = examine(emulated)
+    """A fifth of the cases, and all by night: the emulator reads each statement by Python."""
+    report = examine(emulated, only=lambda name: is_drawn(f"fakesnow {name}", 0.2))
     assert report.failures == []
-    assert len(report.findings) >= 90
-    assert report.compared > 130_000
+    assert len(report.findings) >= (90 if is_all() else 10)
+    assert report.compared > (130_000 if is_all() else 5_000)
     if os.environ.get("UPDATE_GOLDEN"):
         keep("fakesnow", executed(report), commit())
 
