@@ -67,7 +67,7 @@ class Abstention:
         rows = self.metrics.to_pylist()
         has_days = len({row.get("metric_date") for row in rows}) > 1
         has_segments = any(row["segment_name"] != ALL for row in rows)
-        first = [*["day"] * has_days, *["segment"] * has_segments, "system", "metric", "confidence"]
+        first = [*["date"] * has_days, *["segment"] * has_segments, "system", "metric", "confidence"]
         cells = [[*_texts(row, has_days, has_segments), *_numbers(row)] for row in rows]
         return [*first, "nauc", *SHOWN, "queries"], cells, len(first)
 
