@@ -21,8 +21,6 @@ from sqlmetrics.jobs.missing_days import parts
 from sqlmetrics.jobs.run import RunReport, write
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan as planned
-from sqlmetrics.proof.explain.explain import explain as explained
-from sqlmetrics.proof.explain.online import explain_online
 from sqlmetrics.proof.verify import Agreement, sampled
 from sqlmetrics.proof.verify import verify as compared
 from sqlmetrics.spec.spec import Spec
@@ -211,6 +209,10 @@ def explain(name: str, preset: str | None = None) -> str:
         SpecError: If there is no such metric, option or preset, the metric's text is wrong, or
             the preset is unknown; the nearest name is told.
     """
+    # its examples take a third of a second to import, which a job has no use for
+    from sqlmetrics.proof.explain.explain import explain as explained
+    from sqlmetrics.proof.explain.online import explain_online
+
     if is_online(name):
         return explain_online(name, preset, compile, _online_rows)
     return explained(name, preset)

@@ -647,7 +647,7 @@ def read(name: str, value: object) -> Value:
 def _number(value: object) -> Value:
     """A number that may be a fraction, also of a text; a whole one as such, so that 1.0 is 1."""
     if isinstance(value, str) and _NUMBER.fullmatch(value):
-        value = float(value)
+        value = int(value) if value.lstrip("+-").isdecimal() else float(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
     return value  # type: ignore[return-value]  # told by problems_of

@@ -67,7 +67,8 @@ class Abstention:
         rows = self.metrics.to_pylist()
         has_days = len({row.get("metric_date") for row in rows}) > 1
         has_segments = any(row["segment_name"] != ALL for row in rows)
-        first = [*["date"] * has_days, *["segment"] * has_segments, "system", "metric", "confidence"]
+        kinds = [*["date"] * has_days, *["segment"] * has_segments]
+        first = [*kinds, "system", "metric", "confidence"]
         cells = [[*_texts(row, has_days, has_segments), *_numbers(row)] for row in rows]
         return [*first, "nauc", *SHOWN, "queries"], cells, len(first)
 

@@ -496,6 +496,7 @@ MISFITS = [
 
 def test_a_number_is_the_same_however_it_is_written() -> None:
     ways = {"0.50": 0.5, ".5": 0.5, "1.0": 1, 1.0: 1, "-1E0": -1, "+2": 2, -0.0: 0, "None": "none"}
+    ways |= {"-9007199254740993": -(2**53) - 1}  # no double
     for way, value in ways.items():
         spec = sm.Spec(**TABLES, metrics=["mrr"], conventions={"min_score": way})
         assert repr(spec.options["min_score"]) == repr(value)

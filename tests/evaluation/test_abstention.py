@@ -231,3 +231,8 @@ def test_what_has_no_confidence_is_refused() -> None:
     heavy = run.append_column("w", pa.array([2.0]))
     with pytest.raises(SpecError, match="leave the weight out"):
         sm.abstention(evaluate(heavy, LABELS, "mrr", weight="w", missing="drop").spec)
+    log = {"impressions": {"relation": "shown"}, "events": {"relation": "done"}}
+    of_clicks = sm.Spec(name="log", clicks=log, metrics=["mrr"])
+    for analysis in (sm.abstention, sm.tie_audit):
+        with pytest.raises(sm.InputError, match="rankings: it is made of the click log, by show"):
+            analysis(of_clicks)

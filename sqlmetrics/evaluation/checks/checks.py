@@ -230,7 +230,8 @@ class _Look:
         spec, relation = self.plan.spec, self.plan.shape.tables[table]
         source = getattr(spec, table) or spec.truth
         if missing := absent(source, self.engine):
-            return missing
+            made = "it is made of the click log, by show, run, compare and evaluate_clicks alone"
+            return made if spec.clicks else missing
         condition = source.where
         wrong = wrong_condition(condition, relation, self.engine)
         return f"where {condition!r}: {wrong}" if wrong else f"{relation.place!r} {error}"
