@@ -94,6 +94,12 @@ class SortedLists(WindowRanking):
         yield rest.stage("window_ranks")
 
     @property
+    def _on(self) -> list[str]:
+        """The same without labels of grade 0, where they are as good as none: fewer are joined."""
+        counts = [] if self.needs.reads_judged else [f"{self.labels}.grade <> 0"]
+        return [*super()._on, *counts]
+
+    @property
     def _by(self) -> str:
         """What sorts a list, before the rule for ties."""
         return self.shape.sorters[0]
@@ -132,7 +138,7 @@ class SortedLists(WindowRanking):
         if self.gathered:
             table, labels, item_hash = GATHERED, GATHERED, f"{GATHERED}.item_hash"
         value = f"{table}.{self._by}"
-        counts = f"{labels}.grade {'is not null' if self.needs.reads_judged else '<> 0'}"
+        labelled = f"filter (where {labels}.grade is not null)"
         columns = [Column(f"min({table}.{one})", one) for one in self.shape.listed_facts]
         if self._keeps_all:
             columns.append(Column(self._kept(value, self.longest), f"{self._by}s"))
@@ -141,8 +147,8 @@ class SortedLists(WindowRanking):
             kept = self._kept(value, self.most)
             columns.append(Column(f"{kept}{among}", f"{self._by}s_of_{name}"))
         columns += [
-            Column(f"list({value})\n    filter (where {counts})", f"labelled_{self._by}s"),
-            Column(f"list({labels}.grade)\n    filter (where {counts})", "grades"),
+            Column(f"list({value})\n    {labelled}", f"labelled_{self._by}s"),
+            Column(f"list({labels}.grade)\n    {labelled}", "grades"),
         ]
         if self.screened:
             rank = f"{table}.given_rank" if self._by == "given_rank" else ""
