@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics.clicks import absence, actions, column_checks, hive_files, ubi, values
+from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
@@ -28,9 +28,11 @@ from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.checks.problem import refusal
 from sqlmetrics.evaluation.checks.scores import EXACT
 from sqlmetrics.evaluation.execution import Progress
+from sqlmetrics.evaluation.inputs import hive_files
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.click_log import LABELS, RANKINGS, RANKS, Clicks
+from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import print_template, with_stages
 
 COUNTED, ADDED_UP, EVALUATED = 1, 2, 3
@@ -301,9 +303,23 @@ def log_tables(
     kinds = column_checks.check(clicks, relations, engine)
     clicks = ubi.settled(clicks, relations, kinds, engine)
     tables = tables_of(clicks, relations, engine.translation, kinds, only_days=only_days)
-    if files := hive_files.near(tables, relations, kinds, engine):
+    if files := _near_files(tables, relations, engine):
         some = tables_of(clicks, relations | files, engine.translation, kinds, only_days=only_days)
         given = {table: some.relation(table) for table in ("impressions", "events", "requests")}
         tables = replace(tables, near={name: one for name, one in given.items() if one})
     estimates = clicks.labels.corrects and clicks.propensity.is_estimated
     return replace(tables, keeps_positions=estimates), kinds
+
+
+def _near_files(
+    tables: ClickTables, relations: Mapping[str, Relation], engine: Database
+) -> dict[str, Relation]:
+    """The sources of which fewer files do: those that may have rows of the days that are read."""
+    found = {}
+    for source, relation in relations.items():
+        column = tables.clicks.day_column(source)
+        if column and tables.days:
+            table = "impressions" if source == "log" else source
+            days = tables.read.stored_on(table, hive_files.DAY)
+            found[source] = hive_files.near(relation, column, days, engine)
+    return {source: one for source, one in found.items() if one.files}

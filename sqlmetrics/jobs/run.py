@@ -242,7 +242,7 @@ def _lists(
     how: Execution,
     told: ShownLists | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
-    tables = replace(opened(asked.spec, engine), shown_lists=told).on(asked.ends)
+    tables = replace(opened(asked.spec, engine, asked.ends), shown_lists=told)
     the_plan = planned(asked.spec, tables, moments=True)
     with (
         how.limited(engine),
@@ -281,7 +281,7 @@ def evaluated(
         )
     days_of(spec, days)
     with engine:
-        tables = opened(asked.spec, engine).on(asked.ends)
+        tables = opened(asked.spec, engine, asked.ends)
         return run(
             asked.spec,
             tables,

@@ -285,7 +285,7 @@ class Shape:
             "about": "one row per ranked item, of all days there are: its day and system",
             "distinct": False,
             "columns": list(self._select_groups(has)),
-            "relation": self.tables["rankings"],
+            "relation": self.tables["rankings"].of_all_files,
             "where": [one] if (one := self.given("rankings")) else [],
         }
         return Stage(APPEARANCES, "table", view)

@@ -71,6 +71,17 @@ class Tables:
         """The same, of some days alone; None for all."""
         return replace(self, ends=ends)
 
+    @property
+    def on_all_days(self) -> Tables:
+        """The same, of all days, in whatever files they are."""
+        return replace(
+            self,
+            rankings=self.rankings.of_all_files,
+            labels=self.labels.of_all_files,
+            queries=self.queries and self.queries.of_all_files,
+            ends=None,
+        )
+
     def shown(self, relation: Relation) -> Relation:
         """A table as the compiler prints it: a query of the user's is hidden from translation."""
         return shown(relation, self.translation)

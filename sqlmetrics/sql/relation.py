@@ -28,6 +28,7 @@ class Relation:
         trimmed: Whether the blanks around values are left out.
         decimals: Its columns of numbers with a decimal comma.
         whole: Its columns of floating-point numbers that are read as whole ones.
+        files: Those alone that are read, where the path names more; empty for all.
     """
 
     template: str
@@ -42,11 +43,17 @@ class Relation:
     trimmed: bool = False
     decimals: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def named(self) -> bool:
         """Whether the names as the file has them can be asked for."""
         return "names" in self.asks
+
+    @property
+    def of_all_files(self) -> Relation:
+        """The same with every file that the path names."""
+        return replace(self, files=())
 
     @property
     def is_sql(self) -> bool:

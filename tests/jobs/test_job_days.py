@@ -22,6 +22,7 @@ from sqlmetrics.clicks.clean_log import log_tables
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.engines.database import connect
+from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write
@@ -580,7 +581,7 @@ def test_a_log_in_hive_folders(tmp_path: Path) -> None:
         assert open_days(spec, engine, backfill=True) == [days(0, 5)]
         write(spec, engine, days(3, 5))
         tables, _ = log_tables(on_days(spec, days(3, 5)).spec.clicks, engine, only_days=True)
-        text = tables.near["events"].place
+        text = " ".join(tables.near["events"].files)
         assert "ds=2026-01-03" in text
         assert "ds=2026-01-01" not in text
         write(spec, engine, days(0, 3))
@@ -591,6 +592,39 @@ def test_a_log_in_hive_folders(tmp_path: Path) -> None:
     assert {key: row["value"] for key, row in there.items()} == {
         tuple(str(row[name]) for name in KEY): pytest.approx(row["value"]) for row in whole
     }
+
+
+@by_turns(1)
+def test_rankings_in_hive_folders(tmp_path: Path) -> None:
+    """A run names the files of its days; what is told of other days is known nevertheless."""
+    rankings, labels = log()
+    by_file = {"file": f"{tmp_path}/runs/**/*.parquet", "columns": job().rankings.columns}
+    with connect() as engine:
+        engine.load("runs", rankings)
+        engine.load("truth", labels)
+        paused = "ds = date '2026-01-04' and system = 'new'"
+        engine.execute(f"delete from runs where {paused}")
+        engine.execute(f"copy runs to '{tmp_path}/runs' (format parquet, partition_by ds)")
+        engine.execute(f"copy truth to '{tmp_path}/truth.parquet'")
+        truth = {"file": f"{tmp_path}/truth.parquet"}
+        spec = job(rankings=by_file, labels=truth)
+        read = opened(spec, engine, days(3, 5).ends).rankings.files
+        assert [one.split("ds=")[1][:10] for one in read] == ["2026-01-04", "2026-01-05"]
+        assert opened(spec, engine, days(0, 6).ends).rankings.files == ()
+        for ends in ((3, 5), (0, 3), (5, 6)):
+            write(spec, engine, days(*ends))
+        there = facts(engine)
+        engine.execute("delete from metrics")
+        for ends in ((3, 5), (0, 3), (5, 6)):
+            write(job(), engine, days(*ends))
+        assert {key: row["value"] for key, row in there.items()} == {
+            key: pytest.approx(row["value"]) for key, row in facts(engine).items()
+        }
+        with pytest.raises(sm.NoDataError, match="the last day is 2026-01-06"):
+            write(spec, engine, days(8, 9))
+        beside = spec.having(metrics=["overlap@3"], baseline="new", by=())
+        with pytest.raises(sm.InputError, match="it has lists on 5 other days: 2026-01-01 to"):
+            write(beside, engine, days(3, 4))
 
 
 @by_turns(1.5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.report.table import many
@@ -29,8 +28,9 @@ def why_absent(name: str, there: Collection[str], plan: Plan, engine: Database) 
     if chosen:
         on = f"on the chosen days ({_listed(chosen)})"
         return f"{name} has lists {on}, and none is of a labelled query"
-    ends = shape.at.ends
-    every = _days(name, planned(plan.spec, replace(shape.at, ends=None)), engine) if ends else []
+    every = []
+    if shape.at.ends:
+        every = _days(name, planned(plan.spec, shape.at.on_all_days), engine)
     if not every:
         return ""
     listed = f"it has lists on {many(len(every), 'other day')}: {_listed(every)}"

@@ -203,7 +203,7 @@ class _Look:
         relation = self.plan.shape.tables[table]
         if "gaps" not in relation.asks:
             return {}
-        view = {"place": relation.place}
+        view = {"place": relation.place, "relation": relation}
         return dict(self.engine.rows(print_template(f"inputs/{relation.template}_gaps", view)))
 
     def _renamed(self, table: str, there: Iterable[str]) -> set[str]:
@@ -274,7 +274,7 @@ class _Look:
         shape = self.plan.shape
         if not (shape.at.ends and "date" in shape.columns[table]):
             return ""
-        source = source_text(shape.tables[table], shape.given(table))
+        source = source_text(shape.tables[table].of_all_files, shape.given(table))
         select = f"select max({shape.day(table)}) as day, count(*) as n from {source}"
         ((last, n),) = self.engine.rows(select)
         there = f"; the last day is {day_of(last)}" if n and last else ""

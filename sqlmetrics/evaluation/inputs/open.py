@@ -9,11 +9,13 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.evaluation.checks.scores import problems, texts
+from sqlmetrics.evaluation.inputs.hive_files import read_on_days
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
@@ -38,8 +40,8 @@ IN_THE_DATABASE = "put the table into the database itself; or subtract what they
 """What helps scores that are loaded into a database as doubles, since it has no such type."""
 
 
-def opened(spec: Spec, engine: Database) -> Tables:
-    """The tables of a spec, readable by the engine."""
+def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
+    """The tables of a spec, readable by the engine, of some days alone; None for all."""
     precision = str(spec.options["score_precision"])
     rankings = readable(spec.rankings, "rankings", engine, precision)
     tables = Tables(
@@ -48,7 +50,9 @@ def opened(spec: Spec, engine: Database) -> Tables:
         _relation(spec.queries, "queries", engine) if spec.queries else None,
         _relation(spec.items, "items", engine) if spec.items and spec.needs_items else None,
         engine.translation,
+        ends,
     )
+    tables = read_on_days(tables, spec, engine)
     return replace(tables, zones=zones_of(spec, tables, engine))
 
 
