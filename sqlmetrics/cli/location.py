@@ -52,6 +52,8 @@ class Location:
             raise SpecError("--db is a DuckDB file; a URL is given as --connection")
         if self.target and "://" in self.target:
             raise SpecError("--target is an output of profiles.yml; a URL is given as --connection")
+        if self.target and self.target.endswith((".duckdb", ".ddb")):
+            raise SpecError("--target is an output of profiles.yml; a DuckDB file is given as --db")
         if self.db and self.profiles:
             raise SpecError("--profiles says what --target means; give it without --db")
 

@@ -230,6 +230,8 @@ def test_names_of_outputs(folder: Path) -> None:
     (folder / "profiles.yml").unlink()
     told = sqlmetrics("run", "files.yml", "--target", "dev", folder=folder, expect=2).stderr
     assert "--target dev: there is no profiles.yml beside the spec, here, in DBT_PROFILES" in told
+    told = sqlmetrics("run", "files.yml", "--target", "a.duckdb", folder=folder, expect=2).stderr
+    assert "a DuckDB file is given as --db" in told
     assert not there(folder)
 
 
