@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -242,13 +242,14 @@ def _lists(
     how: Execution,
     told: ShownLists | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
-    tables = replace(opened(asked.spec, engine, asked.ends), shown_lists=told)
-    the_plan = planned(asked.spec, tables, moments=True)
-    with (
-        how.limited(engine),
-        executing(the_plan, engine, check=check, per_query=True, how=how) as script,
-        keeping(engine, [Step(NEW_FACTS, script.summary)]),
-    ):
+    with ExitStack() as kept:
+        with engine.reading():
+            tables = replace(opened(asked.spec, engine, asked.ends), shown_lists=told)
+            the_plan = planned(asked.spec, tables, moments=True)
+            kept.enter_context(how.limited(engine))
+            evaluation = executing(the_plan, engine, check=check, per_query=True, how=how)
+            script = kept.enter_context(evaluation)
+        kept.enter_context(keeping(engine, [Step(NEW_FACTS, script.summary)]))
         select = f"select system, metric, k, value from {NEW_FACTS} where segment_name = 'all'"
         numbers = engine.rows(select)
         yield script.per_query, notes(the_plan, script, engine, numbers, check=check)
