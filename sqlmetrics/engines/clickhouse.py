@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -15,6 +17,7 @@ from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.errors import EngineError, SpecError
 
 SETTINGS = {
     "join_use_nulls": "1",
@@ -26,6 +29,17 @@ SETTINGS = {
 """Settings that decide what our text means: without the first, what a join does not find is
 0 or an empty text, and no NULL."""
 
+SPILLS = (
+    "max_bytes_before_external_sort",
+    "max_bytes_before_external_group_by",
+    "max_bytes_before_external_join",
+)
+"""Settings of how much is kept in memory before it goes to disk; older versions lack the last."""
+
+USUAL = 4e9
+"""So many bytes may be taken where the database does not say how many it has."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)$")
 _ZONED = re.compile(r"DateTime(?:64)?\([^()]*'")
 _KINDS = (
@@ -71,12 +85,47 @@ class ClickHouse(Driver):
         "70": TYPE,
         "72": TYPE,
         "81": ABSENT,
+        "164": DENIED,
         "209": LOST,
         "210": LOST,
         "386": TYPE,
         "497": DENIED,
         "516": DENIED,
     }
+
+    def __init__(self, connection: Any, *, own: bool = False) -> None:
+        super().__init__(connection, own=own)
+        self._memory: float | None = None
+
+    @property
+    def memory(self) -> float:
+        """What was given, or its setting `max_memory_usage`, or a quarter of the server's."""
+        return self._memory or float(self._setting("max_memory_usage")) or self._share()
+
+    def _share(self) -> float:
+        """What one evaluation may take of a server that serves others too."""
+        try:
+            return float(self.rows("select getServerSetting('max_server_memory_usage')")[0][0]) / 4
+        except EngineError:  # an older version, or no right to ask
+            return USUAL
+
+    @contextmanager
+    def limited(self, memory: str) -> Iterator[None]:
+        """With another `max_memory_usage`; what a statement cannot hold in half of it goes to disk.
+
+        Where the user may not change settings, it is cut into buckets alone.
+        """
+        size = _bytes(memory)
+        wanted = {"max_memory_usage": size} | dict.fromkeys(SPILLS, size // 2)
+        with ExitStack() as undo:
+            undo.callback(setattr, self, "_memory", self._memory)
+            for name, value in wanted.items():
+                with suppress(EngineError, *self.errors):
+                    before = self._setting(name)
+                    self._set(name, str(value))
+                    undo.callback(self._quietly, self._set, name, before)
+            self._memory = size
+            yield
 
     @abstractmethod
     def _setting(self, name: str) -> str:
@@ -214,6 +263,23 @@ class Server(ClickHouse):
 
     def _fill(self, target: str, table: pa.Table) -> None:
         self._connection.insert_arrow(target, table)
+
+
+def _bytes(size: str) -> int:
+    """A size in bytes.
+
+    Raises:
+        SpecError: If it is none.
+
+    >>> _bytes("4GB"), _bytes("1.5 GiB")
+    (4000000000, 1610612736)
+    """
+    found = _SIZE.fullmatch(size.strip())
+    if found is None or not float(found[1]):
+        raise SpecError(f"memory is a size like 4GB, given {size!r}")
+    number, unit, is_binary = found.groups()
+    base = 1024 if is_binary else 1000
+    return int(float(number) * base ** " kmgt".index(unit.lower() or " "))
 
 
 def _kind(declared: str) -> str:

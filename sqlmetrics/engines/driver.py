@@ -287,7 +287,9 @@ class Driver(Statements):
         Raises:
             SpecError: If it is no size, or the database cannot be told one.
         """
-        raise SpecError(f"memory is a limit for DuckDB; {self.name} has its own settings")
+        raise SpecError(
+            f"memory is a limit for DuckDB and ClickHouse; {self.name} has its own settings"
+        )
         yield
 
     @contextmanager

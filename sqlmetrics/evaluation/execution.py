@@ -75,7 +75,8 @@ class Execution:
                 except StatementError as error:
                     if error.reason != DENIED:
                         raise
-                    script = sql.script(parts, table="", per_query=per_query)
+                    whole = parts[0].by(parts[0].strategy)
+                    script = sql.script([whole], table="", per_query=per_query)
             for done, statement in enumerate(script.more, 1):
                 self._tell(done, parts)
                 engine.execute(statement)

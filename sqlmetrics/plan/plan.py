@@ -80,7 +80,7 @@ class Plan:
         for stage in self.shape.stages():
             columns = [*stage.view["columns"], *more.get(stage.name, ())]
             stages.append(replace(stage, view={**stage.view, "columns": columns}, hint=hint))
-        if self.shape.spans_pauses:
+        if self.shape.looks_for_systems:
             stages.append(self.shape.appearances())
         return self._own(stages)
 

@@ -105,7 +105,7 @@ class Population:
         view = {
             "about": " and ".join({"metric_date": "day"}.get(key, key) for key in groups),
             "keys": groups,
-            "from": self.needs.lists,
+            "from": APPEARANCES if self.shape.looks_for_systems else self.needs.lists,
             "known": [
                 Column(f"unnest([{', '.join(values)}])", key)
                 for key, values in self.shape.bucket.systems.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -200,6 +200,15 @@ class Shape:
         """Whether a system counts on days without a row of it, between its first and last day."""
         return "metric_date" in self.keys and self.spec.options["absent_systems"] == "missing"
 
+    @property
+    def looks_for_systems(self) -> bool:
+        """Whether the systems of a day are looked for beyond the lists that are evaluated.
+
+        They are named to a bucket of queries, or it looks for them among the rows of all.
+        """
+        is_untold = bool(self.bucket.conditions) and not self.bucket.systems
+        return self.spans_pauses or (is_untold and bool(self.lives) and not self.of_one_system)
+
     @cached_property
     def label_keys(self) -> tuple[str, ...]:
         """What a query's labels are identified by."""
@@ -279,14 +288,20 @@ class Shape:
         return tuple(self._stage(table, select[table]()) for table in self.tables)
 
     def appearances(self) -> Stage:
-        """The days on which systems have rows, whatever days and queries are looked at."""
+        """The days on which systems have rows, whatever queries are looked at.
+
+        Of all days there are, where a system counts between its first and last day.
+        """
         has = self.columns["rankings"]
+        given = [one] if (one := self.given("rankings")) else []
+        there, everyone = self.tables["rankings"], replace(self, bucket=WHOLE)
+        days = "all days there are" if self.spans_pauses else "all queries"
         view = {
-            "about": "one row per ranked item, of all days there are: its day and system",
+            "about": f"one row per ranked item, of {days}: its day and system",
             "distinct": False,
             "columns": list(self._select_groups(has)),
-            "relation": self.tables["rankings"].of_all_files,
-            "where": [one] if (one := self.given("rankings")) else [],
+            "relation": there.of_all_files if self.spans_pauses else there,
+            "where": given if self.spans_pauses else everyone._conditions("rankings"),
         }
         return Stage(APPEARANCES, "table", view)
 

@@ -178,6 +178,8 @@ class Dialect:
         session: What a session is told before a script, so that it means the same.
         run_id: A text that names a run of a job, by its text.
         hashed: The MD5 of a text, in lower case.
+        quick_hash: 64 bits of a text, NULL or not, that cost little; empty where no evaluation is
+            cut into buckets of queries.
         unfolded: One row for each value of a list {column} and for {one} more; empty where lists
             are no type.
         times: How times are read and told.
@@ -222,6 +224,7 @@ class Dialect:
     session: tuple[str, ...] = ()
     run_id: str = "cast(current_timestamp as varchar)"
     hashed: str = "md5({column})"
+    quick_hash: str = ""
     unfolded: str = ""
     times: Times = Times()
     writing: Writing = Writing()

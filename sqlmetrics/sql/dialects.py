@@ -262,6 +262,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 by_day="engine = MergeTree partition by (spec, metric_date) order by tuple()",
                 run_id="toString(generateUUIDv4())",
                 hashed="lower(hex(MD5({column})))",
+                quick_hash="cityHash64(coalesce({column}, ''))",
                 times=Times(
                     day="toDate(toDateTime64({column}, 6, 'UTC'))",
                     day_in_zone="toDate(toTimeZone({column}, '{zone}'))",

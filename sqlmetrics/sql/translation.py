@@ -151,12 +151,14 @@ def _below(text: str, shown: str, own: str) -> str:
 
 _COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as \($", re.MULTILINE)
 _STATEMENT = re.compile(
-    r"((?:--[^\n]*\n)*)((?:create(?: temporary)?|cache) (?:table|view) \w+ as\n)?(.*)", re.DOTALL
+    r"((?:--[^\n]*\n)*)"
+    r"((?:(?:create(?: temporary)?|cache) (?:table|view) \w+ as|insert into \w+)\n)?(.*)",
+    re.DOTALL,
 )
 
 
 def _parts(statement: str) -> tuple[str, str, str]:
-    """The comments before a statement, what it makes, and its query."""
+    """The comments before a statement, what it makes or fills, and its query."""
     found = _STATEMENT.fullmatch(statement)
     comments, create, body = found.groups() if found else ("", "", statement)
     return comments, create or "", body.strip()

@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.evaluation.buckets import hashed
 from sqlmetrics.evaluation.checks import ids
 from sqlmetrics.evaluation.checks.absence import why_absent
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
@@ -344,9 +347,17 @@ class _Look:
                 self.screens[table] = screen(self.plan, self.engine, table)
         return self.screens[table]
 
-    def _is_innocent(self, rule: GroupCheck) -> bool:
+    @cached_property
+    def _parts(self) -> list[Plan]:
+        """The plan for each bucket of queries, where ClickHouse looks at them one by one."""
+        if not self.plan.shape.at.translation.dialect.quick_hash:
+            return [self.plan]
+        return [self.plan.by(self.plan.strategy, one) for one in hashed(self.plan, self.engine)]
+
+    def _is_innocent(self, rule: GroupCheck, plan: Plan) -> bool:
         """Whether it is known without the rule's own query that it finds nothing."""
-        if self.plan.shape.at.translation.changes:
+        dialect = plan.shape.at.translation.dialect
+        if plan.shape.at.translation.changes and not dialect.quick_hash:
             return False
         screened = self._screen(rule.table) if rule.clue else None
         if screened:
@@ -354,20 +365,26 @@ class _Look:
         if not rule.innocent:
             return False
         select = print_template(f"checks/{rule.innocent}", rule.view)
-        return bool(self.engine.rows(with_stages(self.plan.inputs, select)))
+        return bool(self.engine.rows(with_stages(plan.inputs, select)))
+
+    def _guilty(self, rule: GroupCheck, plan: Plan) -> list[tuple[Any, ...]]:
+        """What a rule finds: each time how many there are, and one of the first."""
+        if self._is_innocent(rule, plan):
+            return []
+        screened = self._screen(rule.table) if rule.clue == "alike" else None
+        view = {**rule.view, "among": screened.among if screened else []}
+        select = print_template(f"checks/{rule.template}", view)
+        stages = plan.inputs + (plan.per_query if rule.ranked else ())
+        return self.engine.rows(with_stages(stages, select))
 
     def bad_groups(self) -> Iterator[Problem]:
         for rule in group_checks(self.plan):
-            if self._is_innocent(rule):
-                continue
-            screened = self._screen(rule.table) if rule.clue == "alike" else None
-            view = {**rule.view, "among": screened.among if screened else []}
-            select = print_template(f"checks/{rule.template}", view)
-            stages = self.plan.inputs + (self.plan.per_query if rule.ranked else ())
-            rows = self.engine.rows(with_stages(stages, select))
-            if rows:
-                count = rows[0][0]
-                examples = [row[1:] for row in rows]
+            parts = self._parts if rule.is_of_queries else [self.plan]
+            found = list(filter(None, (self._guilty(rule, one) for one in parts)))
+            if found:
+                count = sum(rows[0][0] for rows in found)
+                examples = [row[1:] for rows in found for row in rows]
+                examples = sorted(examples)[:EXAMPLES] if len(found) > 1 else examples
                 what = f"{rule.problem}: {count:,}"
                 remedy = rule.remedy + (self._of_groups() if rule.is_of_labels else "")
                 yield Problem(rule.table, what, count, rule.names, examples, remedy)

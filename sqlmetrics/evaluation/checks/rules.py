@@ -62,8 +62,8 @@ class GroupCheck:
         view: What the template prints.
         ranked: Whether it reads the stage `ranked`, beside those of the tables.
         clue: What of a `Screen` counts its suspects: where there is none, this finds nothing.
-        innocent: A template of a query for DuckDB that costs little, and returns a row only if
-            this one would return none; empty without one.
+        innocent: A template of a query that costs little, and returns a row only if this one
+            would return none; empty without one.
     """
 
     table: str
@@ -75,6 +75,11 @@ class GroupCheck:
     ranked: bool = False
     clue: str = ""
     innocent: str = ""
+
+    @property
+    def is_of_queries(self) -> bool:
+        """Whether what it finds in all queries is what it finds in each part of them."""
+        return "query_id" in self.names
 
     @property
     def is_of_labels(self) -> bool:
@@ -322,9 +327,9 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
     options, names = plan.spec.options, plan.shape.names
     if options["duplicate_rankings"] == "error":
         keys = (*plan.shape.keys, "item_id")
-        yield _repeated("rankings", names, keys, "duplicate_rankings=best_score")
+        yield _repeated(plan, "rankings", keys, "duplicate_rankings=best_score")
     if options["duplicate_labels"] == "error":
-        yield _repeated("labels", names, plan.shape.labelled_keys, "duplicate_labels=max_grade")
+        yield _repeated(plan, "labels", plan.shape.labelled_keys, "duplicate_labels=max_grade")
     if "queries" in names:
         yield GroupCheck(
             "queries",
@@ -451,6 +456,7 @@ def _common(plan: Plan) -> Iterator[GroupCheck]:
         "compare the ids: type, case, spaces, leading zeros",
         {
             "on": equal(names["labels"], names["rankings"], plan.shape.label_keys),
+            "first": equal("first_labels", names["rankings"], plan.shape.label_keys),
             "keys": plan.shape.label_keys,
             **names,
         },
@@ -470,15 +476,25 @@ def _unknown(plan: Plan) -> Iterator[GroupCheck]:
         )
 
 
-def _repeated(table: str, names: Mapping[str, str], keys: Sequence[str], policy: str) -> GroupCheck:
+def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> GroupCheck:
+    translation = plan.shape.at.translation
+    item = translation.own_text(translation.own(translation.dialect.quick_hash, "item_id"))
+    within = [key for key in keys if key != "item_id"]
     return GroupCheck(
         table,
         "repeated",
         (*keys, "rows"),
         f"items that stand more than once under the same {_within(keys)}",
         f"remove the repeated rows, or choose {policy}",
-        {"table": names[table], "keys": keys, "list_keys": list(map(_text, _of_list(keys)))},
+        {
+            "table": plan.shape.names[table],
+            "keys": keys,
+            "list_keys": list(map(_text, _of_list(keys))),
+            "within": within,
+            "item": item,
+        },
         clue="alike",
+        innocent="unrepeated" if translation.dialect.quick_hash else "",
     )
 
 
