@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -34,12 +33,6 @@ SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "16",
 }
-
-SPILLING = """
-set max_bytes_before_external_sort = 500000000, max_bytes_before_external_group_by = 500000000,
-    max_bytes_before_external_join = 300000000
-"""
-"""What docs/clickhouse.md advises where tables do not fit into memory."""
 
 # items get the name of the query that they came from: no item is twice in the merged one
 SKEWED = """
@@ -76,7 +69,7 @@ def main() -> None:
     print("| rows | queries | seconds | CPU seconds | peak MB |\n|---:|---:|---:|---:|---:|")
     for rows in given.rows:
         files = _skewed(rows) if given.skewed else data.made(rows)
-        runs = [measured(given.engine, files) for _ in range(given.runs)]
+        runs = [measured(given.engine, files, given.memory) for _ in range(given.runs)]
         seconds, cpu, peak = (median(run[name] for run in runs) for name in ("wall", "cpu", "peak"))
         print(
             f"| {rows:,} | {runs[0]['queries']:,} | {seconds:.0f} | {cpu:.0f} | {peak:,.0f} |",
@@ -89,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--engine", choices=sorted(ENGINES), default="spark")
     parser.add_argument("--rows", type=_rows, nargs="+", default=[10**6], help="like 1e6 1e7")
     parser.add_argument("--runs", type=int, default=1, help="runs of each size")
+    parser.add_argument("--memory", default="", help="what the engine may take, like 2GB")
     parser.add_argument("--skewed", action="store_true", help="one query has 1%% of the rows")
     return parser
 
@@ -114,9 +108,10 @@ def _skewed(rows: int) -> data.Files:
     return files
 
 
-def measured(engine: str, files: data.Files) -> dict[str, float]:
+def measured(engine: str, files: data.Files, memory: str = "") -> dict[str, float]:
     """One run in a process of its own: seconds, CPU seconds, peak MB."""
-    return told("benchmarks.growth", "run", engine, str(files.rankings), str(files.labels))
+    asked = (engine, str(files.rankings), str(files.labels), memory)
+    return told("benchmarks.growth", "run", *asked)
 
 
 def told(module: str, act: str, *arguments: str) -> dict[str, float]:
@@ -131,14 +126,20 @@ def told(module: str, act: str, *arguments: str) -> dict[str, float]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def run(engine: str, rankings: str, labels: str) -> None:
+def run(engine: str, rankings: str, labels: str, memory: str = "") -> None:
     """Inside the process: evaluate once and print what it took."""
     import sqlmetrics as sm
 
     with ENGINES[engine]() as opened:
         sources = [opened.source.format(path) for path in (rankings, labels)]
         with spent(opened) as took:
-            result = sm.evaluate(*sources, METRICS, connection=opened.connection, per_query=False)
+            result = sm.evaluate(
+                *sources,
+                METRICS,
+                connection=opened.connection,
+                per_query=False,
+                memory=memory or None,
+            )
         queries = result.summary()["n_queries"][0].as_py()
     print(json.dumps(took | {"queries": queries}))
 
@@ -176,13 +177,11 @@ def _spark() -> Iterator[Opened]:
 
 
 @contextmanager
-def _chdb(setting: str = "") -> Iterator[Opened]:
+def _chdb() -> Iterator[Opened]:
     """ClickHouse inside this process, over Parquet files."""
     from chdb.session import Session
 
     session = Session()
-    if setting:
-        session.query(setting)
     yield Opened(
         session,
         "select * from file('{}', Parquet)",
@@ -191,7 +190,7 @@ def _chdb(setting: str = "") -> Iterator[Opened]:
     )
 
 
-ENGINES = {"spark": _spark, "chdb": _chdb, "chdb-spilling": partial(_chdb, SPILLING)}
+ENGINES = {"spark": _spark, "chdb": _chdb}
 
 
 if __name__ == "__main__":
