@@ -99,8 +99,8 @@ class ClickHouse(Driver):
 
     @property
     def memory(self) -> float:
-        """What was given, or its setting `max_memory_usage`, or a quarter of the server's."""
-        return self._memory or float(self._setting("max_memory_usage")) or self._share()
+        """What was given, or the setting `max_memory_usage`, or a quarter of the server's."""
+        return self._memory or float(self._in_force("max_memory_usage")) or self._share()
 
     def _share(self) -> float:
         """What one evaluation may take of a server that serves others too."""
@@ -121,11 +121,15 @@ class ClickHouse(Driver):
             undo.callback(setattr, self, "_memory", self._memory)
             for name, value in wanted.items():
                 with suppress(EngineError, *self.errors):
-                    before = self._setting(name)
+                    before = self._in_force(name)
                     self._set(name, str(value))
                     undo.callback(self._quietly, self._set, name, before)
             self._memory = size
             yield
+
+    def _in_force(self, name: str) -> str:
+        """The value that holds for a setting, whether the session or the user's profile has it."""
+        return str(self.rows(f"select toString(getSetting('{name}'))")[0][0])
 
     @abstractmethod
     def _setting(self, name: str) -> str:
@@ -204,7 +208,7 @@ class ChDB(ClickHouse):
         return pa.ipc.open_file(pa.BufferReader(answer)).read_all() if answer else pa.table({})
 
     def _setting(self, name: str) -> str:
-        return str(self.rows(f"select toString(getSetting('{name}'))")[0][0])
+        return self._in_force(name)
 
     def _set(self, name: str, value: str) -> None:
         self.execute(f"set {name} = '{value}'")

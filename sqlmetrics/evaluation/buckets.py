@@ -87,6 +87,8 @@ def hashed(plan: Plan, engine: Database) -> tuple[Bucket, ...]:
         engine: Where they are.
     """
     shape = plan.shape
+    if shape.of_one_system:  # a click log is cleaned anew each time that its lists are read
+        return (WHOLE,)
     tables = ("rankings",) if shape.joined else ("rankings", "labels")
     counts = [
         engine.rows(f"select count(*) from {source_text(shape.tables[one], shape.where[one])}")

@@ -160,14 +160,14 @@ def test_memory_is_put_back_and_says_how_many_buckets_there_are(
     rows = sum(table.num_rows for table in world())
     with Database(servers.open(name)) as engine:
         settings = ("max_memory_usage", *SPILLS)
-        before = [engine.driver._setting(one) for one in settings]
+        before = [engine.driver._in_force(one) for one in settings]
         told: list[tuple[int, int, int]] = []
         asked = {"system": "system", "date": "ds", "progress": lambda *one: told.append(one)}
         with patch.object(buckets, "WINDOW_BYTES", 2.2e9 / rows):
             found = sm.evaluate(*world(), "mrr", connection=engine, memory="1 GB", **asked)
         assert found.sql.count("insert into ") == 4
         assert [one[:2] for one in told] == [(done, 5) for done in range(1, 6)]
-        assert [engine.driver._setting(one) for one in settings] == before
+        assert [engine.driver._in_force(one) for one in settings] == before
         with pytest.raises(sm.SpecError, match="memory is a size like 4GB, given 'much'"):
             sm.evaluate(*world(), "mrr", connection=engine, memory="much", **asked)
 

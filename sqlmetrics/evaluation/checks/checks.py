@@ -368,7 +368,7 @@ class _Look:
         return bool(self.engine.rows(with_stages(plan.inputs, select)))
 
     def _guilty(self, rule: GroupCheck, plan: Plan) -> list[tuple[Any, ...]]:
-        """What a rule finds: each time how many there are, and one of the first."""
+        """What a rule finds among some queries: the first rows, each behind the count of all."""
         if self._is_innocent(rule, plan):
             return []
         screened = self._screen(rule.table) if rule.clue == "alike" else None
@@ -384,7 +384,9 @@ class _Look:
             if found:
                 count = sum(rows[0][0] for rows in found)
                 examples = [row[1:] for rows in found for row in rows]
-                examples = sorted(examples)[:EXAMPLES] if len(found) > 1 else examples
+                if len(found) > 1:  # no two buckets share a query
+                    keys = rule.names.index("query_id") + 1
+                    examples = sorted(examples, key=lambda row: row[:keys])[:EXAMPLES]
                 what = f"{rule.problem}: {count:,}"
                 remedy = rule.remedy + (self._of_groups() if rule.is_of_labels else "")
                 yield Problem(rule.table, what, count, rule.names, examples, remedy)
