@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
+
+from benchmarks.process import used
 
 DUCKDB = "duckdb"
 CASES: Mapping[str, Sequence[str]] = {
@@ -25,6 +26,11 @@ CASES: Mapping[str, Sequence[str]] = {
     "sqlmetrics evaluate": (
         *("-m", "sqlmetrics", "evaluate", "runs.csv", "labels.csv"),
         *("-m", "ndcg@10,mrr"),
+    ),
+    "evaluate() in Python": (
+        "-c",
+        "import sqlmetrics as sm\n"
+        "sm.evaluate('runs.csv', 'labels.csv', ['ndcg@10', 'mrr'], per_query=False)",
     ),
 }
 """Case -> what Python is given."""
@@ -42,17 +48,9 @@ def cpu(case: str, folder: Path) -> float:
         CalledProcessError: If it fails; what it said went to standard error.
     """
     here = Path(__file__).resolve().parent.parent
-    kept = {name: value for name, value in os.environ.items() if "BYTECODE" not in name}
-    environment = kept | {"PYTHONPATH": str(here)}
     command = [sys.executable, *CASES[case]]
-    before = _children()
-    subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)
-    return _children() - before
-
-
-def _children() -> float:
-    times = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return times.ru_utime + times.ru_stime
+    environment = {**os.environ, "PYTHONPATH": str(here)}
+    return used(command, environment, cwd=folder, stdout=DEVNULL).cpu
 
 
 def text(seconds: Mapping[str, Sequence[float]]) -> str:

@@ -23,7 +23,7 @@ def means(rankings: str, labels: str, shape: Shape, *, check: bool) -> dict[str,
         given["system"] = "system"
     result = evaluate(rankings, labels, METRICS, per_query=False, **given)
     values = defaultdict(list)
-    for row in result.summary().to_pylist():
+    for row in result.to_dicts():
         name = f"{row['metric']}@{row['k']}" if row["k"] else row["metric"]
         values[name].append(row["value"])
     return {name: fmean(values[name]) for name in METRICS}
