@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sqlmetrics.catalog.metric import spellings
+from sqlmetrics.catalog.metric import metric_of
 from sqlmetrics.catalog.online import ONLINE
 
 SIGNS = {"higher": 1, "lower": -1, "none": 0}
@@ -19,5 +19,5 @@ def direction(metric: str) -> int:
     name = re.split(r"[(@]", metric)[0].strip().casefold()
     if name in ONLINE:
         return SIGNS[ONLINE[name].better]
-    known = spellings().get(name)
+    known = metric_of(name)
     return SIGNS[known[0].better] if known else 1

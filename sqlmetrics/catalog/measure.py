@@ -15,7 +15,7 @@ from sqlmetrics.catalog.metric import (
     at_cutoff,
     column_at_cutoff,
     listed,
-    spellings,
+    metric_of,
 )
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Value, is_number, plain
@@ -197,7 +197,7 @@ def _split(text: str) -> tuple[str, dict[str, object], int | None]:
     if level := AT_RECALL.fullmatch(text):
         return "iprec", {**_arguments(level["inside"] or "", text), "recall": float(level[2])}, None
     trec = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d{1,10})\s*", text)
-    if trec and trec[1].casefold() in spellings() and text.casefold() not in spellings():
+    if trec and metric_of(trec[1]) and not metric_of(text):
         return trec[1], {}, int(trec[2])
     body, at, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
     if at and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
@@ -247,7 +247,7 @@ def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
 def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str) -> Metric:
     """The metric of a name; a few aliases hold only with certain settings."""
     whole = f"{name}({', '.join(settings)})"
-    found = spellings().get(whole.casefold()) or spellings().get(name.casefold())
+    found = (settings and metric_of(whole)) or metric_of(name)
     if found is None:
         known = [*(metric.name for metric in listed()), *WITH_SETTINGS]
         aliases = {

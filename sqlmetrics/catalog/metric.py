@@ -147,11 +147,33 @@ class Metric:
         return str(getattr(template.module, part)(view))
 
 
+class _Catalog(Mapping[str, Metric]):
+    """Name -> metric; its template is read when it is asked for, so few are for most questions."""
+
+    def __init__(self) -> None:
+        files = sorted((folder() / "metrics").glob("*.sql.jinja"))
+        self._files = {path.name.removesuffix(".sql.jinja"): path for path in files}
+        self._read: dict[str, Metric] = {}
+
+    def __getitem__(self, name: str) -> Metric:
+        if name not in self._read:
+            self._read[name] = _read(name, self._files[name])
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._files
+
+
 @cache
 def catalog() -> Mapping[str, Metric]:
     """All metrics by name, in the order of their names."""
-    files = sorted((folder() / "metrics").glob("*.sql.jinja"))
-    return {metric.name: metric for metric in map(_read, files)}
+    return _Catalog()
 
 
 def listed() -> Iterator[Metric]:
@@ -159,7 +181,7 @@ def listed() -> Iterator[Metric]:
     return (metric for metric in catalog().values() if metric.listed)
 
 
-def _read(path: Path) -> Metric:
+def _read(name: str, path: Path) -> Metric:
     header, _, text = path.read_text(encoding="utf-8").partition("#}")
     values = tomllib.loads(header.removeprefix("{#"))
     tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
@@ -173,7 +195,7 @@ def _read(path: Path) -> Metric:
     for key, place in (("parameters", 0), ("limits", 1)):
         more = {name: known[place] for name, known in of_choices.items()}
         values[key] = {**values.get(key, {}), **more}
-    return Metric(name=path.name.removesuffix(".sql.jinja"), macros=macros, **(values | tuples))
+    return Metric(name=name, macros=macros, **(values | tuples))
 
 
 @cache
@@ -184,6 +206,12 @@ def spellings() -> Mapping[str, tuple[Metric, bool]]:
         for alias in (metric.name, *metric.aliases):
             found[alias.removesuffix("@k").casefold()] = (metric, alias.endswith("@k"))
     return found
+
+
+def metric_of(text: str) -> tuple[Metric, bool] | None:
+    """The metric of a spelling, and whether it needs a cutoff; None if no metric has it."""
+    name = text.casefold()
+    return (catalog()[name], False) if name in catalog() else spellings().get(name)
 
 
 def at_cutoff(metric: str, k: int | None) -> str:

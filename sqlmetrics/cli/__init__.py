@@ -115,7 +115,7 @@ def main() -> None:
     """Run the command line; one clear message and an exit code by kind of error."""
     if (code := answered(cli)) is not None:
         sys.exit(code)
-    gc.set_threshold(50_000)  # imports make many objects and hardly any garbage
+    gc.set_threshold(200_000)  # imports make many objects and hardly any garbage
     told: dict[str, Any] = {}
     try:
         with cli.make_context("sqlmetrics", sys.argv[1:]) as root:
