@@ -15,6 +15,8 @@ def process() -> None:
     Python takes apart what was imported, object by object, which lasts as long as the import of
     DuckDB; the system frees the memory of a process anyway.
     """
+    # a plugin that watches models is asked for in every package that is installed
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     atexit.register(_leave)  # before all others, since the first to come is the last to be called
     try:
         main()

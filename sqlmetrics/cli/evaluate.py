@@ -19,7 +19,6 @@ from sqlmetrics.cli.evaluation_options import (
 )
 from sqlmetrics.cli.location import PLACES, Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
-from sqlmetrics.cli.show import show_spec
 from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
@@ -97,6 +96,8 @@ def evaluate(
     from sqlmetrics.evaluation.evaluate import evaluate as run
 
     if labels is None and len(tables) == 1 and tables[0].endswith(SPECS):
+        from sqlmetrics.cli.show import show_spec
+
         _refuse_what_a_spec_says()
         show_spec(
             tables[0],

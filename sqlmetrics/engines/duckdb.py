@@ -22,7 +22,7 @@ from sqlmetrics.sql.template import finished, free_name, literal, parts, relatio
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TABLES = "select table_name from duckdb_tables() union select view_name from duckdb_views()"
+_TABLES = "select table_name from duckdb_tables() union all select view_name from duckdb_views()"
 
 SETTINGS = {
     "default_collation": "",
@@ -127,7 +127,7 @@ class DuckDB(Driver):
         """Set what decides the meaning of our text; the zone of the user's own connection stays."""
         if self._own:
             with suppress(EngineError):  # without its library of calendars it is in UTC anyway
-                self._set("TimeZone", "UTC")
+                self.execute("set TimeZone = 'UTC'")
         else:  # days of times with a zone name theirs
             for name, wanted in SETTINGS.items():
                 self._set(name, wanted)

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlmetrics.engines.driver import Driver
-from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
 from sqlmetrics.engines.sqlalchemy import driver_connection, is_alchemy, url_of
 from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, ConnectionURL, check_there, place
 from sqlmetrics.errors import EngineError, SpecError, unknown
+
+if TYPE_CHECKING:
+    from sqlmetrics.engines.profiles import Profiles
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,8 @@ def _is_place(text: str) -> bool:
 
 
 def _profiles(text: str, given: Profiles | str | Path | None) -> Profiles:
+    from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
+
     found = given if isinstance(given, Profiles) else Profiles.find(given)
     if found is not None:
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
@@ -23,13 +23,15 @@ from sqlmetrics.evaluation.inputs.runs import (
 )
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
-from sqlmetrics.evaluation.inputs.traces import may_be_traces, traces_in
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH
 from sqlmetrics.spec.source import Rankings, is_separated
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
+
+if TYPE_CHECKING:
+    from sqlmetrics.evaluation.inputs.traces import Traces
 
 TEXTS = ("text", "query_text", "query")
 """What the column of the texts is called in a table of queries."""
@@ -120,9 +122,9 @@ class _Arguments:
             spec, tables = self.spec(rankings, labels)
             if self._runs(rankings) or not self._may_be_traces(spec, tables):
                 return spec, tables
-            traces = traces_in(rankings, self.engine, self.given, has_labels=True)
+            traces = self._traces(rankings, has_labels=True)
         elif not self._runs(rankings):
-            traces = traces_in(rankings, self.engine, self.given, has_labels=False)
+            traces = self._traces(rankings, has_labels=False)
         if traces is None:
             return self.spec(rankings, labels)
         known = {} if traces.queries is None else {"queries": traces.queries}
@@ -139,7 +141,17 @@ class _Arguments:
             there = self.engine.columns(source_text(typed(relation)))
         except InputError:  # which the checks tell
             return False
-        return spec.rankings.columns.item not in there and may_be_traces(there)
+        if spec.rankings.columns.item in there:
+            return False
+        from sqlmetrics.evaluation.inputs.traces import may_be_traces
+
+        return may_be_traces(there)
+
+    def _traces(self, rankings: Any, *, has_labels: bool) -> Traces | None:
+        """The tables in traces, if that is what the rankings are; few are, so few wait for it."""
+        from sqlmetrics.evaluation.inputs.traces import traces_in
+
+        return traces_in(rankings, self.engine, self.given, has_labels=has_labels)
 
     def _runs(self, rankings: Any) -> dict[str, Any]:
         """Name -> run, if several are given."""

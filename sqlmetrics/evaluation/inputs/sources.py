@@ -100,7 +100,7 @@ def _file(source: Source, path: str, role: str) -> Relation:
 
 def _separated(source: Source, relation: Relation, usual: str) -> Relation:
     """A file of separated values, as its header line shows it."""
-    named = source.columns.model_dump()
+    named = dict(source.columns)
     wanted = [name for name in named.values() if isinstance(name, str)]
     header = header_of(first_file(relation.place), usual, wanted, source.separator)
     return replace(
@@ -115,7 +115,7 @@ def _decimals(source: Source, header: Header) -> tuple[str, ...]:
     """The columns of numbers with a decimal comma, as it is said, or known by the first rows."""
     if source.decimal == "." or getattr(source, "lists", False):
         return ()
-    named = source.columns.model_dump()
+    named = dict(source.columns)
     columns = dict.fromkeys(filter(None, map(named.get, NUMBERS)))
     if isinstance(source.columns, RankingColumns):
         columns |= {source.columns.order: None}
