@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
@@ -34,6 +32,9 @@ from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.click_log import LABELS, RANKINGS, RANKS, Clicks
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import print_template, with_stages
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COUNTED, ADDED_UP, EVALUATED = 1, 2, 3
 """Steps after the tables of a log were made."""

@@ -10,7 +10,6 @@ from typing import Any
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.clean_log import ADDED_UP, COUNTED, EVALUATED, CleanLog, cleaned_log
 from sqlmetrics.clicks.cleaning_report import steps, totals
-from sqlmetrics.clicks.counterfactual.daily import estimate_rows
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import online_step
 from sqlmetrics.clicks.wide_log import wide_log
@@ -20,7 +19,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.execution import Progress
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.intervals import check_confidence
-from sqlmetrics.evaluation.report.result import with_dates
+from sqlmetrics.evaluation.report.result import dated
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.spec import Spec
 
@@ -85,9 +84,11 @@ def evaluate_clicks(
     check_confidence(confidence)
     with connect(connection) as engine, cleaned_log(spec.clicks, engine, progress) as clean:
         result = counted(clean, spec, confidence)
-        if check and spec.online and not spec.metrics and not result.online().num_rows:
+        if check and spec.online and not spec.metrics and not result.to_dicts()["online"]:
             raise clean.absence()
-        if unshown:
+        if unshown:  # few logs are asked for that, and its modules are many
+            from sqlmetrics.clicks.counterfactual.daily import estimate_rows
+
             estimated, told = estimate_rows(clean, spec, confidence, some=check)
             notes = (*result.notes, *told)
             result = replace(result, estimates=tuple(estimated), notes=notes)
@@ -140,7 +141,7 @@ def online_rows(
     """
     asked = [online(text) for text in spec.online]
     for step in sums or online_step(clean.tables, spec, moments=confidence is not None):
-        rows = with_dates(clean.engine.table(step.select)).to_pylist()
+        rows = map(dated, clean.engine.records(step.select))
         yield from long(rows, asked, spec, confidence)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.cleaning_report import Step, cells, text
@@ -19,11 +17,11 @@ from sqlmetrics.evaluation.report.result import INTERVAL, Result, summary_schema
 from sqlmetrics.evaluation.report.table import aligned, terminal_width
 from sqlmetrics.spec.spec import Spec
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 REQUESTS = {"n_queries": "requests"}
 """The count of an online metric, and its heading."""
-
-SCHEMA = summary_schema()
-"""The columns of the fact table."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,21 +56,23 @@ class ClickResult(Display):
         value = numerator / denominator, NULL where the denominator is 0; n_queries are the
         requests. There is no sum of squares.
         """
-        return pa.Table.from_pylist(list(self._online), self._schema())
+        return self._table(list(self._online))
 
     def facts(self) -> pa.Table:
         """The rows of the fact table: online metrics, those of the lists, and estimates."""
-        return pa.Table.from_pylist(self._rows(), self._schema())
+        return self._table(self._rows())
 
     def _rows(self) -> list[dict[str, Any]]:
         lists = self.offline.to_dicts() if self.offline else []
         return [*self._online, *lists, *self.estimates]
 
-    def _schema(self) -> pa.Schema:
-        """The columns of the fact table, and the ends of intervals where some were asked for."""
-        rows = self._rows()
-        ends = [name for name in INTERVAL if any(name in row for row in rows)]
-        return pa.schema([*SCHEMA, *(pa.field(name, pa.float64()) for name in ends)])
+    def _table(self, rows: list[dict[str, Any]]) -> pa.Table:
+        """Rows of the fact table, with the ends of intervals where some were asked for."""
+        import pyarrow as pa
+
+        ends = [name for name in INTERVAL if any(name in row for row in self._rows())]
+        more = (pa.field(name, pa.float64()) for name in ends)
+        return pa.Table.from_pylist(rows, pa.schema([*summary_schema(), *more]))
 
     def cleaning(self) -> str:
         """The report of the cleaning as a table."""
@@ -148,7 +148,7 @@ class ClickResult(Display):
 
 
 def long(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any]],
     asked: Sequence[Online],
     spec: Spec,
     confidence: float | None = None,

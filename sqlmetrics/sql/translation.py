@@ -8,7 +8,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DUCKDB
 from sqlmetrics.sql.template import LINE, MARK, identifier, parts
-from sqlmetrics.sql.user_sql import duckdb_query
+from sqlmetrics.sql.user_sql import duckdb_query, is_comparison
 
 
 class Translation:
@@ -33,7 +33,7 @@ class Translation:
         Raises:
             SpecError: If it is something else by the dialect's grammar.
         """
-        if not text:
+        if not text or (not self.changes and is_comparison(text)):
             return text
         from sqlmetrics.sql.transpile import is_condition
 

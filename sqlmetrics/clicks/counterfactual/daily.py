@@ -21,7 +21,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.intervals import interval
-from sqlmetrics.evaluation.report.result import INTERVAL, with_dates
+from sqlmetrics.evaluation.report.result import INTERVAL, dated
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
@@ -118,7 +118,7 @@ def estimate_rows(
     with kept_estimates(log, spec, confidence, some=some) as notes:
         order = "metric_date, system, segment_name, segment_value"
         select = f"select * from {NEW_ESTIMATES} order by {order}"
-        found = with_dates(log.engine.table(select)).to_pylist()
+        found = [*map(dated, log.engine.records(select))]
     rows = [_row(one, term, spec, confidence) for one in found for term in terms(asked)]
     return rows, notes
 

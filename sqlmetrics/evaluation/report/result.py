@@ -226,20 +226,14 @@ def summary_rows(
         segment = (row["segment_name"] != "all", row["segment_name"], row["segment_value"])
         return row["metric_date"], *segment, places[row["metric"], row["k"]], row["system"]
 
-    whole = (
-        row
-        | {
-            "metric_date": _day(row["metric_date"]),
-            "definition_hash": hashes[row["metric"], row["k"]],
-        }
-        for row in rows
-    )
+    whole = (dated(row) | {"definition_hash": hashes[row["metric"], row["k"]]} for row in rows)
     return tuple(sorted(whole, key=key))
 
 
-def _day(value: object) -> date:
-    """A day, which some databases have as a text."""
-    return value if isinstance(value, date) else day_of(value)
+def dated(row: Row) -> Row:
+    """A row with its day as a date, which some databases have as a text."""
+    day = row["metric_date"]
+    return row | {"metric_date": day if isinstance(day, date) else day_of(day)}
 
 
 def summary_schema() -> pa.Schema:
