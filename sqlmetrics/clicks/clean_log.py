@@ -15,7 +15,6 @@ from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
 from sqlmetrics.clicks.labels import labels, pooled
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
-from sqlmetrics.clicks.propensity.estimate import PropensityEstimate, Told, estimate
 from sqlmetrics.clicks.rankings import rankings, shown_ranks
 from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists
 from sqlmetrics.clicks.ubi import Kinds
@@ -35,6 +34,8 @@ from sqlmetrics.sql.stage import print_template, with_stages
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sqlmetrics.clicks.propensity.estimate import PropensityEstimate, Told
 
 COUNTED, ADDED_UP, EVALUATED = 1, 2, 3
 """Steps after the tables of a log were made."""
@@ -170,7 +171,7 @@ class CleanLog:
             InputError: If the log cannot tell.
         """
         corrects = self.tables.clicks.labels.corrects and not self.is_dry
-        return estimate(self.tables, self.engine) if corrects else None
+        return self._estimate(self.tables) if corrects else None
 
     @property
     def label_notes(self) -> tuple[str, ...]:
@@ -207,7 +208,13 @@ class CleanLog:
         if not asked.is_known:
             asked = asked.model_copy(update={"method": "harvest"})
         clicks = clicks.model_copy(update={"propensity": asked})
-        return estimate(replace(self.tables, clicks=clicks), self.engine, progress)
+        return self._estimate(replace(self.tables, clicks=clicks), progress)
+
+    def _estimate(self, tables: ClickTables, progress: Told | None = None) -> PropensityEstimate:
+        """By the methods themselves, whose modules are many: most labels are not corrected."""
+        from sqlmetrics.clicks.propensity.estimate import estimate
+
+        return estimate(tables, self.engine, progress)
 
     def rankings(self) -> str:
         """What was shown: rows (query_id, item_id, score ...)."""

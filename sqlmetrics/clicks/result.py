@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.cleaning_report import Step, cells, text
-from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
 from sqlmetrics.evaluation.intervals import interval
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report import text as report
@@ -19,6 +18,8 @@ from sqlmetrics.spec.spec import Spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
 
 REQUESTS = {"n_queries": "requests"}
 """The count of an online metric, and its heading."""

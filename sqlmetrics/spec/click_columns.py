@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from pydantic import Field
+
 from sqlmetrics.spec.source import Model, RankingColumns, Rankings, Source
 
 CLICK, PURCHASE = "click", "purchase"
@@ -121,7 +123,7 @@ class TimedSource(Source):
 class Impressions(TimedSource):
     """Rows (request, item, position [, query, system, user, time, segments])."""
 
-    columns: ImpressionColumns = ImpressionColumns()
+    columns: ImpressionColumns = Field(default_factory=ImpressionColumns)
     first_position: FirstPosition = 1
     """The position of the first item: 0, 1, or `each` where some lists start at 0 and some at 1."""
 
@@ -129,13 +131,13 @@ class Impressions(TimedSource):
 class Events(TimedSource):
     """Rows (request, item, action [, dwell, user, time])."""
 
-    columns: EventColumns = EventColumns()
+    columns: EventColumns = Field(default_factory=EventColumns)
 
 
 class Log(TimedSource):
     """One wide table: impressions with what was done with them."""
 
-    columns: LogColumns = LogColumns()
+    columns: LogColumns = Field(default_factory=LogColumns)
     first_position: FirstPosition = 1
     """The position of the first item: 0, 1, or `each` where some lists start at 0 and some at 1."""
 
@@ -143,7 +145,7 @@ class Log(TimedSource):
 class Requests(TimedSource):
     """Rows (request [, query, system, user, time, results, segments])."""
 
-    columns: RequestColumns = RequestColumns()
+    columns: RequestColumns = Field(default_factory=RequestColumns)
 
 
 class RankedColumns(RankingColumns):
@@ -155,7 +157,7 @@ class RankedColumns(RankingColumns):
 class ClickRankings(Rankings):
     """Rows (request, item, rank or score): what the ranker gave, before rules and filters."""
 
-    columns: RankedColumns = RankedColumns()
+    columns: RankedColumns = Field(default_factory=RankedColumns)
 
 
 class SourceColumns(RankedColumns):
@@ -168,4 +170,4 @@ class SourceColumns(RankedColumns):
 class SourceRankings(Rankings):
     """Rows (request, system, item, rank or score): what each system gave, before the merge."""
 
-    columns: SourceColumns = SourceColumns()
+    columns: SourceColumns = Field(default_factory=SourceColumns)

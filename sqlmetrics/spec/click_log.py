@@ -49,11 +49,11 @@ class Clicks(Model):
     """All searches, where those without a result shall count."""
     ranked: ClickRankings | None = None
     """What the ranker gave, to be compared with what was shown (`--show soundness`)."""
-    cleaning: Cleaning = Cleaning()
+    cleaning: Cleaning = Field(default_factory=Cleaning)
     """What is left out."""
-    labels: ClickLabels = ClickLabels()
+    labels: ClickLabels = Field(default_factory=ClickLabels)
     """What becomes a label."""
-    propensity: ClickPropensity = ClickPropensity()
+    propensity: ClickPropensity = Field(default_factory=ClickPropensity)
     """How often positions are looked at; for the rates `ips` and `coee`, and
     `--show propensities`."""
     counterfactual: Counterfactual | None = None

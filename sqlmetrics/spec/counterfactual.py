@@ -36,7 +36,7 @@ class PolicyColumns(Model):
 class Policy(Source):
     """Rows (item [, position], probability): how a policy would choose."""
 
-    columns: PolicyColumns = PolicyColumns()
+    columns: PolicyColumns = Field(default_factory=PolicyColumns)
 
 
 class Counterfactual(Model):
