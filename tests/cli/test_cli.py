@@ -262,32 +262,81 @@ def test_demo_says_what_the_pictures_show(folder: Path) -> None:
         assert all(line[-1].startswith("thelargestdifferenceis") for line in (drawn, said))
 
 
-HEAVY = {"numpy", "pandas", "pyarrow", "rich", "sqlglot", "sqlmetrics.spec.click_log", "yaml"}
-"""What takes long to import, and two files do without."""
+HEAVY = {"numpy", "pandas", "pyarrow", "rich", "sqlglot", "yaml"}
+"""What takes long to import, and small files do without."""
+
+ENGINE = {"duckdb", "jinja2", "pydantic"}
+"""What every evaluation needs."""
+
+OF_LOGS = {"sqlmetrics.spec.click_log", "sqlmetrics.clicks"}
+OF_FEW = {
+    *("sqlmetrics.cli.show", "sqlmetrics.evaluation.inputs.traces"),
+    *("sqlmetrics.clicks.counterfactual", "sqlmetrics.clicks.propensity.estimate"),
+}
+"""What few evaluations ask for."""
+
+COMMAND = "import sqlmetrics.cli; sqlmetrics.cli.main()"
+CLICKS = """
+log = {
+    "impressions": {"file": "shown.csv"},
+    "events": {"file": "events.csv"},
+    "cleaning": {"test": "is_test = 1"},
+}
+spec = sm.Spec(clicks=log, metrics=["ndcg@10", "ctr@1"])
+print(sm.evaluate_clicks(spec, per_query=False))
+"""
 
 
+@by_turns(1.5)
 @pytest.mark.parametrize(
-    ("given", "none_of"),
+    ("line", "code", "none_of"),
     [
-        ("", {"duckdb", "jinja2", "pydantic", "sqlmetrics.cli.evaluate", *HEAVY}),
-        ("--help", {"duckdb", "jinja2", "pydantic", "sqlmetrics.cli.evaluate", *HEAVY}),
-        ("evaluate runs.csv labels.csv -m ndcg@10,auc --by system", HEAVY),
+        ("", "", {*ENGINE, *HEAVY}),
+        ("--help", COMMAND, {"sqlmetrics.cli.evaluate", *ENGINE, *HEAVY}),
+        (
+            "evaluate runs.csv labels.csv -m ndcg@10,auc --by system --where system<>'y'",
+            COMMAND,
+            HEAVY | OF_LOGS | OF_FEW,
+        ),
+        ("", CLICKS, HEAVY | OF_FEW),
     ],
+    ids=["import", "help", "evaluate", "click log"],
 )
-def test_a_cold_start_imports_what_it_needs(given: str, none_of: set[str], folder: Path) -> None:
+def test_a_cold_start_imports_what_it_needs(
+    line: str, code: str, none_of: set[str], folder: Path
+) -> None:
     (folder / "runs.csv").write_text("query_id,item_id,score,system\nq,a,2,x\nq,b,1,x\n")
     (folder / "labels.csv").write_text("query_id,item_id,grade\nq,b,1\n")
+    (folder / "shown.csv").write_text("request_id,item_id,position,is_test\nr,a,1,0\nr,b,2,0\n")
+    (folder / "events.csv").write_text("request_id,item_id,action\nr,b,click\n")
     code = (
-        "import sys, sqlmetrics as sm\n"
-        f"sys.argv = ['sqlmetrics', *{given.split()}]\n"
-        "try:\n"
-        "    if sys.argv[1:]: import sqlmetrics.cli; sqlmetrics.cli.main()\n"
-        "finally:\n"
-        f"    print('too many:', {none_of} & set(sys.modules), file=sys.stderr)\n"
+        "import atexit, sys, sqlmetrics as sm\n"
+        f"sys.argv = ['sqlmetrics', *{line.split()}]\n"
+        f"late = lambda: print('too many:', {none_of} & set(sys.modules), file=sys.stderr)\n"
+        f"atexit.register(late)\n{code}\n"
     )
     run = [sys.executable, "-c", code]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True)
     assert done.stderr == "too many: set()\n"
+
+
+@pytest.mark.parametrize(("main", "code"), [("None", 0), ("sys.exit(4)", 4)])
+def test_the_process_ends_at_once_but_for_what_others_still_do(main: str, code: int) -> None:
+    """A success is not taken apart object by object; a failure ends as Python has it."""
+    text = (
+        "import atexit, sys, sqlmetrics.__main__ as process\n"
+        "class Imported:\n"
+        "    def __del__(self): print('taken apart')\n"
+        "kept = Imported()\n"
+        "def main():\n"
+        "    atexit.register(print, 'others first')\n"
+        f"    print('numbers', end=' '); {main}\n"
+        "process.main = main\n"
+        "process.process()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == "numbers others first\n" + ("taken apart\n" if code else "")
 
 
 def test_queries_conditions_and_grades_that_are_texts(folder: Path) -> None:
