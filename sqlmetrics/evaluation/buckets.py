@@ -71,8 +71,7 @@ def parts(
         table: Whose rows are counted.
     """
     relation = plan.shape.tables[table]
-    memory = engine.memory
-    if relation.template not in COUNTED or memory is None:
+    if relation.template not in COUNTED or (memory := engine.memory) is None:
         return (WHOLE,)
     rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
     number = ceil(rows * bytes_a_row / (SHARE * memory))

@@ -33,16 +33,21 @@ from sqlmetrics.spec.source import (
     Rankings,
     beside,
 )
-from sqlmetrics.spec.threshold import Threshold
 
 if TYPE_CHECKING:
     from sqlmetrics.spec.click_log import Clicks
+    from sqlmetrics.spec.threshold import Threshold
 else:
 
     class Clicks(Placeholder):
         """The model of click logs, which takes as long to build as all others together."""
 
         home, name = "sqlmetrics.spec.click_log", "Clicks"
+
+    class Threshold(Placeholder):
+        """The model of a check, which only tables have that are written."""
+
+        home, name = "sqlmetrics.spec.threshold", "Threshold"
 
 
 _DATED = ("rankings", "labels", "queries")

@@ -39,6 +39,8 @@ from sqlmetrics.sql.template import identifier
 
 NUMBERS = {"score", "rank", "weight", "grade", "popularity", "users"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
+_SECOND = re.compile(r"(.+)_\d+")
+"""What DuckDB calls a second column of a name; a column may be called so itself."""
 
 
 def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None:
@@ -212,13 +214,13 @@ class _Look:
     def _renamed(self, table: str, there: Iterable[str]) -> set[str]:
         """The names for which DuckDB had to rename a second column to `<name>_1`."""
         relation = self.plan.shape.tables[table]
-        if not relation.named:
+        second = {name: match[1] for name in there if (match := _SECOND.fullmatch(name))}
+        if not (second and relation.named):
             return set()
         view = {"place": relation.place, "relation": relation}
         rows = self.engine.rows(print_template(f"inputs/{relation.template}_names", view))
         own = {str(cell).strip() for row in rows for cell in row}
-        made = (re.fullmatch(r"(.+)_\d+", name) for name in there if name not in own)
-        return {match[1].casefold() for match in made if match}
+        return {first.casefold() for name, first in second.items() if name not in own}
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[None]:

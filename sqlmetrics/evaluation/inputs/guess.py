@@ -80,7 +80,7 @@ def group_columns(labels: Labels, relation: Relation, engine: Database) -> list[
         there = engine.columns(source_text(shown(typed(relation), engine.translation)))
     except InputError:  # which the checks tell
         return []
-    taken = {str(name).casefold() for name in labels.columns.model_dump().values() if name}
+    taken = {str(name).casefold() for _, name in labels.columns if name}
     return _of("group", {plain(name): name for name in there}, taken)
 
 
@@ -187,7 +187,7 @@ def _found(
     """Role -> the one column that goes by one of its other names."""
     own = {plain(name): name for name in there}
     folded = {name.casefold() for name in there}
-    taken = {str(name).casefold() for name in columns.model_dump().values() if name}
+    taken = {str(name).casefold() for _, name in columns if name}
     for role, usual in USUAL.items():
         if getattr(columns, role, None) != usual or usual in folded:
             continue
