@@ -158,6 +158,11 @@ class DuckDB(Driver):
         """Those of its databases."""
         return [path for (path,) in self.rows(_FILES)]
 
+    def find(self, name: str) -> str | None:
+        """As other drivers do; of most names, which are of files, the catalogue is asked once."""
+        ends = {part.casefold() for part in (name, *parts(name)[-1:])}
+        return super().find(name) if ends & self._tables() else None
+
     def _is_there(self, name: str) -> bool:
         return parts(name)[-1].casefold() in self._tables() and super()._is_there(name)
 
