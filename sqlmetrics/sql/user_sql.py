@@ -13,7 +13,9 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialects import DIALECTS, DUCKDB
 from sqlmetrics.sql.template import identifier
 
-_COMPARISON = re.compile(r"\s*([a-z_]\w*) *(?:[<>!]?=|<>|<|>) *(?:-?\d+(?:\.\d+)?|'[^'\\]*')\s*")
+_COMPARISON = re.compile(
+    r"\s*([a-z_]\w*) *(?:[<>!]?=|<>|<|>) *(?:-?\d+(?:\.\d+)?|'[^'\\]*')\s*", re.ASCII
+)
 
 
 def duckdb_query(text: str) -> str:

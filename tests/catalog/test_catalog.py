@@ -17,6 +17,7 @@ from test_properties import RANGES
 from worlds import metric_texts
 
 import sqlmetrics as sm
+from sqlmetrics.catalog import metric as metric_module
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, resolve
 from sqlmetrics.catalog.keywords import Conventions, Each, Gains
 from sqlmetrics.catalog.measure import parse
@@ -52,6 +53,16 @@ def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
     assert metric.undefined in ("never", "zero", "no_relevant", "skip")
     assert {*metric.options} <= {*OPTIONS}
     assert not metric.micro or metric.ratio
+
+
+def test_a_template_is_read_when_its_metric_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    own = metric_module._read
+    monkeypatch.setattr(metric_module, "_read", lambda *one: names.append(one[0]) or own(*one))
+    fresh = catalog.__wrapped__()
+    assert fresh["mrr"] == fresh["mrr"] == catalog()["mrr"]
+    assert list(fresh) == list(catalog())
+    assert names == ["mrr"]
 
 
 @pytest.mark.parametrize("name", ["ndcg", "recall", "precision", "f1", "ap", "rprec", "judged"])

@@ -21,6 +21,7 @@ from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.transpile import is_condition, translated
+from sqlmetrics.sql.user_sql import is_comparison
 
 OTHERS = [one for one in DIALECTS.values() if one.name != "duckdb"]
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -163,6 +164,26 @@ def test_what_duckdb_alone_reads_is_refused_by_name() -> None:
 def test_a_condition_stays_in_its_parentheses(condition: str) -> None:
     for dialect in OTHERS:
         assert not is_condition(condition, dialect)
+
+
+@pytest.mark.parametrize(
+    "text", ["a = 1", " is_test<>0 ", "b >= -2.5", "day != '2026-01-31'", "c <= 'it -- is; (x'"]
+)
+def test_a_comparison_that_no_grammar_reads_is_a_condition_in_all(text: str) -> None:
+    assert is_comparison(text)
+    for dialect in DIALECTS.values():
+        assert is_condition(text, dialect)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a = b", "a = 1 or true", "a = 1 --", "a = 1; drop table x", "a = (select 1)", "a = 'b"),
+        *("not = 1", "select = 1", "current_user = 'x'", "a = 'b' 'c'", "a = '\\'", "a == 1"),
+    ],
+)
+def test_all_else_is_read_by_a_grammar(text: str) -> None:
+    assert not is_comparison(text)
 
 
 def test_a_text_that_another_grammar_ends_earlier_is_no_condition_there() -> None:

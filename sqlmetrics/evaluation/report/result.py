@@ -231,9 +231,9 @@ def summary_rows(
 
 
 def dated(row: Row) -> Row:
-    """A row with its day as a date, which some databases have as a text."""
+    """A row with its day as a date, which some databases have as a text or a time."""
     day = row["metric_date"]
-    return row | {"metric_date": day if isinstance(day, date) else day_of(day)}
+    return row | {"metric_date": day if type(day) is date else day_of(day)}
 
 
 def summary_schema() -> pa.Schema:
