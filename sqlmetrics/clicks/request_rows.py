@@ -85,11 +85,14 @@ class RequestRows:
         }
 
     @property
+    def counts(self) -> list[str]:
+        """The columns that count the rows of a request, the wider first."""
+        has_whole = "impressions" in self.names.read
+        return ["n_logged", *["n_whole"] * has_whole, "n_shown"]
+
+    @property
     def left_out(self) -> Mapping[str, str]:
         """Why rows of a request are left out by themselves -> how many, as SQL."""
-        has_whole = "impressions" in self.names.read
-        steps = ["n_logged", *["n_whole"] * has_whole, "n_shown"]
-        names = [f"logged_requests.{name}" for name in steps]
-        reasons = ["incomplete", *["unreadable time"] * has_whole]
-        pairs = zip(reasons, names[:-1], names[1:], strict=True)
+        reasons = ["incomplete", *["unreadable time"] * (len(self.counts) - 2)]
+        pairs = zip(reasons, self.counts[:-1], self.counts[1:], strict=True)
         return {why: f"{before} - {after}" for why, before, after in pairs}
