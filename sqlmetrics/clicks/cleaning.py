@@ -1,8 +1,8 @@
 """A click log -> the stages that clean it: impressions of users, and what was done with them.
 
-    impressions ─> impressions_read ─> user_impressions ─> clean_impressions ─┐
-                     └─> logged_requests   └─> deduplicated ─┘                ├─> attributed_events
-    events ──────> events_read ───────────────────────────────────────────────┘
+    impressions ─> impressions_read ─┬──────────────────────────> clean_impressions ─┐
+                                     └> logged_requests ─> deduplicated ─┘           │
+    events ──────> events_read ──────────────────────────────────────────────────────┴> answers
 
 Only what is small is kept in tables: one row per request, the impressions of requests in which
 something is amiss, and the events. The impressions themselves are read where they are, by way of
@@ -109,7 +109,7 @@ class ClickTables(LogRows):
             "user_impressions": (("impressions_read",), self._user_impressions),
             "duplicated_requests": (("impressions_read",), self._plain("duplicated_requests")),
             "numbered_copies": (
-                ("user_impressions", "duplicated_requests"),
+                ("duplicated_requests", "user_impressions"),
                 self._plain("numbered_copies"),
             ),
             "deduplicated": (("numbered_copies",), self._plain("deduplicated")),
