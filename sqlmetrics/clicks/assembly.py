@@ -78,7 +78,6 @@ def _with_views(tables: ClickTables) -> ClickTables:
     shared = {
         "events_read": tables.bots and "chosen_requests" not in tables.kept,
         "impressions_read": True,
-        "user_impressions": True,
         "clean_impressions": True,
         "seen_impressions": clicks.cleaning.unseen is not None,
         "request_queries": has_days or clicks.labels.window is not None,

@@ -30,7 +30,7 @@ from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.click_log import LABELS, RANKINGS, RANKS, Clicks
 from sqlmetrics.sql.relation import Relation
-from sqlmetrics.sql.stage import print_template, with_stages
+from sqlmetrics.sql.stage import Stage, print_template, with_stages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,16 +68,22 @@ class CleanLog:
     def counts(self) -> dict[tuple[str, str | None], int]:
         """(`impressions` or an action, why it was left out or None) -> rows."""
         tables = self.tables
+        counted, unseen = tables.counted_actions, tables.clicks.cleaning.unseen is not None
         told = {
             "of": tables.of,
-            "excluded": EXCLUDED if tables.leaves_out else "",
             "deduplicated": DEDUPLICATED,
             "attributed_events": ATTRIBUTED,
-            "counts": tables.counted_actions,
+            "counts": counted,
             "left_out": tables.rows.left_out,
-            "unseen": tables.clicks.cleaning.unseen is not None,
+            "unseen": unseen,
         }
-        stages = tables.stages(tables.left) if told["unseen"] else []
+        excluded = EXCLUDED if tables.leaves_out else ""
+        of_requests = {"of": tables.of, "excluded": excluded, "counts": tables.rows.counts}
+        stages = [
+            *(tables.stages(tables.left) if unseen else []),
+            Stage("request_totals", "clicks/request_totals", of_requests),
+            *[Stage("answer_totals", "clicks/answer_totals", told)] * bool(counted),
+        ]
         rows = self.engine.rows(with_stages(stages, print_template("clicks/totals", told)))
         counts = {(what, why): n for what, why, n in rows if n}
         later = ("repeated", "same position", "below the last click")

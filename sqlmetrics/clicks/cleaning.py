@@ -1,8 +1,8 @@
 """A click log -> the stages that clean it: impressions of users, and what was done with them.
 
-    impressions ─> impressions_read ─> user_impressions ─> clean_impressions ─┐
-                     └─> logged_requests   └─> deduplicated ─┘                ├─> attributed_events
-    events ──────> events_read ───────────────────────────────────────────────┘
+    impressions ─> impressions_read ─┬──────────────────────────> clean_impressions ─┐
+                                     └> logged_requests ─> deduplicated ─┘           │
+    events ──────> events_read ──────────────────────────────────────────────────────┴> answers
 
 Only what is small is kept in tables: one row per request, the impressions of requests in which
 something is amiss, and the events. The impressions themselves are read where they are, by way of
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sqlmetrics.clicks.answers import answered
 from sqlmetrics.clicks.columns import NUMBER
 from sqlmetrics.clicks.log_rows import (
     ATTRIBUTED,
@@ -32,9 +33,9 @@ from sqlmetrics.clicks.log_rows import (
     LogRows,
 )
 from sqlmetrics.clicks.reasons import event_reasons
-from sqlmetrics.spec.click_columns import CLICK, PURCHASE
+from sqlmetrics.spec.click_columns import CLICK
 from sqlmetrics.sql.stage import Column, Stage
-from sqlmetrics.sql.template import identifier, literal, number
+from sqlmetrics.sql.template import identifier, literal
 
 if TYPE_CHECKING:
     from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -106,12 +107,11 @@ class ClickTables(LogRows):
             "logged_requests": (("impressions_read",), self._logged),
             "excluded_requests": (("impressions_read",), self._plain("excluded_requests")),
             "user_impressions": (("impressions_read",), self._user_impressions),
-            "suspected_requests": ((), self._plain("suspected_requests")),
-            "duplicated_requests": (
-                ("user_impressions", "suspected_requests"),
-                self._plain("duplicated_requests"),
+            "duplicated_requests": (("impressions_read",), self._plain("duplicated_requests")),
+            "numbered_copies": (
+                ("duplicated_requests", "user_impressions"),
+                self._plain("numbered_copies"),
             ),
-            "numbered_copies": (("duplicated_requests",), self._plain("numbered_copies")),
             "deduplicated": (("numbered_copies",), self._plain("deduplicated")),
             "irregular_requests": ((), self._irregular_requests),
             "orderly_requests": ((), self._orderly),
@@ -185,18 +185,9 @@ class ClickTables(LogRows):
         return self._stage("evaluated_impressions", days=days, when=when)
 
     def _answers(self) -> Stage:
-        given = self.clicks.labels.grades.items()
-        whens = " ".join(f"when {literal(one)} then {number(grade)}" for one, grade in given)
-        grade = "" if self.clicks.labels.pools else f"case action {whens} else 0 end"
-        counts = [
-            Column(f"sum(case when action = {literal(action)} then 1 else 0 end)", number)
-            for action, number in self.counted_actions.items()
-        ]
-        if self.names.has_sessions:
-            success = ", ".join(map(literal, self.clicks.success_actions))
-            is_success = f"max(case when action in ({success}) then 1 else 0 end)"
-            counts.append(Column(is_success, "is_success"))
-        return self._stage("answers", click=CLICK, purchase=PURCHASE, grade=grade, counts=counts)
+        counts = self.event_counts
+        columns = answered(self.clicks, counts, sessions=self.names.has_sessions)
+        return self._stage("answers", click=CLICK, counts=counts, columns=list(columns))
 
     def _requests(self) -> Stage:
         """The requests that are evaluated and have no impression."""

@@ -68,12 +68,15 @@ class LogRows:
         return self.clicks.cleaning.unseen is None
 
     @cached_property
-    def counted_actions(self) -> Mapping[str, str]:
-        """Action -> the column of answers that counts its events, if some may be repeated."""
-        if not self.clicks.cleaning.deduplicate:
-            return {}
+    def event_counts(self) -> Mapping[str, str]:
+        """Action -> the column of answers that counts its events."""
         there = self.names.done or self.actions
         return {action: f"n_events_{number}" for number, action in enumerate(there, 1)}
+
+    @property
+    def counted_actions(self) -> Mapping[str, str]:
+        """The same, if some events may be repeated."""
+        return self.event_counts if self.clicks.cleaning.deduplicate else {}
 
     def relation(self, table: str, *, all_days: bool = False) -> Relation | None:
         """Where `impressions`, `events` or `requests` are, of the days that are read or of all."""

@@ -143,13 +143,14 @@ def _named(fact: str) -> str:
 
 def _done(cutoffs: Sequence[int]) -> Iterator[Column]:
     """What was done in a request."""
-    yield Column("sum(is_clicked)", "n_clicked")
+    yield Column("count(case when is_clicked = 1 then 1 end)", "n_clicked")
     yield Column("sum(n_purchases)", "n_purchases")
     yield Column("min(case when is_clicked = 1 then position end)", "first_click")
     yield Column("max(case when is_clicked = 1 then position end)", "last_click")
     yield Column("min(seconds_to_click)", "seconds_to_click")
     for k in cutoffs:
-        yield Column(f"sum({case(f'position <= {k}', 'is_clicked', '0')})", f"n_clicked_at_{k}")
+        clicked = case(f"is_clicked = 1 and position <= {k}", "1", "")
+        yield Column(f"count({clicked})", f"n_clicked_at_{k}")
 
 
 def _is_count(name: str) -> bool:

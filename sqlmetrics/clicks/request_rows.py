@@ -38,11 +38,31 @@ class RequestRows:
         return bool(self._one_list)
 
     @property
+    def _is_hashed(self) -> bool:
+        """Whether rows are told apart by hashes: DuckDB's, of which equal texts have one."""
+        return not self.names.at.changes
+
+    @property
+    def _texts(self) -> list[str]:
+        """The facts that all rows of a list share as a rule."""
+        systems = ["system"] * ("system" in self.names.impressions)
+        return [*systems, *(one for one in self.facts if one not in ("metric_date", "system"))]
+
+    @property
     def _one_list(self) -> list[str]:
         """What the rows of a request meet that is one list of a system and a day."""
         has_systems, daily = "system" in self.names.impressions, self.clicks.daily
-        of_one = ["count(system) = count(*)", "min(system) = max(system)"]
-        return [*of_one * has_systems, *["min(metric_date) is not null"] * daily]
+        of_system = ["count(system) = count(*)", "min(system) = max(system)"] * has_systems
+        if self._is_hashed:
+            # Rows without a system have a hash of their own.
+            of_system = ["any_value(system) is not null"] * has_systems
+            of_system += ["min(texts_hash) = max(texts_hash)"] * bool(self._texts)
+        return [*of_system, *["min(metric_date) is not null"] * daily]
+
+    def _fact(self, name: str) -> Column:
+        """A fact of a request in order; where texts differ, DuckDB looks at it again."""
+        is_one = self._is_hashed and name != "metric_date"
+        return Column(f"{'any_value' if is_one else 'min'}({name})", name)
 
     @property
     def view(self) -> Mapping[str, Any]:
@@ -59,16 +79,20 @@ class RequestRows:
             "one_list": self._one_list,
             "facts": [
                 *(Column(f"min({name})", "started_at") for name in starts),
-                *(Column(f"min({name})", name) for name in self.facts),
+                *map(self._fact, self.facts),
             ],
+            "hashed": self._texts if self._is_hashed else [],
         }
+
+    @property
+    def counts(self) -> list[str]:
+        """The columns that count the rows of a request, the wider first."""
+        has_whole = "impressions" in self.names.read
+        return ["n_logged", *["n_whole"] * has_whole, "n_shown"]
 
     @property
     def left_out(self) -> Mapping[str, str]:
         """Why rows of a request are left out by themselves -> how many, as SQL."""
-        has_whole = "impressions" in self.names.read
-        steps = ["n_logged", *["n_whole"] * has_whole, "n_shown"]
-        names = [f"logged_requests.{name}" for name in steps]
-        reasons = ["incomplete", *["unreadable time"] * has_whole]
-        pairs = zip(reasons, names[:-1], names[1:], strict=True)
+        reasons = ["incomplete", *["unreadable time"] * (len(self.counts) - 2)]
+        pairs = zip(reasons, self.counts[:-1], self.counts[1:], strict=True)
         return {why: f"{before} - {after}" for why, before, after in pairs}

@@ -42,8 +42,8 @@ TABLES: Mapping[str, str] = {
 
 ORDER = (
     *("numbered", "chosen_requests", "events_read", "bot_users"),
-    *("impressions_read", "logged_requests", "excluded_requests", "user_impressions"),
-    *("deduplicated", "irregular_requests", "clean_impressions", "attributed_events", "answers"),
+    *("impressions_read", "logged_requests", "excluded_requests", "deduplicated"),
+    *("irregular_requests", "clean_impressions", "attributed_events", "answers"),
     *("seen_impressions", "request_queries", "evaluated_impressions"),
     *("orderly_requests", "irregular_impressions", "item_positions"),
 )

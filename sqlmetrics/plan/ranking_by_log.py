@@ -7,9 +7,9 @@ list is joined with its labels; the window ranks the other lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlmetrics.plan.ranking import WindowRanking
 from sqlmetrics.plan.ranking_by_lists import SortedLists
@@ -37,6 +37,10 @@ class ShownRanks(SortedLists):
         names = [*self.shape.keys, *self.shape.listed_facts, *(one.name for one in self._told())]
         columns = [Column(name, name) for name in names]
         yield Stage("ranked", "both_ranks", {"columns": columns, "from": "shown_ranks"})
+
+    def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
+        """The same by a window: the labels of a request are too few for a list to pay."""
+        return WindowRanking.in_order(self, name, view, order)
 
     def _other_lists(self) -> Stage:
         """The requests of the lists that the log does not vouch for."""

@@ -793,3 +793,18 @@ def test_positions_start_at_1_whatever_the_log_says(first_position: Any) -> None
 
 def test_every_online_metric_says_what_it_is() -> None:
     assert all(metric.title and metric.name == name for name, metric in ONLINE.items())
+
+
+def test_of_rows_that_differ_the_least_text_counts_and_a_copy_below_many_items_is_found() -> None:
+    rows = [
+        {"request_id": name, "item_id": str(place % n_items), "position": place, "country": country}
+        for name, n_items, given in (("r", 99, (None, "us", "fr")), ("s", 79, ("us",)))
+        for place in range(1, 81)
+        for country in [given[place % len(given)]]
+    ]
+    data = pa.Table.from_pylist([row | {"clicked": int(row["position"] == 2)} for row in rows])
+    log = {"data": data, "columns": {"clicked": "clicked", "segments": ["country"]}}
+    result = evaluate_clicks(sm.Spec(clicks={"log": log}, metrics=["ctr"], by=["country"]))
+    found = {row["segment_value"]: row["denominator"] for row in online(result)}
+    assert found == {"all": 159, "fr": 80, "us": 79}
+    assert [(step.why, step.removed) for step in result.steps] == [("repeated", 1)]

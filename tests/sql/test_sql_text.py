@@ -307,7 +307,7 @@ def test_no_stage_of_a_click_log_is_printed_twice(dialect: str) -> None:
     views = re.findall(r"^create temporary view sqlmetrics_(?!click_)(\w+) as$", text, re.M)
     stages = [*views, *re.findall(r"^(\w+) as \($", text, re.M)]
     assert sorted(set(stages)) == sorted(stages)
-    assert {"user_impressions", "clean_impressions", "seen_impressions"} <= {*views}
+    assert {"impressions_read", "clean_impressions", "seen_impressions"} <= {*views}
     assert "answers" in stages  # a table: printed once, and read by several
     for view in views:  # and each is read by more than one statement
         assert len(re.findall(rf"(?:from|join) [`\"]?sqlmetrics_{view}\b", text)) > 1, view
