@@ -121,6 +121,12 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
         "more are read, and left out",
     ),
     (
+        "clicks/duplicated_requests",
+        "inner join",
+        "left join",
+        "more are looked at, and found to be without a copy",
+    ),
+    (
         "clicks/numbered_copies",
         "inner join",
         "left join",
