@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections import UserDict
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ import click
 from sqlmetrics import __version__
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.completion import answered
-from sqlmetrics.errors import SqlmetricsError
+from sqlmetrics.errors import EngineError, SqlmetricsError
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look at numbers": {
@@ -126,8 +127,8 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read us has gone: that is no failure of ours
+    except OSError as error:  # of stdout: what writes files says which
+        sys.exit(_unwritten(error))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
         sys.exit(130)
@@ -137,6 +138,17 @@ def main() -> None:
         as_json = told.get("errors") == "json"
         click.echo(_json(error) if as_json else _text(error), err=True)
         sys.exit(error.exit_code)
+
+
+def _unwritten(error: OSError) -> int:
+    """Tell why stdout cannot be written, unless its reader has gone; the exit code."""
+    with suppress(OSError):  # what is kept for it would fail once more at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 0
+    where = repr(error.filename) if error.filename else "the output"
+    click.echo(f"error: cannot write {where}: {error.strerror}", err=True)
+    return EngineError.exit_code
 
 
 def _explain(error: SqlmetricsError) -> None:

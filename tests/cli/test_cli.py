@@ -339,6 +339,17 @@ def test_the_process_ends_at_once_but_for_what_others_still_do(main: str, code: 
     assert done.stdout == "numbers others first\n" + ("taken apart\n" if code else "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without /dev/full")
+@pytest.mark.parametrize(("out", "code"), [("> /dev/full", 3), ("| true", 0)])
+def test_an_output_that_cannot_be_written_is_told_in_one_line(out: str, code: int) -> None:
+    """None is told where the reader has gone."""
+    command = f"set -o pipefail; '{sys.executable}' -m sqlmetrics explain ndcg@10 {out}"
+    run = ["bash", "-c", command]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    told = "error: cannot write the output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (code, told if code else "")
+
+
 def test_queries_conditions_and_grades_that_are_texts(folder: Path) -> None:
     (folder / "runs.csv").write_text(
         "query_id,item_id,score,bot\nq1,a,2,0\nq1,b,1,0\nq2,c,1,0\nq3,d,1,1\n"
