@@ -116,10 +116,10 @@ class Location:
                 "give a file, or --publish"
             )
         makes = (NEW_SCHEMA,) if _reads_tables(spec) else (NEW_FILE, NEW_SCHEMA)
-        is_new = place.is_missing
+        said = _what_is_made(place)
         opened = connect(replace(place, makes=makes))
-        if is_new:
-            say(f"new database {place.path}")
+        if said:
+            say(said)
         return opened
 
     @property
@@ -236,7 +236,22 @@ def _default(verb: str, place: ConnectionURL | None, *, create: bool = False) ->
 
     if place and not place.is_default:
         raise SpecError(f"{verb} works in DuckDB alone, given {place}")
-    return connect(place, create=create)
+    said = _what_is_made(place) if place and create else ""
+    opened = connect(place, create=create)
+    if said:
+        say(said)
+    return opened
+
+
+def _what_is_made(place: ConnectionURL) -> str:
+    """What to say of a database whose file is new, or empty."""
+    from sqlmetrics.engines.database_file import DATABASES, is_empty
+
+    if place.is_missing:
+        return f"new database {place.path}"
+    if place.scheme in DATABASES and is_empty(place.path):
+        return f"new database in {place.path}, which was empty (0 bytes)"
+    return ""
 
 
 def _read_only(place: ConnectionURL) -> ConnectionURL:

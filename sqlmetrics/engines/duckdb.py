@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from sqlmetrics.engines.database_file import fill_empty, is_empty
 from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.setup import Setup
-from sqlmetrics.engines.url import ConnectionURL, check_there, is_file, is_sqlite
+from sqlmetrics.engines.url import ConnectionURL, is_file
 from sqlmetrics.engines.values import plain
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import finished, free_name, literal, parts, relation
@@ -294,21 +295,18 @@ def open_database(
         config: What DuckDB is told as it opens the file.
 
     Raises:
-        SpecError: If the file is not there, and is only read.
+        SpecError: If there is no folder for it.
         EngineError: If it cannot be opened.
     """
     if database is None:
         return _silent(
             duckdb.connect(config={"python_enable_replacements": False, **(config or {})})
         )
-    if not writing:
-        check_there(database)
+    if writing and is_empty(database):
+        fill_empty(database)
     try:
         return _silent(duckdb.connect(database, read_only=not writing, config=dict(config or {})))
     except duckdb.Error as error:
-        if is_sqlite(database):
-            url = f"sqlite:///{database}"
-            raise SpecError(f"{database!r} is a SQLite file: --connection {url}") from None
         folder = os.path.dirname(database) or "."
         if is_file(database) and not os.path.isdir(folder):
             raise SpecError(f"there is no folder {folder!r} for {database!r}; make it") from None
@@ -330,6 +328,11 @@ def _brief(error: BaseException) -> str:
         holder = re.search(r" \(PID \d+\)", str(error))
         who = holder[0] if holder else ""
         return f"another process has it open{who}; stop it, or let it read what --publish copies"
+    if "Could not read enough bytes" in str(error):
+        return (
+            "the file ends too early: it was not written or copied to its end, as on a full disk; "
+            "restore it, or delete it if it was new, and run again"
+        )
     if "not utf-8 encoded" in str(error):
         line = re.search(r"CSV Error on (Line: [\d,]+)", str(error))
         return f"it is not UTF-8{f' ({line[1]})' if line else ''}; save it as 'CSV UTF-8'"

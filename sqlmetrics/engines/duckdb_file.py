@@ -12,7 +12,7 @@ import duckdb
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.duckdb import open_database
-from sqlmetrics.engines.url import DATABASE_FILES
+from sqlmetrics.engines.file_kinds import DUCKDB, kind_of, start_of
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.sql.template import literal
 
@@ -22,9 +22,7 @@ ENDINGS = (".duckdb", ".ddb", ".db")
 
 def is_database(file: Path) -> bool:
     """Whether a file that is there is one of DuckDB, by its first bytes."""
-    (place, mark), _ = DATABASE_FILES[0]
-    with file.open("rb") as opened:
-        return opened.read(place + len(mark))[place:] == mark
+    return kind_of(start_of(str(file))) == DUCKDB
 
 
 def tables(file: Path) -> list[str]:

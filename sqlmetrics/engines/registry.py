@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from sqlmetrics.engines.database_file import check_database
 from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.sqlalchemy import driver_connection, is_alchemy, url_of
 from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, ConnectionURL, check_there, place
@@ -211,6 +212,7 @@ def _opened(where: ConnectionURL) -> Driver:
     known = _known(where.scheme)
     if where.scheme in FILES and NEW_FILE not in where.makes:
         check_there(where.path)
+    check_database(where.path, where.scheme, writing=NEW_FILE in where.makes)
     with _driver(known):
         return cast(Driver, _class(known).open(where))
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.engines.url import NEW_SCHEMA, SCHEMA, ConnectionURL, check_there
+from sqlmetrics.engines.database_file import check_database
+from sqlmetrics.engines.url import DEFAULT, NEW_SCHEMA, SCHEMA, ConnectionURL, check_there
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import literal
 
@@ -77,6 +78,7 @@ class Setup:
         if not path:
             raise SpecError("attach: each database has a path")
         check_there(path)
+        check_database(path, str(given.get("type") or DEFAULT).casefold(), writing=False)
         read_only = given.pop("read_only", False) or self.read_only
         options = [f"type {_word(given.pop('type'))}"] if given.get("type") else []
         options += ["read_only"] if read_only else []

@@ -35,14 +35,6 @@ PORTS = {"postgres": 5432, "mysql": 3306, "clickhouse": 8123}
 USUAL_SCHEMAS = {"postgres": "public", "duckdb": "main"}
 """Plain scheme -> the schema of a table that says none."""
 
-SQLITE_MARK = b"SQLite format 3\0"
-
-DATABASE_FILES = (
-    ((8, b"DUCK"), "is a DuckDB database: open it with --db {path}"),
-    ((0, SQLITE_MARK), "is an SQLite database: open it with --connection sqlite:///{path}"),
-)
-"""Where a file has which bytes, and how it is then opened."""
-
 SCHEMA = "schema"
 """The option of a database in a file that names its default schema."""
 
@@ -140,15 +132,6 @@ def is_file(path: str) -> bool:
     (True, False, False, False)
     """
     return bool(path) and path != ":memory:" and not re.match(r"[a-z]\w+:", path)
-
-
-def is_sqlite(path: str) -> bool:
-    """Whether a file is a database of SQLite, by its first bytes."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(SQLITE_MARK)) == SQLITE_MARK
-    except OSError:
-        return False
 
 
 def check_there(path: str) -> None:

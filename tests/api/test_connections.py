@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from contextlib import chdir
 from datetime import date
@@ -328,7 +331,7 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
         connection.execute("create table runs (query_id text)")
     for file, said in (
         ("no/x.db", "there is no folder 'no'"),
-        ("lite.db", "'lite.db' is a SQLite file: --connection sqlite:///lite.db"),
+        ("lite.db", "'lite.db' is an SQLite database: --connection sqlite:///lite.db"),
     ):
         told = sqlmetrics("validate", "tables.yml", "--db", file, folder=folder, expect=2).stderr
         assert said in told
@@ -337,6 +340,61 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
         with pytest.raises(sm.SpecError, match="there is no database file"):
             sm.evaluate({"q": ["a"]}, {"q": {"a": 1}}, ["mrr"], connection=url)
     assert there(folder) == {"shop.duckdb"}
+
+
+def test_a_data_file_is_no_database(folder: Path) -> None:
+    with chdir(folder):
+        duckdb.sql("copy (select 1 as a) to 'rank.parquet'")
+        for name, content in (("l.csv", b"a,b\n1,2\n"), ("odd.duckdb", b"\0" * 9000)):
+            Path(name).write_bytes(content)
+        Path("x.json").write_text('{"a": 1}')
+        Path("x.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    before = {file: (folder / file).read_bytes() for file in there(folder)}
+    for line, what in (
+        (["run", "files.yml", "--db", "rank.parquet"], "Parquet, not a DuckDB database"),
+        (["run", "tables.yml", "--db", "x.json"], "text, not a DuckDB database"),
+        (["run", "files.yml", "--connection", "duckdb:///x.csv.gz"], "gzip, not a DuckDB database"),
+        (["run", "files.yml", "--connection", "sqlite:///l.csv"], "text, not an SQLite database"),
+        (["install", "l.csv"], "text, not a DuckDB database"),
+        (["evaluate", "runs", "truth", "-m", "mrr", "--db", "l.csv"], "text, not a DuckDB"),
+        (["run", "files.yml", "--db", "odd.duckdb"], "another kind, not a DuckDB database"),
+        (["run", "files.yml", "--target", "data"], "text, not a DuckDB database"),
+        (["validate", "files.yml", "--target", "more"], "Parquet, not a DuckDB database"),
+    ):
+        (folder / "profiles.yml").write_text(
+            "outputs:\n  data: {type: duckdb, path: l.csv}\n"
+            "  more: {type: duckdb, attach: [{path: rank.parquet}]}\n"
+        )
+        assert what in sqlmetrics(*line, folder=folder, expect=2).stderr, line
+    assert {file: (folder / file).read_bytes() for file in before} == before
+    with chdir(folder), pytest.raises(sm.SpecError, match="not a DuckDB database"):
+        sm.run("files.yml", connection="duckdb:///l.csv")
+
+
+def test_an_empty_database_file_is_taken_over_and_half_a_one_is_told(folder: Path) -> None:
+    (folder / "new.duckdb").touch()
+    (folder / "new.db").touch()
+    for where in (["--db", "new.duckdb"], ["--connection", "sqlite:///new.db"]):
+        assert (
+            "is empty (0 bytes)"
+            in sqlmetrics("check", "files.yml", *where, folder=folder, expect=3).stderr
+        )
+        told = sqlmetrics("run", "files.yml", *where, folder=folder).stderr
+        assert "new database in new.d" in told
+        sqlmetrics("check", "files.yml", *where, folder=folder)
+    full = (folder / "new.duckdb").read_bytes()
+    for size in (12, 4096, len(full) // 2):
+        (folder / "cut.duckdb").write_bytes(full[:size])
+        told = sqlmetrics("run", "files.yml", "--db", "cut.duckdb", folder=folder, expect=3).stderr
+        assert "the file ends too early" in told
+    (folder / "new.duckdb").write_bytes(b"")
+    with duckdb.connect(str(folder / "held.duckdb")):
+        os.truncate(folder / "held.duckdb", 0)
+        held = "from sqlmetrics.engines.database_file import fill_empty; fill_empty('held.duckdb')"
+        done = subprocess.run(
+            [sys.executable, "-c", held], cwd=folder, capture_output=True, text=True, check=False
+        )
+    assert "another process has it open" in done.stderr
 
 
 @by_turns(0.9)

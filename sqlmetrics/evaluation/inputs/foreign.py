@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from sqlmetrics.engines.url import DATABASE_FILES
+from sqlmetrics.engines import file_kinds
+from sqlmetrics.engines.database_file import HOW_TO_OPEN
+from sqlmetrics.engines.file_kinds import kind_of, start_of
 from sqlmetrics.errors import InputError
 
 _SAVE = "save it as Parquet or CSV"
+_OPEN = "open it with {how}, and name a table of it"
+_DECOMPRESS = "decompress it, or use gzip"
 
-MARKS = (
-    *((*mark, f"{opening}, and name a table of it") for mark, opening in DATABASE_FILES),
-    (0, b"PAR1", "is Parquet: let its name end in .parquet"),
-    (0, b"ARROW1", f"is Arrow or Feather: {_SAVE}"),
-    (0, b"PK\x03\x04", f"is a spreadsheet or another archive: {_SAVE}"),
-    (0, b"\xd0\xcf\x11\xe0", f"is a spreadsheet of old Excel: {_SAVE}"),
-    (0, b"ORC", f"is ORC: {_SAVE}"),
-    (0, b"Obj\x01", f"is Avro: {_SAVE}"),
-    (0, b"\x28\xb5\x2f\xfd", "is compressed by zstd: decompress it, or use gzip"),
-    (0, b"BZh", "is compressed by bzip2: decompress it, or use gzip"),
-    (0, b"\xff\xfe", "is UTF-16: save it as 'CSV UTF-8'"),
-    (0, b"\xfe\xff", "is UTF-16: save it as 'CSV UTF-8'"),
-)
-"""Where a file has which bytes, and what it then is."""
-
-LOOKED_AT = 4096
+REMEDIES = {
+    file_kinds.PARQUET: "let its name end in .parquet",
+    **dict.fromkeys(
+        (
+            file_kinds.ARROW,
+            file_kinds.ZIP,
+            file_kinds.EXCEL,
+            file_kinds.ORC,
+            file_kinds.AVRO,
+        ),
+        _SAVE,
+    ),
+    **dict.fromkeys((file_kinds.ZSTD, file_kinds.BZIP2), _DECOMPRESS),
+    file_kinds.UTF_16: "save it as 'CSV UTF-8'",
+    **{kind: _OPEN.format(how=how) for kind, how in HOW_TO_OPEN.items()},
+}
+"""What a file is that is no text -> what to do."""
 
 
 def refuse_foreign(file: str, role: str) -> None:
@@ -34,12 +37,12 @@ def refuse_foreign(file: str, role: str) -> None:
         InputError: If it is not, with what to do.
     """
     try:
-        with Path(file).open("rb") as opened:
-            start = opened.read(LOOKED_AT)
+        kind = kind_of(start_of(file))
     except OSError:  # DuckDB will tell
         return
-    for place, mark, what in MARKS:
-        if start[place:].startswith(mark):
-            raise InputError(f"{role}: {file!r} {what.format(path=file)}")
-    if b"\0" in start and not file.casefold().endswith(".gz"):
+    if kind in REMEDIES:
+        raise InputError(f"{role}: {file!r} is {kind}: {REMEDIES[kind].format(path=file)}")
+    if kind == file_kinds.GZIP and not file.casefold().endswith(".gz"):
+        raise InputError(f"{role}: {file!r} is {kind}: let its name end in .gz")
+    if not kind and not file.casefold().endswith(".gz"):
         raise InputError(f"{role}: {file!r} is no text: {_SAVE}")
