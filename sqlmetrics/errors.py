@@ -12,6 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+LONGEST = 1_000
+"""As many characters of a problem are told."""
+MOST = 50
+"""As many problems a message tells."""
+
 
 class SqlmetricsError(Exception):
     """Every error that sqlmetrics raises on purpose derives from this one."""
@@ -29,7 +34,8 @@ class SpecError(SqlmetricsError):
     exit_code = 2
 
     def __init__(self, problems: str | Sequence[str]) -> None:
-        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        told = (problems,) if isinstance(problems, str) else tuple(problems)
+        self.problems = tuple(map(shortened, told))
         super().__init__(numbered("the spec has", self.problems))
 
 
@@ -45,7 +51,7 @@ class InputError(SqlmetricsError):
 
     def __init__(self, problems: object) -> None:
         self.details = tuple(problems) if isinstance(problems, list | tuple) else (problems,)
-        self.problems = tuple(map(str, self.details))
+        self.problems = tuple(shortened(str(detail)) for detail in self.details)
         super().__init__(numbered("the input has", self.problems))
 
 
@@ -67,7 +73,20 @@ class EngineError(SqlmetricsError):
 
     def __init__(self, message: str, sql: str = "") -> None:
         self.sql = sql
-        super().__init__(message)
+        super().__init__(shortened(message))
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """A text of a bounded length: what is wrong stands at its start, what to do at its end.
+
+    >>> shortened("unknown column 'aaaaaaaaaaaaaaa'; did you mean 'a'?", 30)
+    "unknown column 'aaaa ... (21 characters left out) ... ou mean 'a'?"
+    """
+    if len(text) <= longest:
+        return text
+    start = longest * 2 // 3
+    left_out = len(text) - longest
+    return f"{text[:start]} ... ({left_out:,} characters left out) ... {text[start + left_out :]}"
 
 
 def numbered(subject: str, problems: Sequence[str]) -> str:
@@ -75,8 +94,10 @@ def numbered(subject: str, problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return problems[0]
     lines = [f"{subject} {len(problems)} problems"]
-    for number, problem in enumerate(problems, start=1):
+    for number, problem in enumerate(problems[:MOST], start=1):
         lines.append(f"{number}. " + problem.replace("\n", "\n   "))
+    if len(problems) > MOST:
+        lines.append(f"... and {len(problems) - MOST:,} more")
     return "\n".join(lines)
 
 

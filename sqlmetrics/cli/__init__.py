@@ -17,7 +17,7 @@ import click
 from sqlmetrics import __version__
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.completion import answered
-from sqlmetrics.errors import EngineError, SqlmetricsError
+from sqlmetrics.errors import MOST, EngineError, SqlmetricsError, shortened
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look at numbers": {
@@ -197,8 +197,8 @@ def _json(error: SqlmetricsError) -> str:
 
     details = getattr(error, "details", getattr(error, "problems", (str(error),)))
     problems = [
-        detail.to_dict() if hasattr(detail, "to_dict") else {"problem": str(detail)}
-        for detail in details
+        detail.to_dict() if hasattr(detail, "to_dict") else {"problem": shortened(str(detail))}
+        for detail in details[:MOST]
     ]
     told = {"error": type(error).__name__, "exit_code": error.exit_code, "problems": problems}
     if file := _sql_file(error):

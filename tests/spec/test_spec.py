@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -328,16 +329,49 @@ BAD_YAML = {
     "rankings: {file: a, file: b}": "given twice",
     "[a, b]: 1": "is not YAML",
     "\xff": "is not YAML",
+    "a: 2026-13-45": "a value cannot be read: month must be in 1..12",
+    "a: !!int ''": "a value cannot be read",
+    "a: " + "9" * 5_000: "a value cannot be read: Exceeds the limit",
+    "a: &a [*a]": "line 1, column 4 is not YAML: an alias stands in what it repeats",
+    "a: " + "[" * 20_000: "more than 50 lists and mappings stand in one another",
+    "- " * 20_000: "more than 50 lists and mappings stand in one another",
+    "a: &a [x, x, x, x, x, x, x, x, x]\n"
+    + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghi")): (
+        "it has more than 100,000 values"
+    ),
+    "a: &a {x: 1}\nb: &b {<<: ["
+    + ", ".join(["*a"] * 400)
+    + "]}\nc: {<<: ["
+    + (", ".join(["*b"] * 400) + "]}"): "it has more than 100,000 values",
+    "# " + "x" * 1_000_000: "is larger than 1,000,000 bytes",
 }
 
 
-@pytest.mark.parametrize("text", BAD_YAML)
+@pytest.mark.parametrize("text", BAD_YAML, ids=range(len(BAD_YAML)))
 def test_a_file_that_is_no_spec(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bad.yml").write_bytes(text.encode("latin-1"))
     with pytest.raises(sm.SpecError, match=BAD_YAML[text]) as caught:
         sm.Spec.read("bad.yml")
     assert "'bad.yml'" in str(caught.value)
+    assert len(str(caught.value)) < 1_100
+
+
+def test_messages_are_bounded_and_tell_what_to_do_at_their_end(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yml"
+    path.write_text(f"rankings: {{file: r.csv}}\nlabels: [{'x, ' * 5_000}]\nmetrics: [mrr]\n")
+    with pytest.raises(sm.SpecError, match="labels must be keys and values") as caught:
+        sm.Spec.read(path)
+    assert len(str(caught.value)) < 1_100
+    assert "characters left out" in str(caught.value)
+    names = [f"nope{'e' * 900}{number}" for number in range(200)]
+    path.write_text(f"rankings: {{file: r.csv}}\nlabels: {{file: l.csv}}\nmetrics: {names}\n")
+    with pytest.raises(sm.SpecError, match="unknown metric") as caught:
+        sm.Spec.read(path)
+    assert str(caught.value).startswith("the spec has 200 problems")
+    assert str(caught.value).endswith("\n... and 150 more")
+    assert len(caught.value.problems) == 200
+    assert len(str(caught.value)) < 55_000
 
 
 @pytest.mark.parametrize("name", ["nope.yml", "."])

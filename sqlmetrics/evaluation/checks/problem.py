@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
-from sqlmetrics.errors import InputError, NoDataError
+from sqlmetrics.errors import InputError, NoDataError, shortened
 from sqlmetrics.evaluation.report.table import aligned, printable
 
 EXAMPLES = 3
@@ -73,14 +73,14 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values; what JSON has no type for is text."""
-        plain = (str, int, float, bool, type(None))
+        plain = (int, float, bool, type(None))
         return {
             "table": self.table,
             "problem": self.what,
             "count": self.count,
             "examples": [
                 {
-                    name: value if isinstance(value, plain) else str(value)
+                    name: value if isinstance(value, plain) else shortened(str(value))
                     for name, value in zip(self.columns, row, strict=True)
                 }
                 for row in self.examples
