@@ -69,8 +69,12 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 @click.option(
     "--movers", default=0, metavar="N", help="Show N queries that moved most, with lists."
 )
-@click.option("--replicates", default=1000, show_default=True, help="Of a resampling test.")
-@click.option("--seed", default=1, show_default=True, help="Another one draws other replicates.")
+@click.option(
+    "--replicates",
+    type=int,
+    help="Number of resampling replicates. Default: 1,000, more for many tests.",
+)
+@click.option("--seed", default=1, show_default=True, help="Random seed of the replicates.")
 @sql_option
 @items_option
 @table_options

@@ -54,7 +54,7 @@ def compare(
     margin: float = 0.0,
     by: str | Sequence[str] = (),
     cluster: str | None = None,
-    replicates: int = 1000,
+    replicates: int | None = None,
     seed: int = 1,
     paired: bool | None = None,
     dates: str | Sequence[str | date] = (),
@@ -94,7 +94,8 @@ def compare(
         cluster: What is drawn together: `query_id`, or a column of the rankings or of `queries`,
             like a user. Default: the spec's own, else `query_id` if there are days, on which
             queries come again.
-        replicates: How many, of a randomisation or bootstrap.
+        replicates: How many, of a randomisation or bootstrap. Default: 1,000, and more where many
+            systems and metrics are tested, so that their adjusted p-values can be small.
         seed: Another one draws other replicates; the same ones on every database.
         paired: Whether each query is compared with itself, over those that both sides have. If
             not, each side has the queries that it has, as in an A/B test: Welch's t. Default:
@@ -138,7 +139,7 @@ def compare(
     moved.check(movers)
     if test not in findings.TESTS:
         raise SpecError(unknown("test", test, findings.TESTS))
-    if test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
+    if replicates is not None and test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
     zone = zone_of_days(rankings, asked.get("time_zone"))
     asks = Options(
@@ -314,6 +315,8 @@ def _tested(
     if asks.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         most = max(one.n_drawn for one in found.moments.values())
         whole = found.is_complete(pairing)
-        drawn = Resampling(pairing, asks.test, asks.seed, asks.replicates, most, whole)
+        n_tests = len(pairing.systems) * len(pairing.measures)
+        count = resampling.count_of(n_tests, asks.level, asks.replicates)
+        drawn = Resampling(pairing, asks.test, asks.seed, count, most, whole)
         return replace(found, replicates=drawn.read(made.rows(*drawn.query())))
     return found

@@ -10,14 +10,14 @@ from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.comparison.inference.adjustment import benjamini_hochberg, holm
-from sqlmetrics.comparison.inference.estimate import Estimate
+from sqlmetrics.comparison.inference.estimate import Estimate, TStatistic
 from sqlmetrics.comparison.inference.verdict import sentence, verdict
 from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.sums import moments, ranks, resampling, samples
 from sqlmetrics.comparison.sums.moments import KEYS, Moments, Rows
 from sqlmetrics.comparison.sums.pairing import Pairing
-from sqlmetrics.comparison.sums.resampling import Replicates
+from sqlmetrics.comparison.sums.resampling import Percentiles, Replicates
 from sqlmetrics.comparison.sums.samples import Samples
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.report.table import many
@@ -143,24 +143,28 @@ def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, An
     found = [_row(pairing, asks, sums, place) for place in _places(pairing, sums)]
     decide(found, asks)
     for row in found:
-        row["sentence"] = sentence(row, row["name"], asks.margin)
+        row["sentence"] = sentence(row, row["name"], margin=asks.margin, level=asks.level)
     told = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
     return found, told or _notes(pairing, [row for row in found if row["segment_name"] == ALL])
 
 
 def decide(rows: Sequence[dict[str, Any]], asks: Options) -> None:
-    """Adjust p-values, over metrics by Holm and over slices by their share, and give verdicts.
+    """Adjust p-values and intervals alike, over metrics by Holm and over slices by their share.
 
     Args:
-        rows: Of all queries and of slices; rows that no test has looked at stay without.
+        rows: Of all queries and of slices, with their `statistic`, which gives intervals and is
+            taken out; rows that no test has looked at stay without a p-value.
         asks: The level and the margin.
     """
     overall = [row for row in rows if row["segment_name"] == ALL]
     slices = [row for row in rows if row["segment_name"] != ALL]
-    for some, adjust in ((overall, holm), (slices, benjamini_hochberg)):
-        tested = [row for row in some if row["p_value"] is not None]
-        for row, p in zip(tested, adjust([row["p_value"] for row in tested]), strict=True):
+    for family, adjust in ((overall, holm), (slices, benjamini_hochberg)):
+        tested = [row for row in family if row["p_value"] is not None]
+        adjustment = adjust([row["p_value"] for row in tested], asks.level)
+        for row, p in zip(tested, adjustment.p_values, strict=True):
             row["p_adjusted"] = p
+        for row in family:
+            row.update(_bounds(row.pop("statistic", None), adjustment.coverage))
     for row in rows:
         ends = None if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
         row["verdict"] = verdict(
@@ -171,6 +175,18 @@ def decide(rows: Sequence[dict[str, Any]], asks: Options) -> None:
             margin=asks.margin,
             direction=row["direction"],
         )
+
+
+def _bounds(statistic: TStatistic | Percentiles | None, coverage: float) -> dict[str, Any]:
+    """The interval at a coverage, and what such data show."""
+    interval = statistic.interval(coverage) if statistic else None
+    low, high = interval or (None, None)
+    return {
+        "ci_low": low,
+        "ci_high": high,
+        "ci_level": coverage if interval else None,
+        "smallest_detectable": statistic.smallest_detectable(coverage) if statistic else None,
+    }
 
 
 Place = tuple[str, str, str, Measure]
@@ -207,7 +223,7 @@ def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str,
     if not isinstance(pairing, Samples):
         row |= dict.fromkeys(_PAIRS, 0)
     if there is not None:
-        row |= numbers(there, asks) | _tested(own, there, asks, sums)
+        row |= numbers(there) | _tested(own, there, asks, sums)
         if row["direction"] < 0:
             row |= {"wins": row["losses"], "losses": row["wins"]}
     if name == ALL and not isinstance(pairing, Samples):
@@ -218,8 +234,8 @@ def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str,
 
 
 _NUMBERS = (
-    *("value", "baseline_value", "difference", "relative", "ci_low", "ci_high", "p_value"),
-    *("p_adjusted", "effect_size", "smallest_detectable", "variance_reduction"),
+    *("value", "baseline_value", "difference", "relative", "ci_low", "ci_high", "ci_level"),
+    *("p_value", "p_adjusted", "effect_size", "smallest_detectable", "variance_reduction"),
 )
 _PAIRS = ("wins", "ties", "losses")
 
@@ -230,23 +246,20 @@ NOTHING: Mapping[str, Any] = {
 """The numbers of a row where there is nothing to compare."""
 
 
-def numbers(found: Estimate, asks: Options) -> dict[str, Any]:
-    """The numbers of a row, but for what a test says."""
-    low, high = found.interval(asks.level) or (None, None)
-    before = found.baseline_value
+def numbers(estimate: Estimate) -> dict[str, Any]:
+    """The numbers of a row, but for what a test says; `statistic` gives its interval."""
+    before = estimate.baseline_value
     return {
-        "value": found.value,
+        "value": estimate.value,
         "baseline_value": before,
-        "difference": found.difference,
-        "relative": found.difference / abs(before) if before else None,
-        "ci_low": low,
-        "ci_high": high,
-        "effect_size": found.effect_size,
-        "smallest_detectable": found.smallest_detectable(asks.level),
-        "variance_reduction": getattr(found, "variance_reduction", None),
-        "n": found.n,
-        "n_baseline": found.n_baseline,
-        **{name: getattr(found, name, None) for name in _PAIRS},
+        "difference": estimate.difference,
+        "relative": estimate.difference / abs(before) if before else None,
+        "statistic": estimate.t_statistic,
+        "effect_size": estimate.effect_size,
+        "variance_reduction": getattr(estimate, "variance_reduction", None),
+        "n": estimate.n,
+        "n_baseline": estimate.n_baseline,
+        **{name: getattr(estimate, name, None) for name in _PAIRS},
     }
 
 
@@ -262,8 +275,8 @@ def _tested(own: Key, found: Estimate, asks: Options, sums: Sums) -> dict[str, A
     if not found.standard_error:
         return by_t(found)
     drawn = sums.replicates[own]
-    low, high = drawn.interval(asks.level)
-    return {"p_value": drawn.bootstrap(found.difference), "ci_low": low, "ci_high": high}
+    statistic = Percentiles(drawn, found.t_statistic)
+    return {"p_value": drawn.bootstrap(found.difference), "statistic": statistic}
 
 
 def by_t(found: Estimate) -> dict[str, Any]:
@@ -273,7 +286,7 @@ def by_t(found: Estimate) -> dict[str, Any]:
     if not found.standard_error:
         p, name = found.exact() or (None, "")
         return {"p_value": p} | ({"test": name} if name else {})
-    return {"p_value": found.t_test()}
+    return {"p_value": found.t_statistic.p_value()}
 
 
 def _notes(pairing: Pairing, overall: Sequence[Mapping[str, Any]]) -> list[str]:

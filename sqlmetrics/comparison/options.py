@@ -23,7 +23,7 @@ class Options:
     margin: float = 0.0
     by: tuple[str, ...] = ()
     cluster: str | None = None
-    replicates: int = 1000
+    replicates: int | None = None
     seed: int = 1
     contributions: bool = False
     movers: int = 0

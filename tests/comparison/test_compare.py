@@ -31,6 +31,7 @@ from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.comparison.sums.samples import Samples, samples_query
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import signed_rank
+from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.sql.dialects import DIALECTS, dialect
@@ -127,11 +128,11 @@ def test_the_tests_agree_with_scipy_and_statsmodels_on_random_values() -> None:
     p_values = list(chance.random(40) ** 3)
     for own, name in ((holm, "holm"), (benjamini_hochberg, "fdr_bh")):
         theirs = multiple.multipletests(p_values, method=name)[1]
-        assert own(p_values) == [near(one) for one in theirs]
+        assert own(p_values, 0.95).p_values == [near(one) for one in theirs]
 
 
 def test_p_values_are_adjusted_over_metrics_and_systems_and_over_slices() -> None:
-    systems = {"new": NEW, "old": OLD, "third": [x + 0.001 * (i % 3) for i, x in enumerate(OLD)]}
+    systems = {"new": NEW, "old": OLD, "third": [x + 0.02 * sin(5 * i) for i, x in enumerate(OLD)]}
     slices = ["DE" if i % 4 else "FR" for i in range(N)]
     found = compared(
         systems,
@@ -143,7 +144,63 @@ def test_p_values_are_adjusted_over_metrics_and_systems_and_over_slices() -> Non
     parts = [row for row in found if row["segment_name"] == "country"]
     assert (len(whole), len(parts)) == (4, 8)
     for rows, adjust in ((whole, holm), (parts, benjamini_hochberg)):
-        assert [row["p_adjusted"] for row in rows] == adjust([row["p_value"] for row in rows])
+        adjustment = adjust([row["p_value"] for row in rows], 0.95)
+        assert [row["p_adjusted"] for row in rows] == adjustment.p_values
+        assert {row["ci_level"] for row in rows} == {adjustment.coverage}
+    # Holm keeps those of the third system: each interval is the one at 1 - .05 / 2
+    row = whole[0]
+    apart = np.array(NEW) - np.array(OLD)
+    error = apart.std(ddof=1) / np.sqrt(N)
+    assert [row["p_adjusted"] < 0.05 for row in whole] == [True, True, False, False]
+    assert row["ci_level"] == near(1 - 0.05 / 2)
+    assert row["ci_low"] == near(apart.mean() - critical(row["ci_level"], N - 1) * error)
+
+
+def test_no_sentence_contradicts_its_numbers() -> None:
+    """Worlds of 2 to 100 systems, some of them copies of one another, by each test."""
+    chance, verdicts = np.random.default_rng(5), set()
+    designs: list[dict[str, Any]] = [
+        {"test": "t"},
+        {"test": "t", "paired": False},
+        {"test": "t", "margin": 0.02},
+        {"test": "wilcoxon"},
+        {"test": "randomization"},
+    ]
+    for n_systems, n_queries, design in zip(
+        (2, 3, 100, 12, 8, 30), (2, 5, 30, 60, 20, 15), [*designs, designs[0]], strict=True
+    ):
+        hard = chance.random(n_queries)
+        systems = {
+            f"s{i}": list(hard if i % 5 == 0 else hard + np.abs(chance.normal(i % 7 / 20, 0.1, n_queries)))
+            for i in range(n_systems)
+        }
+        for row in compared(systems, baseline="s0", **design):
+            low, high, p = row["ci_low"], row["ci_high"], row["p_adjusted"]
+            words, verdict_ = row["sentence"], row["verdict"]
+            leaves_out_zero = not low <= 0 <= high
+            verdicts.add(verdict_)
+            if int(row["system"][1:]) % 5 == 0:
+                assert (row["difference"], verdict_, p) == (0.0, "equivalent", 1.0)
+            if verdict_ in ("better", "worse"):
+                assert p < 0.05
+                assert (row["difference"] > 0) == (verdict_ == "better")
+            if verdict_ == "equivalent":
+                assert -design.get("margin", 0) <= low <= high <= design.get("margin", 0)
+            if "could have shown" in words:
+                assert abs(row["difference"]) < row["smallest_detectable"]
+            assert ("not enough data" in words) <= (p >= 0.05 and not leaves_out_zero)
+            assert ("leaves out 0" in words) <= (p >= 0.05 and leaves_out_zero)
+            if design["test"] == "t" and row["test"] != "exact sign flip":
+                assert leaves_out_zero == (p < 0.05)
+    assert verdicts == {"better", "worse", "equivalent", "unclear"} or len(verdicts) == 3
+
+
+def test_copies_of_a_run_are_equivalent_though_sums_end_in_other_digits() -> None:
+    """Values that differ by what adding in another order leaves."""
+    copy = [x * (1 + 1e-15) for x in NEW]
+    for design in ({}, {"paired": False}):
+        row = compared({"old": NEW, "new": copy}, **design)["cg@1"]
+        assert (row["difference"], row["p_adjusted"], row["verdict"]) == (0.0, 1.0, "equivalent")
 
 
 # -- clusters and weights ---------------------------------------------------------------
@@ -424,6 +481,9 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
     refused("unknown test 'tt'", rankings, labels, "cg@1", test="tt")
     refused("level is above 0 and below 1", rankings, labels, "cg@1", level=95)
     refused("margin is 0 or more", rankings, labels, "cg@1", margin=-1)
+    many = {f"s{i}": [1.0, 0.0] for i in range(8)}
+    with pytest.raises(sm.SpecError, match="100 replicates cannot show any difference: with 7"):
+        compared(many, baseline="s0", test="bootstrap", replicates=100)
     refused("replicates are 100 to", rankings, labels, "cg@1", test="bootstrap", replicates=5)
     refused("a number of all lists together", rankings, labels, "auc")
     refused("no column of dates", rankings, labels, "cg@1", start="2026-01-01")

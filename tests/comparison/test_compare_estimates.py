@@ -101,7 +101,7 @@ def name_of(how: How) -> str:
 def check(row: Mapping[str, Any], wanted: Difference) -> None:
     """A row has the reference's numbers."""
     apart = wanted.value - wanted.baseline
-    reach = student.critical(0.95, wanted.df) * wanted.standard_error
+    reach = student.critical(row["ci_level"], wanted.df) * wanted.standard_error
     found = [row[name] for name in ("value", "baseline_value", "difference", "ci_low", "ci_high")]
     near = [wanted.value, wanted.baseline, apart, apart - reach, apart + reach]
     assert found == pytest.approx(near, rel=1e-9, abs=1e-12), row["metric"]

@@ -189,14 +189,20 @@ class _Made:
         asks: Options,
     ) -> list[dict[str, Any]]:
         rows = [
-            _row(EstimatedMetric(term.measure, term.estimator), (system, *of), sides, made, asks)
+            _row(EstimatedMetric(term.measure, term.estimator), (system, *of), sides, made)
             for of in of_segments(made)
             for system in sides.systems
             for term in self._terms
         ]
         decide(rows, asks)
         for row in rows:
-            row["sentence"] = sentence(row, row["name"], asks.margin, _counted(self.about.per))
+            row["sentence"] = sentence(
+                row,
+                row["name"],
+                margin=asks.margin,
+                level=asks.level,
+                counted=_counted(self.about.per),
+            )
             if sides.paired and row["segment_name"] == ALL:
                 row["n_system_only"] = counts[row["system"]] - row["n"]
                 row["n_baseline_only"] = counts[sides.baseline] - row["n_baseline"]
@@ -239,7 +245,6 @@ def _row(
     place: tuple[str, str, str],
     sides: Sides,
     made: Mapping[Key, SampleMoments],
-    asks: Options,
 ) -> dict[str, Any]:
     """A row of a comparison, but for what is decided of all together."""
     system, name, value = place
@@ -255,4 +260,4 @@ def _row(
         **findings.NOTHING,
     }
     found = made.get((*place, one.name, one.k or 0))
-    return row if found is None else row | findings.numbers(found, asks) | findings.by_t(found)
+    return row if found is None else row | findings.numbers(found) | findings.by_t(found)

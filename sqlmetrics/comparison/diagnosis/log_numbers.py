@@ -182,6 +182,14 @@ def _moved(
 
 
 def _row(new: Ratio, old: Ratio, sign: int, level: float) -> Row:
-    apart, interval = difference(new, old, level)
+    statistic = difference(new, old)
+    interval = statistic.interval(level) if statistic else None
     low, high = interval or (None, None)
-    return {"difference": apart, "ci_low": low, "ci_high": high, "direction": sign, "n": new.n}
+    return {
+        "difference": statistic.difference if statistic else None,
+        "statistic": statistic,
+        "ci_low": low,
+        "ci_high": high,
+        "direction": sign,
+        "n": new.n,
+    }

@@ -16,8 +16,8 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.online_sums import per_request
+from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.stages import chosen_if, sums_stage
-from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.intervals import Ratio as Columns
 from sqlmetrics.evaluation.intervals import standard_error
 from sqlmetrics.plan.plan import Plan
@@ -59,32 +59,28 @@ class Ratio:
         return None if error is None else error * error
 
 
-def difference(
-    new: Ratio, old: Ratio, level: float
-) -> tuple[float | None, tuple[float, float] | None]:
-    """How far two ratios are apart, and Welch's interval of it; None where there is none.
+def difference(new: Ratio, old: Ratio) -> TStatistic | None:
+    """How far two ratios are apart, with Welch's error; None where one has no value.
 
     Args:
         new: The system.
         old: The baseline.
-        level: The coverage of the interval, above 0 and below 1.
 
-    >>> apart, (low, high) = difference(Ratio(4, 2, 4, 2, 4, 2), Ratio(4, 1, 4, 1, 4, 1), 0.95)
-    >>> apart, round(low, 3), round(high, 3)
-    (0.25, -0.689, 1.189)
+    >>> apart = difference(Ratio(4, 2, 4, 2, 4, 2), Ratio(4, 1, 4, 1, 4, 1))
+    >>> apart.difference, [round(end, 3) for end in apart.interval(0.95)]
+    (0.25, [-0.689, 1.189])
     """
     if new.value is None or old.value is None:
-        return None, None
+        return None
     apart = new.value - old.value
-    parts = new.variance, old.variance
-    if parts[0] is None or parts[1] is None:
-        return apart, None
-    total = parts[0] + parts[1]
+    variances = new.variance, old.variance
+    if variances[0] is None or variances[1] is None:
+        return TStatistic(apart, None, 0.0)
+    total = variances[0] + variances[1]
     if not total:
-        return apart, (apart, apart)
-    df = total**2 / (parts[0] ** 2 / (new.n - 1) + parts[1] ** 2 / (old.n - 1))
-    reach = student.critical(level, df) * math.sqrt(total)
-    return apart, (apart - reach, apart + reach)
+        return TStatistic(apart, 0.0, 0.0)
+    df = total**2 / (variances[0] ** 2 / (new.n - 1) + variances[1] ** 2 / (old.n - 1))
+    return TStatistic(apart, math.sqrt(total), df)
 
 
 @dataclass(frozen=True)

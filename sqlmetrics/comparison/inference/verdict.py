@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 Verdict = Literal["better", "worse", "equivalent", "unclear"]
 
@@ -75,14 +75,20 @@ QUERIES = "query", "queries"
 
 
 def sentence(
-    row: Mapping[str, object], name: str, margin: float, counted: tuple[str, str] = QUERIES
+    row: Mapping[str, object],
+    name: str,
+    *,
+    margin: float,
+    level: float,
+    counted: tuple[str, str] = QUERIES,
 ) -> str:
-    """A row of a comparison in words.
+    """A row of a comparison in words, none of which its numbers contradict.
 
     Args:
         row: The row.
         name: The metric's own name, like `ndcg`.
         margin: The largest difference that does not matter.
+        level: The coverage of a single interval, like 0.95.
         counted: What `n` counts, one and several.
     """
     metric, before, after = row["metric"], row["baseline_value"], row["value"]
@@ -94,19 +100,40 @@ def sentence(
         within = f"the interval lies within {margin:g}" if margin else f"no {counted[0]} differs"
         return f"{moved}: equivalent, {within}"
     if found == "unclear":
-        return f"{moved}: {_why_unclear(row, counted)}"
+        return f"{moved}: {_why_unclear(row, level, counted)}"
     better, worse = _MEANS.get(name, ("", ""))
     means = better if found == "better" else worse
     return f"{moved}: {found}" + (f", {means}" if means else "")
 
 
-def _why_unclear(row: Mapping[str, object], counted: tuple[str, str]) -> str:
-    n, smallest = row["n"], row["smallest_detectable"]
-    queries = f"{n:,} {counted[n != 1]}"
-    if row["p_value"] is None:
+def _why_unclear(row: Mapping[str, Any], level: float, counted: tuple[str, str]) -> str:
+    queries = f"{row['n']:,} {counted[row['n'] != 1]}"
+    p, smallest = row["p_adjusted"], row["smallest_detectable"]
+    if p is None:
         return f"not enough data ({queries})"
     if row["direction"] == 0:
         return "neither more nor less of it is better"
+    if p < 1 - level:
+        return f"the {row['test']} test finds a difference, and the means do not differ"
+    if row["ci_low"] <= 0 <= row["ci_high"]:
+        could = f"; {queries} could have shown {smallest:.2g}" if smallest else f" ({queries})"
+        return f"not enough data{could}"
+    p_value = probability(p, level)
     if smallest is None:
-        return f"not enough data ({queries})"
-    return f"not enough data; {queries} could have shown {smallest:.2g}"
+        return f"all {queries} differ by as much, as chance does too: p {p_value}"
+    return f"the interval leaves out 0, the {row['test']} test does not reject: p {p_value}"
+
+
+def probability(p: float, level: float, decimals: int = 4) -> str:
+    """A p-value, in more decimals where rounding would take it across 1 - level.
+
+    >>> probability(0.0312, 0.95), probability(1e-9, 0.95), probability(1e-9, 0.95, 3)
+    ('0.0312', '<0.0001', '<0.001')
+    >>> probability(0.04998, 0.95), probability(0.05, 0.95)
+    ('0.04998', '0.0500')
+    """
+    error, least = round(1 - level, 12), 10.0**-decimals
+    if p < least <= error:
+        return f"<{least:.{decimals}f}"
+    texts = (f"{p:.{places}f}" for places in range(decimals, 17))
+    return next((text for text in texts if (float(text) < error) == (p < error)), repr(p))

@@ -138,10 +138,11 @@ class SampleMoments(Estimate):
     def difference(self) -> float:
         """The first less the second."""
         means = [self._plain(side) for side in SIDES]
-        if not self.is_adjusted:
-            return means[0] - means[1]
-        before = [self._mean(side, "c") for side in SIDES]
-        return means[0] - means[1] - self.theta * (before[0] - before[1])
+        apart = means[0] - means[1]
+        if self.is_adjusted:
+            before = [self._mean(side, "c") for side in SIDES]
+            apart -= self.theta * (before[0] - before[1])
+        return apart if abs(apart) > NOISE * max(1.0, *map(abs, means)) else 0.0
 
     def _influence(self, side: str, theta: float) -> dict[str, float]:
         """How far a cluster of a side moves the side's mean, as factors of its variables."""
@@ -169,7 +170,14 @@ class SampleMoments(Estimate):
         if self.n_clusters < 2:
             return None
         variance = self._variance(self.theta)
-        return math.sqrt(variance) if variance > NOISE**2 / self.n_clusters else 0.0
+        least = max(NOISE**2 / self.n_clusters, NOISE * self._variance_of_sides)
+        return math.sqrt(variance) if variance > least else 0.0
+
+    @property
+    def _variance_of_sides(self) -> float:
+        """Of both means, which goes away in their difference where clusters are on both sides."""
+        influences = (self._influence(side, 0.0) for side in SIDES)
+        return math.fsum(self._product(influence, influence) for influence in influences)
 
     @property
     def df(self) -> float:

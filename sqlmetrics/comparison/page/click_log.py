@@ -16,14 +16,13 @@ from sqlmetrics.clicks.evaluate import counted, online_rows
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.comparison.diagnosis.log_numbers import LogNumbers, numbers_of
 from sqlmetrics.comparison.findings import decide
+from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Log, Row
 from sqlmetrics.comparison.page.evaluation import conventions_of
 from sqlmetrics.comparison.page.means import pooled
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
-from sqlmetrics.evaluation.distributions import normal
-from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.jobs.days import on_days
@@ -131,10 +130,7 @@ def _row(
     values = {
         one: found.online.get(one, {}).get(metric, _mean(content, metric, one)) for one in systems
     }
-    low, high, apart = row["ci_low"], row["ci_high"], row["difference"]
-    p = None
-    if low is not None and high > low:
-        p = normal.tail(apart / ((high - low) / 2 / critical(content.level, 1e9)))
+    statistic: TStatistic | None = row["statistic"]
     return {
         "metric": metric,
         "system": system,
@@ -143,15 +139,13 @@ def _row(
         "segment_value": ALL,
         "value": values[system],
         "baseline_value": values[baseline],
-        "difference": apart,
-        "ci_low": low,
-        "ci_high": high,
-        "p_value": p,
+        "difference": row["difference"],
+        "statistic": statistic,
+        "p_value": statistic.p_value() if statistic else None,
         "p_adjusted": None,
         "n": row["n"],
         "direction": row["direction"],
         "test": "Welch",
-        "smallest_detectable": None,
         **dict.fromkeys(("wins", "ties", "losses")),
     }
 

@@ -9,7 +9,8 @@ from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.pair import pair
 from sqlmetrics.comparison.page.picture import Picture, ends
-from sqlmetrics.comparison.page.words import Words, number, percent, probability, signed
+from sqlmetrics.comparison.page.words import Words, number, p_value, percent, signed
+from sqlmetrics.comparison.report.numbers import coverage
 
 Row = Mapping[str, Any]
 
@@ -48,13 +49,13 @@ def verdicts(content: Content, words: Words) -> Picture | None:
         Chart("verdicts", drawn, given),
         [words(f"column.{one}") for one in columns],
         [
-            [*([str(row["system"])] if several else []), *verdict_cells(row, words)]
+            [*([str(row["system"])] if several else []), *verdict_cells(content, row, words)]
             for row in by_metric
         ],
         2 if several else 1,
         {
             "baseline": content.baseline,
-            "level": f"{100 * content.level:g}",
+            "level": coverage(rows, content.level),
             "test": rows[0]["test"],
             "n": words.n(max(row["n"] for row in rows)),
             "band": words("verdicts.band", margin=f"{content.margin:g}") if content.margin else "",
@@ -62,17 +63,17 @@ def verdicts(content: Content, words: Words) -> Picture | None:
     )
 
 
-def verdict_cells(row: Row, words: Words) -> list[str]:
+def verdict_cells(content: Content, row: Row, words: Words) -> list[str]:
     """A difference as a row of a table: those of VERDICT."""
     counts = [row["n"], *(row[name] for name in ("wins", "ties", "losses"))]
     return [
-        *difference_cells(row, words),
+        *difference_cells(content, row, words),
         *("–" if one is None else words.n(one) for one in counts),
         words(f"verdict.{row['verdict']}"),
     ]
 
 
-def difference_cells(row: Row, words: Words) -> list[str]:
+def difference_cells(content: Content, row: Row, words: Words) -> list[str]:
     """The metric, both values, their difference, its interval, and p."""
     return [
         row["metric"],
@@ -80,7 +81,7 @@ def difference_cells(row: Row, words: Words) -> list[str]:
         number(row["value"]),
         signed(row["difference"]),
         ends(words, row["ci_low"], row["ci_high"]),
-        "–" if row["p_adjusted"] is None else probability(row["p_adjusted"]),
+        "–" if row["p_adjusted"] is None else p_value(row["p_adjusted"], content.level),
     ]
 
 

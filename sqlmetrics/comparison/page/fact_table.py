@@ -9,12 +9,12 @@ from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.diagnosis.ratios import Ratio, difference
 from sqlmetrics.comparison.findings import decide
+from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Row
 from sqlmetrics.comparison.page.evaluation import conventions_of, leading
 from sqlmetrics.comparison.page.sums import with_running
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.intervals import PAIRED, standard_error
 from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.jobs.tables import targets
@@ -140,15 +140,13 @@ def _difference(
         "metric": key[3],
         "direction": content.directions.get(key[3], 0),
         "p_adjusted": None,
-        "smallest_detectable": None,
         **dict.fromkeys(("wins", "ties", "losses")),
     }
-    paired = _paired(own, baseline, content.level)
-    found = paired or _unpaired(own, other, content.level)
+    found = _paired(own, baseline) or _unpaired(own, other)
     return row | found if found else None
 
 
-def _paired(rows: Sequence[Row], baseline: str, level: float) -> Row | None:
+def _paired(rows: Sequence[Row], baseline: str) -> Row | None:
     """Of queries that both have, if the table was written beside this baseline."""
     sums = _total(rows, SUMS[:8]) if all(r.get("baseline") == baseline for r in rows) else None
     if not sums or not sums["pair_w"]:
@@ -156,26 +154,20 @@ def _paired(rows: Sequence[Row], baseline: str, level: float) -> Row | None:
     apart = sums["sum_d"] / sums["pair_w"]
     before = sums["sum_y"] / sums["pair_w"]
     error = standard_error({**sums, "difference": apart}, PAIRED)
-    df = sums["pair_clusters"] - 1
-    reach = None if error is None else student.critical(level, df) * error
-    p = (
-        student.tail(abs(apart) / error, df)
-        if error
-        else (1.0 if error == 0 and not apart else None)
-    )
+    statistic = TStatistic(apart, error, sums["pair_clusters"] - 1)
+    same = 1.0 if error == 0 and not apart else None
     return {
         "value": before + apart,
         "baseline_value": before,
         "difference": apart,
-        "ci_low": None if reach is None else apart - reach,
-        "ci_high": None if reach is None else apart + reach,
-        "p_value": p,
+        "statistic": statistic,
+        "p_value": statistic.p_value() or same,
         "n": int(sums["n_pairs"]),
         "test": "paired t",
     }
 
 
-def _unpaired(own: Sequence[Row], other: Sequence[Row], level: float) -> Row | None:
+def _unpaired(own: Sequence[Row], other: Sequence[Row]) -> Row | None:
     """Of the means of both, each with its own queries."""
     sums = [_total(rows, SUMS[8:]) if rows else None for rows in (own, other)]
     if sums[0] is None or sums[1] is None:
@@ -192,21 +184,15 @@ def _unpaired(own: Sequence[Row], other: Sequence[Row], level: float) -> Row | N
         for one in sums
         if one
     )
-    apart, ends = difference(new, old, level)
-    if apart is None:
+    statistic = difference(new, old)
+    if statistic is None:
         return None
-    low, high = ends or (None, None)
-    p = None
-    if low is not None and high is not None and high > low:
-        df = new.n + old.n - 2
-        p = student.tail(abs(apart) / ((high - low) / 2 / student.critical(level, df)), df)
     return {
         "value": new.value,
         "baseline_value": old.value,
-        "difference": apart,
-        "ci_low": low,
-        "ci_high": high,
-        "p_value": p,
+        "difference": statistic.difference,
+        "statistic": statistic,
+        "p_value": statistic.p_value(),
         "n": int(sums[0]["n_queries"]),
         "test": "Welch t",
     }

@@ -9,7 +9,8 @@ from typing import Any
 from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.means import pooled
 from sqlmetrics.comparison.page.stages import lost
-from sqlmetrics.comparison.page.words import Words, number, probability, signed
+from sqlmetrics.comparison.page.words import Words, number, p_value, signed
+from sqlmetrics.comparison.report.numbers import coverage
 
 Row = Mapping[str, Any]
 
@@ -133,11 +134,11 @@ def certainty(content: Content, row: Row, words: Words) -> str:
     if row["ci_low"] is None:
         return words("headline.uncertain", n=n)
     ends = {"low": signed(row["ci_low"]), "high": signed(row["ci_high"])}
-    level = f"{100 * content.level:g}"
+    level = coverage([row], content.level)
     p = row.get("p_adjusted")
     if p is None:
         return words("headline.certainty_bare", level=level, n=n, **ends)
-    return words("headline.certainty", level=level, n=n, p=probability(p), **ends)
+    return words("headline.certainty", level=level, n=n, p=p_value(p, content.level), **ends)
 
 
 def _single(content: Content, words: Words) -> list[str]:

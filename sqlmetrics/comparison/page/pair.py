@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.picture import ends
 from sqlmetrics.comparison.page.words import Words, signed
+from sqlmetrics.comparison.report.numbers import coverage
 
 
 def pair(content: Content, words: Words) -> dict[str, object]:
@@ -14,7 +15,7 @@ def pair(content: Content, words: Words) -> dict[str, object]:
         "metric": content.first,
         "system": content.main,
         "baseline": content.baseline,
-        "level": f"{100 * content.level:g}",
+        "level": coverage([row] if row else [], content.level),
         "n": words.n(row["n"] if row else 0),
         "difference": signed(row["difference"] if row else None),
         "interval": ends(words, row["ci_low"], row["ci_high"]) if row else "–",

@@ -17,6 +17,7 @@ from sqlmetrics.comparison.page.headline import segment_of
 from sqlmetrics.comparison.page.pair import pair, sign
 from sqlmetrics.comparison.page.picture import Part, Picture
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
+from sqlmetrics.comparison.report.numbers import coverage
 
 Row = Mapping[str, Any]
 
@@ -67,9 +68,10 @@ def slices(content: Content, words: Words) -> Picture | None:
         "slices",
         Chart("slices", drawn, {**given, "shown": _columns()}),
         [words(f"column.{one}") for one in columns],
-        [_cells(row, words) for row in rows],
+        [_cells(content, row, words) for row in rows],
         2,
-        pair(content, words) | {"alpha": f"{1 - content.level:g}"},
+        pair(content, words)
+        | {"alpha": f"{1 - content.level:g}", "level": coverage(rows, content.level)},
         parts=[
             _part(content, words, _key(place), [row for row in rows if segment_of(row) == name])
             for place, name in enumerate(names)
@@ -109,8 +111,8 @@ def _largest(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: -row["n"])
 
 
-def _cells(row: Row, words: Words) -> list[str]:
-    return [segment_of(row), *difference_cells(row, words), words.n(row["n"])]
+def _cells(content: Content, row: Row, words: Words) -> list[str]:
+    return [segment_of(row), *difference_cells(content, row, words), words.n(row["n"])]
 
 
 def _part(content: Content, words: Words, key: str, rows: Sequence[Row]) -> Part:
@@ -127,7 +129,7 @@ def _part(content: Content, words: Words, key: str, rows: Sequence[Row]) -> Part
         title,
         _added(content, words, own),
         [words(f"column.{one}") for one in VERDICT],
-        [verdict_cells(row, words) for row in rows],
+        [verdict_cells(content, row, words) for row in rows],
     )
 
 

@@ -18,7 +18,7 @@ KINDS = {
     **dict.fromkeys(
         ("value", "baseline_value", "difference", "relative", "ci_low", "ci_high"), "double"
     ),
-    **dict.fromkeys(("p_value", "p_adjusted"), "double"),
+    **dict.fromkeys(("ci_level", "p_value", "p_adjusted"), "double"),
     "test": "string",
     **dict.fromkeys(("n", "n_baseline", "wins", "ties", "losses"), "int64"),
     **dict.fromkeys(("effect_size", "smallest_detectable", "variance_reduction"), "double"),
@@ -39,7 +39,7 @@ class Comparison(Rows, Display):
     Attributes:
         rows: One a system, segment and metric, in this order; see `to_arrow` for their keys.
         baseline: What the systems are compared with.
-        level: The coverage of the intervals; p-values are held against 1 - level.
+        level: The coverage of an interval by itself; adjusted p-values are held against 1 - level.
         margin: The largest difference that does not matter.
         test: The name of the test.
         interval: How the intervals were made.
@@ -89,10 +89,12 @@ class Comparison(Rows, Display):
 
         `difference` is `value` less `baseline_value`, means over the `n` queries that both have, or
         unpaired over `n` and `n_baseline` of each; wins, ties and losses are NULL then.
-        `relative` is it over the baseline's, NULL where that is 0. `ci_low` and `ci_high` bound the
-        difference. `p_value` is the test's own, `p_adjusted` that by Holm over metrics and systems,
-        or by Benjamini and Hochberg over segments; both are NULL with less than two queries.
-        `smallest_detectable` is the difference that such data show with probability 0.8.
+        `relative` is it over the baseline's, NULL where that is 0. `p_value` is the test's own,
+        `p_adjusted` that by Holm over metrics and systems, or by Benjamini and Hochberg over
+        segments; both are NULL with less than two queries. `ci_low` and `ci_high` bound the
+        difference at the coverage `ci_level`, which is adjusted likewise: by the t-test the
+        interval leaves out 0 where `p_adjusted` is below 1 - level. `smallest_detectable` is the
+        difference that such data show with probability 0.8 at that coverage.
         """
         return super().to_arrow()
 

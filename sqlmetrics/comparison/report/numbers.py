@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 
 def number(value: float | None) -> str:
     """A value; a dash where there is none.
@@ -23,3 +26,17 @@ def signed(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:+.4f}" if abs(value) < 1000 else f"{value:+,.1f}"
+
+
+def coverage(rows: Sequence[Mapping[str, Any]], level: float) -> str:
+    """In percent, what the intervals of a table or picture cover, adjusted as p is.
+
+    Args:
+        rows: Of one family of tests, which share their coverage.
+        level: Of an interval that is looked at by itself.
+
+    >>> coverage([{"ci_level": 0.98333333}], 0.95), coverage([{"ci_level": None}], 0.95)
+    ('98.33', '95')
+    """
+    adjusted = (row["ci_level"] for row in rows if row.get("ci_level"))
+    return f"{100 * next(adjusted, level):.4g}"

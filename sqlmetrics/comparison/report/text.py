@@ -8,8 +8,9 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from sqlmetrics.comparison.inference.verdict import probability
 from sqlmetrics.comparison.report import sections
-from sqlmetrics.comparison.report.numbers import number, signed
+from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import Row, block, of_segment
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
@@ -31,8 +32,8 @@ def text(comparison: Comparison) -> str:
 
 
 def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
-    level = f"{100 * comparison.level:g} % interval"
-    names = ["metric", "baseline", "value", "difference", level, "p", "verdict"]
+    interval = f"{coverage(rows, comparison.level)} % interval"
+    names = ["metric", "baseline", "value", "difference", interval, "p", "verdict"]
     cells = [
         [
             printable(row["metric"]),
@@ -40,7 +41,7 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
             number(row["value"]),
             signed(row["difference"]),
             _interval(row),
-            p_text(row["p_adjusted"]),
+            p_text(row["p_adjusted"], comparison.level),
             row["verdict"],
         ]
         for row in rows
@@ -106,12 +107,23 @@ def notes(comparison: Comparison) -> list[str]:
     adjusted = "variance: how much the covariate changed that of the difference"
     return [
         p,
-        f"interval: {comparison.interval}, of the difference of the means",
+        f"interval: {comparison.interval}, of the difference of the means{_coverages(comparison)}",
         "could show: the smallest difference that such data show with probability 0.8",
         *([adjusted] if _adjusted(comparison.rows) else []),
         *sections.notes(comparison),
         *(f"note: {note}" for note in comparison.notes),
     ]
+
+
+def _coverages(comparison: Comparison) -> str:
+    """What intervals cover where that is more than was asked, since several are tested."""
+    rows = [row for row in comparison.rows if row["ci_level"]]
+    if all(row["ci_level"] == comparison.level for row in rows):
+        return ""
+    overall = [row for row in rows if row["segment_name"] == "all"]
+    slices = [row for row in rows if row["segment_name"] != "all"]
+    at = [f"{coverage(family, comparison.level)} %" for family in (overall, slices) if family]
+    return f", at {', of segments '.join(at)} each: adjusted as p is"
 
 
 def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
@@ -131,14 +143,22 @@ def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
         printable(comparison.baseline): lambda row: number(row["baseline_value"]),
         _title(comparison): lambda row: number(row["value"]),
         "difference": lambda row: signed(row["difference"]),
-        f"{100 * comparison.level:g} % interval": _interval,
-        f"p ({comparison.test})": lambda row: p_text(row["p_adjusted"]),
+        _interval_title(comparison): _interval,
+        f"p ({comparison.test})": lambda row: p_text(row["p_adjusted"], comparison.level),
         " / ".join(counts): lambda row: " / ".join(_count(row[name]) for name in counts.values()),
         **{title: lambda row: _percent(-(row["variance_reduction"] or 0)) for title in adjusted},
         "verdict": lambda row: str(row["verdict"]),
     }
     shown = [*keys.values(), *numbers.values()]
     return [*keys, *numbers], [[one(row) for one in shown] for row in rows], len(keys)
+
+
+def _interval_title(comparison: Comparison) -> str:
+    """With the coverage, if that of all queries is that of segments too."""
+    coverages = {row["ci_level"] for row in comparison.rows if row["ci_level"]}
+    if len(coverages) > 1:
+        return "interval"
+    return f"{coverage(comparison.rows, comparison.level)} % interval"
 
 
 def _title(comparison: Comparison) -> str:
@@ -213,15 +233,9 @@ def _latex(cell: str) -> str:
     return "".join(_LATEX.get(mark, mark) for mark in cell)
 
 
-def p_text(p_value: float | None) -> str:
-    """A p-value for a cell.
-
-    >>> p_text(0.0312), p_text(1e-9), p_text(None)
-    ('0.0312', '<0.0001', '-')
-    """
-    if p_value is None:
-        return "-"
-    return "<0.0001" if p_value < 0.0001 else f"{p_value:.4f}"
+def p_text(p_value: float | None, level: float) -> str:
+    """A p-value for a cell, on its side of 1 - level."""
+    return "-" if p_value is None else probability(p_value, level)
 
 
 def _count(value: int | None) -> str:

@@ -70,8 +70,13 @@ class Moments(Estimate):
 
     @property
     def difference(self) -> float:
-        """The mean difference."""
-        return self.centre + self.d / self.weight
+        """The mean difference; 0 if no query differs by more than its last digits."""
+        return self.centre + self.d / self.weight if self.differs else 0.0
+
+    @property
+    def differs(self) -> bool:
+        """Whether a query differs by more than the last digits of what was summed for it."""
+        return self.wins > 0 or self.losses > 0
 
     @property
     def ties(self) -> int:
@@ -92,6 +97,8 @@ class Moments(Estimate):
     @property
     def squares(self) -> float:
         """The sum of the squares of what clusters' sums are off the mean difference."""
+        if not self.differs:
+            return 0.0
         off = self.d / self.weight
         squares = self.d2 - 2 * off * self.dw + off * off * self.weight2
         return squares if squares > self.weight2 * NOISE**2 else 0.0
@@ -114,8 +121,8 @@ class Moments(Estimate):
 
     def exact(self) -> tuple[float, str] | None:
         """Where all differ by the same: 2 of the 2^n ways to change places are as extreme."""
-        differs = self.wins or self.losses
-        return (2.0 ** (1 - self.n_clusters), "exact sign flip") if differs else (1.0, "")
+        chance = 2.0 ** (1 - self.n_clusters)
+        return (chance, "exact sign flip") if self.differs else (1.0, "")
 
 
 PART = 40

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.stages import (
     chosen_if,
     columns_stage,
@@ -15,6 +17,7 @@ from sqlmetrics.comparison.stages import (
     sums_stage,
 )
 from sqlmetrics.comparison.sums import lots
+from sqlmetrics.comparison.sums.lots import MOST_REPLICATES
 from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.intervals import quantile
@@ -23,6 +26,11 @@ from sqlmetrics.sql.stage import Column, Stage
 BOOTSTRAP, RANDOMIZATION = "bootstrap", "randomization"
 LEAST = 100
 """Fewer replicates say nothing."""
+
+USUAL = 1000
+BELOW = 10
+"""The least adjusted p-value is so many times below the accepted error, unless replicates are
+given."""
 
 SLACK = 1e-9
 """A replicate that is no nearer to the observed difference is as large: sums differ in their last
@@ -79,21 +87,69 @@ class Replicates:
         extreme = sum(abs(one - difference) >= reached for one in means)
         return (extreme + 1) / (len(means) + 1)
 
+
+@dataclass(frozen=True)
+class Percentiles:
+    """The interval of a bootstrap.
+
+    Attributes:
+        replicates: What was drawn.
+        t_statistic: What such data could show.
+    """
+
+    replicates: Replicates
+    t_statistic: TStatistic
+
     def interval(self, level: float) -> tuple[float, float]:
         """The percentiles of the means of the replicates.
 
         Args:
             level: Its coverage, above 0 and below 1.
         """
-        means = sorted(self.means())
+        means = sorted(self.replicates.means())
         return quantile(means, (1 - level) / 2), quantile(means, (1 + level) / 2)
+
+    def smallest_detectable(self, level: float) -> float | None:
+        """As of Student's t."""
+        return self.t_statistic.smallest_detectable(level)
+
+
+def count_of(n_tests: int, level: float, count: int | None) -> int:
+    """How many replicates are drawn.
+
+    The least p-value of a resampling test is 1 / (replicates + 1), and Holm multiplies the least
+    of several by their number.
+
+    Args:
+        n_tests: Systems times metrics.
+        level: The coverage of an interval by itself; 1 - level is the accepted error.
+        count: As many as are given; None for as many as the tests need.
+
+    Raises:
+        SpecError: If no difference, however large, could be shown with so many.
+
+    >>> count_of(1, 0.95, None), count_of(59, 0.95, None)
+    (1000, 12000)
+    """
+    error = round(1 - level, 12)
+    usual = min(MOST_REPLICATES, max(USUAL, math.ceil(n_tests * BELOW / error / 1000) * 1000))
+    if count is None:
+        count = usual
+    least = n_tests / (count + 1)
+    if least >= error:
+        raise SpecError(
+            f"{count:,} replicates cannot show any difference: with {n_tests:,} tests (systems "
+            f"times metrics) the least adjusted p-value is {least:.3g}, which is not below "
+            f"{error:g}; give --replicates {usual:,}, or leave it out"
+        )
+    return count
 
 
 def check_count(count: int) -> None:
     """Raise SpecError for too few replicates, or too many."""
-    if not LEAST <= count <= lots.MOST_REPLICATES:
+    if not LEAST <= count <= MOST_REPLICATES:
         raise SpecError(
-            f"replicates are {LEAST:,} to {lots.MOST_REPLICATES:,}, given {count:,}; "
+            f"replicates are {LEAST:,} to {MOST_REPLICATES:,}, given {count:,}; "
             "1,000 will do for a level of 0.95"
         )
 
