@@ -565,3 +565,32 @@ def test_the_text_of_a_table_is_no_display_of_a_notebook(monkeypatch: pytest.Mon
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     text = aligned(["名", "value"], [["搜索", "0.5000 ±0.1"]], numbers_from=1)
     assert "0.5000" in text
+
+
+def test_what_is_not_drawn_is_named_and_days_are_in_order() -> None:
+    """A rank does not stand on an axis with shares; nights of the same values are a flat line."""
+    rows = [
+        {"ds": day, "query_id": query, "item_id": item, "score": -i}
+        for day in ("2026-11-03", "2026-11-01", "2026-11-02")
+        for query in ("q1", "q2", "q3")
+        for i, item in enumerate("abc")
+    ]
+    labels = [
+        {"query_id": query, "item_id": item, "grade": 1}
+        for query, item in (("q1", "b"), ("q2", "c"), ("q3", "c"))
+    ]
+    result = sm.evaluate(
+        pa.Table.from_pylist(rows),
+        pa.Table.from_pylist(labels),
+        ["mrr", "first_rank"],
+        date="ds",
+        confidence=0.95,
+    )
+    page = sm.report(result)
+    means = next(picture for picture in page.pictures if picture.name == "means")
+    assert {row["label"] for row in means.chart.rows} == {"mrr"}
+    assert [cells[0] for cells in means.cells] == ["mrr", "first_rank"]
+    assert means.about["left_out"] == " Not drawn, for their scales differ: first_rank."
+    trend = next(picture for picture in page.pictures if picture.name == "trend")
+    assert [row["day"][-2:] for row in trend.chart.rows] == ["01", "02", "03"]
+    assert "▁▁▁" in str(page)

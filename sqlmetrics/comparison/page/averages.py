@@ -11,12 +11,15 @@ from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.deploys import marks, told
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.means import pooled
-from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.picture import Picture, left_out
 from sqlmetrics.comparison.page.queries import changes
 from sqlmetrics.comparison.page.words import Words, number
 
 Row = Mapping[str, Any]
 Means = list[dict[str, Any]]
+
+HIGHEST = 1.5
+"""What is higher, such as a count or a rank, does not stand on an axis with shares."""
 
 
 def means(content: Content, words: Words) -> Picture | None:
@@ -25,16 +28,16 @@ def means(content: Content, words: Words) -> Picture | None:
     online = (
         {at_cutoff(row["metric"], row["k"]) for row in content.log.online} if content.log else {}
     )
-    rows = [row for row in rows if _is_mean(row) and row["label"] not in online]
-    if content.rows or not rows:
+    rows = [row for row in rows if row["label"] not in online and row["value"] is not None]
+    drawn = [row for row in rows if row["value"] <= HIGHEST]
+    if content.rows or not drawn:
         return None
-    about = {"level": f"{100 * content.level:g}", "n": words.n(max(row["n"] for row in rows))}
-    return _intervals("means", words, rows, about)
-
-
-def _is_mean(row: Row) -> bool:
-    """Whether a row can stand on an axis with others: no count, and no rank far above 1."""
-    return row["value"] is not None and row["value"] <= 1.5
+    about = {
+        "level": f"{100 * content.level:g}",
+        "n": words.n(max(row["n"] for row in rows)),
+        "left_out": left_out((row for row in rows if row["value"] > HIGHEST), words),
+    }
+    return _intervals("means", words, rows, about, drawn)
 
 
 def segments(content: Content, words: Words) -> Picture | None:
@@ -55,7 +58,7 @@ def segments(content: Content, words: Words) -> Picture | None:
         "level": f"{100 * content.level:g}",
         "n": words.n(sum(row["n"] for row in rows if row["name"] == rows[0]["name"])),
     }
-    return _intervals("segments", words, rows, about)
+    return _intervals("segments", words, rows, about, rows)
 
 
 def _pooled(content: Content, rows: list[Row], *, by_slice: bool = False) -> Means:
@@ -74,14 +77,20 @@ def _pooled(content: Content, rows: list[Row], *, by_slice: bool = False) -> Mea
     return found
 
 
-def _intervals(name: str, words: Words, rows: Means, about: Mapping[str, object]) -> Picture:
+def _intervals(
+    name: str,
+    words: Words,
+    rows: Means,
+    about: Mapping[str, object],
+    drawn: Means,
+) -> Picture:
     systems = tuple(dict.fromkeys(row["system"] for row in rows))
-    drawn = [
+    bars = [
         {
             **{one: row[one] for one in ("label", "system", "value")},
             **{one: row["value"] if row[one] is None else row[one] for one in _ENDS},
         }
-        for row in rows[:SHOWN_ROWS]
+        for row in drawn[:SHOWN_ROWS]
     ]
     columns = [words(f"column.{'segment' if name == 'segments' else 'metric'}")]
     columns += [words(f"column.{one}") for one in ("system", "after", "interval", "queries")]
@@ -89,7 +98,7 @@ def _intervals(name: str, words: Words, rows: Means, about: Mapping[str, object]
         [row["label"], row["system"], number(row["value"]), _ends(row, words), words.n(row["n"])]
         for row in rows
     ]
-    return Picture(name, Chart("means", drawn, {}, systems), columns, cells, 2, about)
+    return Picture(name, Chart("means", bars, {}, systems), columns, cells, 2, about)
 
 
 _ENDS = ("ci_low", "ci_high")
@@ -113,6 +122,7 @@ def trend(content: Content, words: Words) -> Picture | None:
     systems = tuple(dict.fromkeys([content.baseline, content.main, *content.systems]))
     systems = tuple(one for one in systems if any(row["system"] == one for row in rows))[:8]
     rows = [row for row in rows if row["system"] in systems]
+    rows.sort(key=lambda row: str(row["metric_date"]))
     drawn = [
         {"day": str(row["metric_date"])[:10]}
         | {name: row[name] for name in ("system", "value", *_ENDS)}

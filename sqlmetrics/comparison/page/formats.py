@@ -16,6 +16,8 @@ from sqlmetrics.evaluation.report.table import aligned, terminal_width
 from sqlmetrics.evaluation.report.text import piped
 
 BLOCKS = "▁▂▃▄▅▆▇█"
+LEAST_SPAN = 1e-9
+"""Values nearer to each other than this share of them are the same."""
 
 LINES = 12
 """As many rows of a table stand in a terminal."""
@@ -121,13 +123,13 @@ def _lines(picture: Picture, content: Content) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Values as a line of blocks, the lowest the lowest block.
+    """Values as a line of blocks, the lowest the lowest block; flat if only last digits differ.
 
-    >>> sparkline([0, 1, 2, 7]), sparkline([3, 3])
+    >>> sparkline([0, 1, 2, 7]), sparkline([3, 3 + 1e-15])
     ('▁▂▃█', '▁▁')
     """
     low, high = min(values, default=0), max(values, default=0)
-    span = (high - low) or 1
+    span = max(high - low, LEAST_SPAN * max(1.0, abs(low), abs(high)))
     return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in values)
 
 

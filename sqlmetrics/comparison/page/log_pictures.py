@@ -10,7 +10,7 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import ALL, Content, Log
 from sqlmetrics.comparison.page.means import pooled
-from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.picture import Picture, left_out
 from sqlmetrics.comparison.page.words import Words, number, percent
 from sqlmetrics.evaluation.distributions.correlation import spearman
 from sqlmetrics.evaluation.distributions.student import critical
@@ -223,7 +223,11 @@ def rates(content: Content, words: Words) -> Picture | None:
         [row["label"], row["system"], number(row["value"]), _text(row, words), words.n(row["n"])]
         for row in rows
     ]
-    about = {"level": f"{100 * content.level:g}", "n": words.n(max(row["n"] for row in rows))}
+    about = {
+        "level": f"{100 * content.level:g}",
+        "n": words.n(max(row["n"] for row in rows)),
+        "left_out": left_out((row for row in rows if row["value"] > 1), words),
+    }
     chart = Chart("means", drawn, {}, systems)
     return Picture("rates", chart, [*columns, words("column.requests")], cells, 2, about)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -140,3 +140,14 @@ def table(columns: Sequence[str], cells: Sequence[Sequence[str]], left: int) -> 
     rows = ("".join(cell(text, place) for place, text in enumerate(row)) for row in cells)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def left_out(rows: Iterable[Mapping[str, object]], words: Words) -> str:
+    """Which metrics are not drawn, since they would push the others into a corner of the axis.
+
+    Args:
+        rows: Those that stand in the table alone, with their metric as `label`.
+        words: The language.
+    """
+    names = ", ".join(dict.fromkeys(str(row["label"]) for row in rows))
+    return words("page.not_drawn", names=names) if names else ""
