@@ -13,7 +13,7 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.inputs.sources import tables_of
+from sqlmetrics.evaluation.inputs.sources import refuse_pipes, tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
@@ -56,6 +56,7 @@ def compile(
     Raises:
         SpecError: If the dialect or the plan is unknown or the spec cannot be compiled.
     """
+    refuse_pipes(spec)
     translation = Translation(named(dialect))
     trusted = f"{translation.dialect.title}: {trust(translation.dialect)}"
     about = f"-- {trusted}\n" if translation.changes else ""

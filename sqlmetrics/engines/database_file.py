@@ -47,7 +47,7 @@ def check_database(path: str, scheme: str, *, writing: bool) -> None:
     except OSError:  # the database tells why
         return
     if kind == EMPTY:
-        if not writing:
+        if not writing and wanted == DUCKDB:  # SQLite reads it as a database without a table
             raise EngineError(EMPTY_FILE.format(path=path))
     elif kind in HOW_TO_OPEN and kind != wanted:
         raise SpecError(f"{path!r} is {kind}: {HOW_TO_OPEN[kind].format(path=path)}")

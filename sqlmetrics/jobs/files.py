@@ -12,6 +12,7 @@ import sqlmetrics
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.files import writing_to
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.sources import refuse_pipes
 from sqlmetrics.jobs.days import client_days
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.exchange import together
@@ -45,6 +46,7 @@ def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
     Raises:
         SpecError: If the dialect has no client here, or cannot keep what a job needs.
     """
+    refuse_pipes(spec)
     the_dialect = dialect(name)
     if name not in CLIENTS:
         known = ", ".join(CLIENTS)

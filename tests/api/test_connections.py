@@ -436,11 +436,9 @@ def test_a_data_file_is_no_database(folder: Path) -> None:
 def test_an_empty_database_file_is_taken_over_and_half_a_one_is_told(folder: Path) -> None:
     (folder / "new.duckdb").touch()
     (folder / "new.db").touch()
+    read = ["evaluate", "runs.csv", "truth.csv", "-m", "mrr", "--db", "new.duckdb"]
+    assert "is empty (0 bytes)" in sqlmetrics(*read, folder=folder, expect=3).stderr
     for where in (["--db", "new.duckdb"], ["--connection", "sqlite:///new.db"]):
-        assert (
-            "is empty (0 bytes)"
-            in sqlmetrics("check", "files.yml", *where, folder=folder, expect=3).stderr
-        )
         told = sqlmetrics("run", "files.yml", *where, folder=folder).stderr
         assert "new database in new.d" in told
         sqlmetrics("check", "files.yml", *where, folder=folder)

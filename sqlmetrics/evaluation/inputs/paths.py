@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, LAKES
+from sqlmetrics.evaluation.inputs.pipes import is_pipe, kept
 from sqlmetrics.spec.source import REMOTE
 
 _HIDDEN = re.compile(r"[._]")
@@ -19,6 +20,8 @@ def existing(path: str, role: str) -> str:
     """A path as DuckDB globs it, once it is seen to lead to a file with something in it."""
     if path.startswith(REMOTE):
         return path
+    if is_pipe(path):
+        return glob.escape(kept(path, role))
     file = Path(path)
     if file.is_file():
         if not file.stat().st_size:
@@ -44,6 +47,8 @@ def files(path: str, role: str) -> str:
     """
     if path.startswith(REMOTE):
         return below_folder(path, ".parquet") if path.endswith("/") else path
+    if is_pipe(path):
+        return existing(path, role)
     if Path(path).is_dir() or _is_of_folders(path):
         return existing(path, role)
     return below_folder(path, ".parquet") if path.endswith("/") else path

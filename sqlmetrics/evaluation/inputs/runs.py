@@ -17,6 +17,7 @@ from sqlmetrics.evaluation.checks.scores import problems
 from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole_ids
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
+from sqlmetrics.evaluation.inputs.pipes import is_pipe
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.relation import Relation, shown, source_text
 from sqlmetrics.sql.stage import print_template
@@ -90,6 +91,7 @@ def _are_tables(given: Mapping[Any, Any]) -> bool:
 
 
 def _names(texts: Sequence[str]) -> list[str]:
+    texts = [f"run_{number}" if is_pipe(text) else text for number, text in enumerate(texts, 1)]
     short = [Path(one).name.partition(".")[0] for one in texts]
     longer = [Path(one).stem for one in texts]
     plain = [

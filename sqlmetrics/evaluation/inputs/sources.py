@@ -16,6 +16,7 @@ from sqlmetrics.evaluation.inputs.json_dict import dict_in
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
+from sqlmetrics.evaluation.inputs.pipes import is_pipe
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
 from sqlmetrics.sql.relation import Relation
@@ -64,15 +65,34 @@ def relation_of(source: Source, role: str) -> Relation:
 
 def tables_read(spec: Spec) -> Iterator[str]:
     """The sources of a spec that are tables of a database: they can be read only there."""
+    for name, source in _sources(spec):
+        if source.relation or _names_tables(source.sql):
+            yield name
+
+
+def refuse_pipes(spec: Spec) -> None:
+    """See that a text which is run later finds its files then.
+
+    Raises:
+        SpecError: If one of them is a pipe.
+    """
+    for name, source in _sources(spec):
+        if source.file and is_pipe(source.file):
+            raise SpecError(
+                f"{name}: {source.file!r} is a pipe, which can be read now alone; give a file, or "
+                "use run or show"
+            )
+
+
+def _sources(spec: Spec) -> Iterator[tuple[str, Source]]:
+    """The tables of a spec by their names."""
     if spec.clicks is None:
         names = ("rankings", "labels", "queries", "items")
         sources = {name: getattr(spec, name) for name in names}
     else:
         sources = {**spec.clicks.sources, "ranked": spec.clicks.ranked}
         sources |= {"queries": spec.queries, "items": spec.items}
-    for name, source in sources.items():
-        if source is not None and (source.relation or _names_tables(source.sql)):
-            yield name
+    yield from ((name, source) for name, source in sources.items() if source is not None)
 
 
 def _names_tables(text: str | None) -> bool:

@@ -13,6 +13,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.inputs.formats import FORMATS
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
+from sqlmetrics.evaluation.inputs.pipes import is_pipe, kept
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, source_text, typed
@@ -31,9 +32,9 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
         labels: What was given for them.
     """
     runs = list(rankings) if isinstance(rankings, list | tuple) else [rankings]
-    if _n_fields(labels) != RUN:
+    if _n_fields(labels, "labels") != RUN:
         return rankings, labels, ""
-    found = [place for place, one in enumerate(runs) if _n_fields(one) == QRELS]
+    found = [place for place, one in enumerate(runs) if _n_fields(one, "rankings") == QRELS]
     if len(found) != 1:
         return rankings, labels, ""
     qrels, runs[found[0]] = runs[found[0]], labels
@@ -41,9 +42,11 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
     return runs if len(runs) > 1 else runs[0], qrels, note
 
 
-def _n_fields(given: Any) -> int:
+def _n_fields(given: Any, role: str) -> int:
     """How many fields the first line of a TREC file has; 0 of anything else."""
     text = str(given) if isinstance(given, str | Path) else ""
+    if is_pipe(text):
+        text = kept(text, role)
     if not text or text.casefold().endswith(_SUFFIXES):
         return 0
     with suppress(OSError, UnicodeDecodeError, EOFError, ValueError):

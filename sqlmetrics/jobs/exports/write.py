@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sqlmetrics.engines.files import replaced, writing, writing_to
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.sources import refuse_pipes
 from sqlmetrics.jobs.exports.formats import format_named
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.spec.spec import Spec
@@ -47,6 +48,7 @@ def export(
             file of somebody else is in the way.
         EngineError: If a file cannot be written.
     """
+    refuse_pipes(spec)
     said = {key.replace("_", "-"): value for key, value in options.items()}
     made = format_named(name).files(Target(spec, dialect_named(dialect), said))
     place = Path(to)

@@ -1,0 +1,187 @@
+"""Pipes: what is written to one can be read once, and is read often, so it is kept in a file.
+
+`zcat x.csv.gz | sqlmetrics evaluate - labels.csv`, `<(zcat ...)` and named pipes then work like
+files. A pipe has no ending that says its format: the bytes do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from sqlmetrics.engines.file_kinds import GZIP, LOOKED_AT, PARQUET, kind_of
+from sqlmetrics.errors import EngineError, InputError
+
+STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+PATIENCE = 10.0
+"""For as many seconds a named pipe may have nobody who writes to it."""
+
+_OPEN_FILES = re.compile(r"/dev/fd/\d+|/proc/(self|\d+)/fd/\d+")
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+_KEPT: dict[tuple[int, int], str] = {}
+"""Device and number of a pipe -> the file that has what was written to it."""
+
+
+def is_pipe(path: str) -> bool:
+    """Whether a path can be read once alone, or has a name that says nothing, as stdin's."""
+    if path in STDIN or _OPEN_FILES.fullmatch(path):
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def kept(path: str, role: str) -> str:
+    """A file with what a pipe gives; it is removed when the process ends.
+
+    A pipe that was read is not waited for again, unless somebody writes to it anew.
+
+    Args:
+        path: A pipe, as `is_pipe` says.
+        role: `rankings`, `labels` ...; the file is called so.
+
+    Raises:
+        InputError: If nobody writes to it, or nothing, or it is closed.
+        EngineError: If there is no room to keep it.
+    """
+    try:
+        source = os.dup(0) if path in STDIN else os.open(path, os.O_RDONLY | _NONBLOCK)
+        state = os.fstat(source)
+        with open(source, "rb", buffering=0) as pipe:
+            if stat.S_ISREG(state.st_mode):  # stdin from a file: no copy, but a name
+                return _linked(path, role, pipe)
+            key = (state.st_dev, state.st_ino)
+            start = _awaited(pipe, path, role, PATIENCE if key not in _KEPT else 0.0)
+            if start or key not in _KEPT:
+                _KEPT[key] = _copied(start, pipe, path, role)
+            return _KEPT[key]
+    except OSError as error:
+        raise InputError(f"{role}: {path!r} cannot be read: {error.strerror}") from None
+
+
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+
+
+@cache
+def _folder() -> str:
+    """The folder of the files, which is removed at the end of the process that made it."""
+    folder, process = tempfile.mkdtemp(prefix="sqlmetrics_pipes_"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+def _linked(path: str, role: str, file: IO[bytes]) -> str:
+    """A name with the right ending for a file that is open."""
+    start = os.pread(file.fileno(), LOOKED_AT, 0)
+    if not start:
+        raise InputError(f"{role}: {path!r} is empty")
+    return _named(start, role, lambda target: os.symlink(_open_file(path), target))
+
+
+def _open_file(path: str) -> str:
+    return "/dev/stdin" if path == "-" else path
+
+
+def _awaited(pipe: IO[bytes], path: str, role: str, patience: float) -> bytes:
+    """The first bytes, once there are some: none if nobody writes for so long.
+
+    Raises:
+        InputError: If nobody was there to write at all.
+    """
+    os.set_blocking(pipe.fileno(), False)
+    end = time.monotonic() + patience
+    while True:
+        start = pipe.read(LOOKED_AT)
+        if start is None:  # somebody has it open, and has written nothing yet
+            os.set_blocking(pipe.fileno(), True)
+            return pipe.read(LOOKED_AT)
+        if start or path in STDIN or _OPEN_FILES.fullmatch(path):
+            os.set_blocking(pipe.fileno(), True)
+            return start
+        if time.monotonic() >= end:
+            if patience:
+                raise InputError(f"{role}: nobody writes to the pipe {path!r}")
+            return b""
+        time.sleep(0.02)
+
+
+def _copied(start: bytes, pipe: IO[bytes], path: str, role: str) -> str:
+    """A file with all that comes."""
+    if not start:
+        raise InputError(f"{role}: nothing was written to the pipe {path!r}")
+    while len(start) < LOOKED_AT and (more := pipe.read(LOOKED_AT)):
+        start += more
+
+    def write(target: str) -> None:
+        try:
+            with open(target, "wb") as file:
+                file.write(start)
+                shutil.copyfileobj(pipe, file, 2**20)
+        except OSError as error:
+            place = os.path.dirname(target)
+            raise EngineError(
+                f"cannot keep what {path!r} gives in {place!r}: {error.strerror}; set TMPDIR to a "
+                "folder with more room"
+            ) from None
+
+    return _named(start, role, write)
+
+
+def _named(start: bytes, role: str, make: Callable[[str], None]) -> str:
+    """A new file, called by what it is for and ending in its format."""
+    place = Path(tempfile.mkdtemp(dir=_folder())) / f"{role}{ending(start)}"
+    make(str(place))
+    return str(place)
+
+
+def ending(start: bytes) -> str:
+    r"""The end of the name of a file that begins with some bytes; empty for TREC.
+
+    >>> ending(b"query_id,item_id\n1,2"), ending(b"q1 0 d1 1\n")
+    ('.csv', '')
+    >>> ending(b'{"a": 1}'), ending(b"PAR1")
+    ('.json', '.parquet')
+    """
+    kind = kind_of(start)
+    if kind == PARQUET:
+        return ".parquet"
+    if kind == GZIP:
+        inner = ending(_unpacked(start))
+        return f"{inner}.gz"
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith((b"{", b"[")):
+        return ".json"
+    return "" if _is_trec(text) else ".csv"
+
+
+def _unpacked(start: bytes) -> bytes:
+    import zlib
+
+    try:
+        return zlib.decompressobj(wbits=31).decompress(start, LOOKED_AT)
+    except zlib.error:
+        return b""
+
+
+def _is_trec(text: bytes) -> bool:
+    """Whether the first line is one of a run or of qrels, and no header of names."""
+    fields = (text.splitlines() or [b""])[0].split()
+    numbers = {6: (3, 4), 4: (3,)}.get(len(fields), ())
+    return bool(numbers) and all(_NUMBER.fullmatch(fields[place]) for place in numbers)
