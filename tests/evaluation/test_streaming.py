@@ -6,6 +6,7 @@ import itertools
 import math
 import pickle
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marked import by_turns
+from marked import by_turns, sliced
 from worlds import EXAMPLES
 
 import sqlmetrics as sm
+from sqlmetrics.catalog.metric import listed
+from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.evaluation.streaming import histogram, metric, places, rows
 
 CUT = ["ndcg@3", "recall(rel=2)@2", "hit@1", "precision@4", "ap@3", "mrr@2"]
@@ -24,12 +27,11 @@ WHOLE = [*CUT, "ndcg", "mrr", "ap", "rprec", "bpref", "first_rank"]
 WORLDS: dict[str, dict[str, Any]] = {
     "average": {"metrics": [*CUT, "mrr", "ap", "rbp"]},
     "best": {"metrics": WHOLE, "ties": "best"},
-    "input_order": {"metrics": [*WHOLE, "judged@2"], "ties": "input_order"},
+    "input_order": {"metrics": [*WHOLE, "judged@2", "gauc", "pnr"], "ties": "input_order"},
+    "both": {"metrics": ["ndcg(ties=average)@3", "gauc"], "ties": "input_order", "depth": 4},
     "condensed": {"metrics": CUT, "ties": "best", "unjudged": "condensed"},
     "deep": {"metrics": ["ndcg@3", "recall@3"], "ties": "best", "depth": 4},
     "gains": {"metrics": ["ndcg@3"], "gain": {1: 2, 2: 5}},
-    "ranx": {"metrics": ["ndcg@3", "hit@1"], "preset": "ranx"},
-    "torchmetrics": {"metrics": ["ndcg@3", "precision@2"], "preset": "torchmetrics"},
     "zero": {"metrics": CUT, "no_relevant": "zero"},
 }
 SCORES = [0.5, -0.0, 0.0, 0.25, 1e30, -math.inf, 0.1]
@@ -50,27 +52,35 @@ def world(seed: int) -> list[tuple[list[float], list[float]]]:
 def at_once(
     lists: list[tuple[list[float], list[float]]], asked: dict[str, Any]
 ) -> dict[str, float]:
-    """What `evaluate` says of all lists."""
-    kept = {name: value for name, value in asked.items() if name != "ties"}
-    ties = asked.get("ties", "input_order" if "preset" in asked else "average")
-    items = [
-        (q, i, s, g)
-        for q, (a, b) in enumerate(lists)
-        for i, (s, g) in enumerate(zip(a, b, strict=True))
+    """What `evaluate` says of all lists, whose rows come in order."""
+    own_ties = PRESETS[asked.get("preset", "house")].options.get("ties")
+    ties = {} if "ties" in asked or own_ties in metric.TIES else {"ties": "average"}
+    rows = [
+        {"query_id": query, "item_id": item, "score": score, "grade": grade}
+        for query, (scores, grades) in enumerate(lists)
+        for item, (score, grade) in enumerate(zip(scores, grades, strict=True))
     ]
-    if ties == "input_order":  # ids that sort as the items stand
-        ties = "id_asc"
-    query, item, score, grade = zip(*items, strict=True)
-    there = [not math.isnan(g) for g in grade]
-    names = [f"{i:03}" for i in item]
-    runs = pa.table({"query_id": query, "item_id": names, "score": score})
-    labels = pa.table({"query_id": query, "item_id": names, "grade": grade}).filter(there)
-    if not any(there):
-        return {str(one): math.nan for one in kept["metrics"]}
-    told = sm.evaluate(runs, labels, **(kept | {"ties": ties}), check=False, per_query=False)
-    return {
-        str(sm.parse(one)): math.nan if told[one] is None else told[one] for one in kept["metrics"]
-    }
+    runs = pa.Table.from_pylist(rows)
+    labels = runs.filter([not math.isnan(row["grade"]) for row in rows])
+    if not len(labels):
+        return {str(sm.parse(text)): math.nan for text in asked["metrics"]}
+    result = sm.evaluate(runs, labels, **asked, **ties, check=False, per_query=False)
+    values = {str(sm.parse(text)): result[text] for text in asked["metrics"]}
+    return {text: math.nan if value is None else value for text, value in values.items()}
+
+
+@cache
+def of_preset(preset: str) -> dict[str, Any]:
+    """Every metric that can be streamed by a preset's conventions."""
+    asked: dict[str, Any] = {"metrics": [], "preset": preset}
+    for one in listed():
+        for text in (one.name, f"{one.name}@3"):
+            try:
+                sm.StreamingMetric(text, preset=preset)
+                asked["metrics"].append(text)
+            except sm.SpecError:
+                continue
+    return asked
 
 
 def padded(lists: list[tuple[list[float], list[float]]]) -> tuple[Any, Any, Any]:
@@ -116,12 +126,12 @@ def streamed(
 
 
 @by_turns(5)
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", [*WORLDS, *sliced("streamed presets", 0.1, PRESETS)])
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=max(1, EXAMPLES // 10), deadline=None)
 def test_batches_give_what_one_evaluation_gives(name: str, seed: int) -> None:
-    lists = world(seed)
-    found, expected = streamed(lists, WORLDS[name], seed), at_once(lists, WORLDS[name])
+    lists, asked = world(seed), WORLDS.get(name) or of_preset(name)
+    found, expected = streamed(lists, asked, seed), at_once(lists, asked)
     assert list(found) == list(expected)
     for key, value in expected.items():
         assert found[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
@@ -266,6 +276,8 @@ def test_a_batch_that_is_none_is_refused(given: dict[str, Any], message: str) ->
         ({"metrics": "nfcg@3"}, "did you mean"),
         ({"metrics": "err@3"}, "mean over all orders of ties is not known"),
         ({"metrics": "ndcg@3", "ties": "id_asc"}, "unknown ties, for items without ids, 'id_asc'"),
+        ({"metrics": "ndcg(ties=id_desc)@3"}, "unknown ties, for items without ids, 'id_desc'"),
+        ({"metrics": "hole@3", "ties": "best"}, "without a label or one with label 0 is first"),
         ({"metrics": "ndcg@3", "identical_ids": "drop"}, "items have no ids here"),
         ({"metrics": "ndcg@3", "min_score": 0.5}, "leave out items with mask"),
         ({"metrics": "ndcg@3", "gane": "exp"}, "gain"),

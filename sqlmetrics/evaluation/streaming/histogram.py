@@ -28,8 +28,10 @@ class Histogram:
     def add(self, lists: Lists) -> None:
         """Count lists."""
         entries = np.bincount(lists.of, minlength=len(lists.length))
-        order = _by_place(lists)
-        words = np.column_stack([lists.above[order], lists.tied[order], lists.grade[order]])
+        order, before = _by_place(lists)
+        words = np.column_stack(
+            [lists.above[order], lists.tied[order], lists.grade[order], before]
+        )
         words[np.isnan(words[:, 2]), 2] = np.nan  # of the many NaNs one
         start = np.cumsum(entries) - entries
         for size in np.unique(entries):
@@ -41,7 +43,7 @@ class Histogram:
             self.put(keys, lists.weight[own])
 
     def put(self, keys: Array, weights: Array) -> None:
-        """Count lists by their keys: the length, then above, tied and grade of each entry."""
+        """Count lists by their keys: the length, then above, tied, grade, before of each entry."""
         self._blocks.setdefault(keys.shape[1], []).append((keys, weights))
         self._pending += len(keys)
         self._size += int(keys[:, 0].sum())
@@ -68,13 +70,23 @@ class Histogram:
             self.put(keys, weights)
 
 
-def _by_place(lists: Lists) -> Array:
-    """Entries by place; of tied ones the best label first, as their order says nothing."""
-    place = lists.of * (int(lists.above.max(initial=0)) + 1) + lists.above
+def _by_place(lists: Lists) -> tuple[Array, Array]:
+    """Entries by place, and how many of their score stand before each, in that order.
+
+    Of tied ones without an order the best label is first: their order says nothing.
+    """
+    above = lists.above if lists.before is None else lists.above + lists.before
+    place = lists.of * (int(above.max(initial=0)) + 1) + above
     order = np.argsort(place)
-    if (np.diff(place[order]) == 0).any():
+    if lists.before is not None:
+        return order, lists.before[order]
+    before = np.zeros(len(order), int)
+    is_first = np.diff(place[order], prepend=-1) != 0
+    if not is_first.all():
         order = np.lexsort((-lists.grade, place))
-    return order
+        number = np.arange(len(order))
+        before = number - np.maximum.accumulate(np.where(is_first, number, 0))
+    return order, before
 
 
 def _together(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:

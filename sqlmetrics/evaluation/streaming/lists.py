@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ class Lists:
         above: Items of the list with a higher score than an entry.
         tied: Items of the list with its score, itself among them.
         grade: Its label; NaN for an item without one.
+        before: Items of the list with its score that came before it; None where tied items have
+            no order.
     """
 
     length: Array
@@ -35,6 +37,14 @@ class Lists:
     above: Array
     tied: Array
     grade: Array
+    before: Array | None = None
+
+    def in_order(self) -> Lists:
+        """The same lists with no ties left: of tied items, the one that came first is above."""
+        if self.before is None:
+            return self
+        above, tied = self.above + self.before, np.ones_like(self.tied)
+        return replace(self, above=above, tied=tied, before=None)
 
 
 def array(given: Any, name: str) -> Array:
@@ -79,7 +89,7 @@ def of_rows(
         grades: The same shape.
         there: The same shape, False where a row has no item; None if it has one everywhere.
         weight: [lists].
-        in_order: Whether of items with one score the first one stands above the others.
+        in_order: Whether tied items have an order, that in which they came.
     """
     n_lists, n_items = scores.shape
     marked = grades != 0  # so is NaN
@@ -90,24 +100,23 @@ def of_rows(
     places = np.flatnonzero(marked)
     if len(places) <= FEW * n_lists:
         of, at = np.divmod(places, n_items)
-        above, tied = _compared(scores, there, of, at, in_order=in_order)
-        return Lists(length, weight, of, above, tied, grades[of, at].astype(np.float64))
+        above, tied, before = _compared(scores, there, of, at, in_order=in_order)
+        return Lists(length, weight, of, above, tied, grades[of, at].astype(np.float64), before)
     return _sorted(scores, grades, there, length, weight, in_order=in_order)
 
 
 def _compared(
     scores: Array, there: Array | None, of: Array, at: Array, *, in_order: bool
-) -> tuple[Array, Array]:
-    """Where entries stand: each is compared with all of its list."""
+) -> tuple[Array, Array, Array | None]:
+    """Where entries stand, as `Lists` has it: each is compared with all of its list."""
     rows, own = scores[of], scores[of, at][:, None]
     higher, same = rows > own, rows == own
     if there is not None:
         higher &= there[of]
         same &= there[of]
-    if in_order:
-        same &= np.arange(scores.shape[1]) < at[:, None]
-        return (higher | same).sum(1), np.ones(len(of), int)
-    return higher.sum(1), same.sum(1)
+    first = np.arange(scores.shape[1]) < at[:, None]
+    before = (same & first).sum(1) if in_order else None
+    return higher.sum(1), same.sum(1), before
 
 
 def _sorted(
@@ -126,15 +135,16 @@ def _sorted(
         order = np.lexsort((-scores, ~there), axis=1)
         grades = np.where(there, grades, 0)
     best, own = (np.take_along_axis(one, order, 1) for one in (scores, grades))
-    of, above = np.divmod(np.flatnonzero(own), scores.shape[1])
-    tied = np.ones(len(of), int)
+    of, place = np.divmod(np.flatnonzero(own), scores.shape[1])
+    above, tied = place, np.ones(len(of), int)
     same = best[:, 1:] == best[:, :-1]
     if there is not None:
         same &= np.arange(1, scores.shape[1]) < length[:, None]
-    if not in_order and same.any():
+    if same.any():
         first, last = _groups(same)
-        above, tied = first[of, above], (last - first + 1)[of, above]
-    return Lists(length, weight, of, above, tied, own[own != 0].astype(np.float64))
+        above, tied = first[of, place], (last - first + 1)[of, place]
+    before = place - above if in_order else None
+    return Lists(length, weight, of, above, tied, own[own != 0].astype(np.float64), before)
 
 
 def _groups(same: Array) -> tuple[Array, Array]:
@@ -159,7 +169,7 @@ def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> 
         query: [rows], any whole numbers.
         scores: [rows].
         grades: [rows].
-        in_order: Whether of items with one score the first one stands above the others.
+        in_order: Whether tied items have an order, that in which they came.
     """
     order = np.lexsort((-scores, query))
     query, scores, grades = query[order], scores[order], grades[order]
@@ -169,18 +179,16 @@ def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> 
     start = place[begins]
     of = np.cumsum(begins) - 1
     length = np.diff(np.append(start, len(query)))
-    if in_order:
-        above, tied = place - start[of], np.ones(len(query), int)
-    else:
-        parts = begins.copy()
-        parts[1:] |= scores[1:] != scores[:-1]
-        first = place[parts]
-        part = np.cumsum(parts) - 1
-        above = first[part] - start[of]
-        tied = np.diff(np.append(first, len(query)))[part]
+    parts = begins.copy()
+    parts[1:] |= scores[1:] != scores[:-1]
+    first = place[parts]
+    part = np.cumsum(parts) - 1
+    above = first[part] - start[of]
+    tied = np.diff(np.append(first, len(query)))[part]
     at = np.nonzero(grades != 0)[0]
     entries = (of[at], above[at], tied[at], grades[at].astype(np.float64))
-    return Lists(length, np.ones(len(start)), *entries)
+    before = (place - first[part])[at] if in_order else None
+    return Lists(length, np.ones(len(start)), *entries, before)
 
 
 def cut(lists: Lists, k: int) -> Lists:
@@ -206,5 +214,6 @@ def cut(lists: Lists, k: int) -> Lists:
     within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
     above, tied, grades = lists.above.copy(), lists.tied.copy(), lists.grade.copy()
     above[behind], tied[behind], grades[behind] = reach[of] + within, 1, grade[order]
+    before = None if lists.before is None else np.where(behind, 0, lists.before)
     length = np.where(whole, lists.length, np.minimum(lists.length, reach + count))
-    return Lists(length, lists.weight, lists.of, above, tied, grades)
+    return Lists(length, lists.weight, lists.of, above, tied, grades, before)

@@ -9,11 +9,12 @@ from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.streaming.frameworks import framework
-from sqlmetrics.evaluation.streaming.table import Sums, added, deepest, evaluated, refuse
+from sqlmetrics.evaluation.streaming.table import Sums, added, deepest, evaluated, needs_ties, refuse
 from sqlmetrics.spec.spec import Spec
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.streaming.histogram import Histogram
+    from sqlmetrics.evaluation.streaming.lists import Lists
     from sqlmetrics.evaluation.streaming.places import PlaceSums
     from sqlmetrics.evaluation.streaming.rows import RowStore
 
@@ -66,8 +67,11 @@ class StreamingMetric:
             import numpy as np  # noqa: F401 (looked for before a batch comes)
         except ImportError:  # pragma: no cover (whoever trains a model has it)
             raise SpecError("StreamingMetric needs NumPy; give: pip install numpy") from None
-        own = PRESETS[preset].options.get("ties") if preset and preset in PRESETS else None
-        ties = conventions.get("ties") or (own if own in TIES else "average")
+        said: dict[str, Any] = {**conventions, "identical_ids": "keep"}
+        of_preset = PRESETS[preset].options.get("ties") if preset and preset in PRESETS else None
+        ties = conventions.get("ties") or of_preset
+        if "ties" not in conventions and of_preset not in TIES:
+            ties = said["ties"] = "average"
         if ties not in TIES:
             raise SpecError(unknown("ties, for items without ids,", ties, TIES))
         self._in_order = ties == "input_order"
@@ -79,9 +83,6 @@ class StreamingMetric:
             raise SpecError(
                 "score_precision=exact: scores of models are floats of 64 bits; leave it out"
             )
-        # In order no two scores of a list are tied any more.
-        order = "id_asc" if self._in_order else ties
-        said = {**conventions, "ties": order, "identical_ids": "keep"}
         texts = [metrics] if isinstance(metrics, str) else list(metrics)
         refuse(texts, conventions.get("average"))
         self._spec = Spec(
@@ -92,9 +93,15 @@ class StreamingMetric:
             preset=preset or "house",
             conventions=said,
         )
-        for one in self._spec.measures:
-            if self._spec.settings(one).choice("ties").widens:
-                raise SpecError(f"{one}: a StreamingMetric knows no ties=include; leave it out")
+        for measure in self._spec.measures:
+            if (rule := self._spec.settings(measure)["ties"]) not in TIES:
+                raise SpecError(f"{measure}: {unknown('ties, for items without ids,', rule, TIES)}")
+            if rule in ("best", "worst") and "num_judged" in measure.metric.parts.values():
+                raise SpecError(
+                    f"{measure}: ties={rule} orders items by their labels, and does not say whether "
+                    "one without a label or one with label 0 is first; take average or input_order"
+                )
+        self._needs_ties = needs_ties(self._spec)
         self._precision = self._spec.options["score_precision"]
         self._deepest = deepest(self._spec)
         self.reset()
@@ -174,8 +181,10 @@ class StreamingMetric:
                 return
             scores, grades, weights = scores[~taken], grades[~taken], weights[~taken]
             there = None if there is None else there[~taken]
-        made = lists.of_rows(scores, grades, there, weights, in_order=self._in_order)
-        self._lists.add(lists.cut(made, self._deepest) if self._deepest else made)
+        self._count(
+            self._lists,
+            lists.of_rows(scores, grades, there, weights, in_order=self._in_order),
+        )
         if self._lists.size() > LARGEST:
             self._sums = added(self._sums, evaluated(self._spec, self._lists))
             self._lists = type(self._lists)()
@@ -192,6 +201,13 @@ class StreamingMetric:
         _refuse_nan(scores)
         self._rows.add(query, scores, grades)
 
+    def _count(self, histogram: Histogram, ranked: Lists) -> None:
+        """Count lists, as far as a metric can tell them apart."""
+        from sqlmetrics.evaluation.streaming import lists
+
+        ranked = ranked if self._needs_ties else ranked.in_order()
+        histogram.add(lists.cut(ranked, self._deepest) if self._deepest else ranked)
+
     def compute(self) -> dict[str, float]:
         """The metrics of all batches since `reset`: their text -> their value.
 
@@ -203,10 +219,9 @@ class StreamingMetric:
         sums = added(self._sums, self._places.sums())
         sums = added(sums, evaluated(self._spec, self._lists))
         for rows in self._rows.batches():
-            own = Histogram()
-            made = lists.of_groups(*rows, in_order=self._in_order)
-            own.add(lists.cut(made, self._deepest) if self._deepest else made)
-            sums = added(sums, evaluated(self._spec, own))
+            histogram = Histogram()
+            self._count(histogram, lists.of_groups(*rows, in_order=self._in_order))
+            sums = added(sums, evaluated(self._spec, histogram))
         means = {
             name: above / below if below else float("nan") for name, (above, below) in sums.items()
         }

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Sums = dict[str, tuple[float, float]]
 """Metric -> the sum of its weighted values, and of the weights."""
 
-WORDS = 3
-"""Numbers of an entry in the key of a list: above, tied, grade."""
+WORDS = 4
+"""Numbers of an entry in the key of a list: above, tied, grade, before."""
 
 
 def refuse(metrics: Sequence[str], average: str | Sequence[str] | None = None) -> None:
@@ -47,6 +47,14 @@ def refuse(metrics: Sequence[str], average: str | Sequence[str] | None = None) -
                     f"{text} {reason}; StreamingMetric takes means over queries, like ndcg@10, "
                     "recall@50, mrr"
                 )
+
+
+def needs_ties(spec: Spec) -> bool:
+    """Whether a metric looks at equal scores of lists that come in order, not at places alone."""
+    return any(
+        not measure.metric.by_grades or spec.settings(measure)["ties"] != "input_order"
+        for measure in spec.measures
+    )
 
 
 def deepest(spec: Spec) -> int:
@@ -135,13 +143,9 @@ def _items(keys: Any) -> tuple[Any, Any, Any, Any]:
     score, grade = -place.astype(np.float64), np.zeros(len(place))
     n_entries = (keys.shape[1] - 1) // WORDS
     entries = keys[:, 1:].reshape(len(keys), n_entries, WORDS)
-    within = np.zeros(len(keys), np.int64)
     for number in range(n_entries):
-        above, tied = (entries[:, number, column].astype(np.int64) for column in (0, 1))
-        if number:
-            same = above == entries[:, number - 1, 0]
-            within = np.where(same, within + 1, 0)
-        grade[start + above + within] = entries[:, number, 2]
+        above, tied, before = (entries[:, number, one].astype(np.int64) for one in (0, 1, 3))
+        grade[start + above + before] = entries[:, number, 2]
         for extra in range(1, int(tied.max(initial=1))):
             among = tied > extra
             score[(start + above + extra)[among]] = -above[among]
