@@ -144,6 +144,19 @@ def _settings(name: str) -> tuple[list[str], list[list[str]]]:
     return [names[i] for i in keep], [[row[i] for i in keep] for row in rows]
 
 
+def _differences(name: str) -> tuple[list[str], list[list[str]]]:
+    """Of which metrics a preset does not give its tool's number, and why."""
+    rows = [
+        [
+            ", ".join(f"`{metric}`" for metric in difference.metrics)
+            + " without a cutoff" * difference.uncut,
+            difference.reason,
+        ]
+        for difference in PRESETS[name].differences
+    ]
+    return ["metric", "how the tool's number differs"], rows
+
+
 def _exports() -> tuple[list[str], list[list[str]]]:
     """For whom each export is, and whether the tests run the tool over it."""
     rows = [
@@ -170,7 +183,13 @@ PRESET_PAGES = [f"presets/{name}.md" for name, one in PRESETS.items() if one.opt
 def test_generated_tables_are_current(page: str) -> None:
     path = ROOT / "docs" / page
     text = path.read_text(encoding="utf-8")
-    of_page = {"settings": partial(_settings, path.stem)}
+    of_page = {
+        "settings": partial(_settings, path.stem),
+        "differences": partial(_differences, path.stem),
+    }
+    if path.stem in PRESETS:
+        has_differences = bool(PRESETS[path.stem].differences)
+        assert ("<!-- generated: differences -->" in text) == has_differences
 
     def current(found: re.Match[str]) -> str:
         table = _table(*(GENERATED | of_page)[found[1]]())

@@ -50,6 +50,9 @@ AT_RECALL = re.compile(
 )
 """How trec_eval (`iprec_at_recall_0.10`) and ir_measures (`IPrec@0.1`) write `iprec`."""
 
+PERSISTENCE = re.compile(r"\s*rbp\.(\d{1,10})\s*", re.IGNORECASE)
+"""How ranx writes `rbp(p=0.95)`: `rbp.95`."""
+
 LONGEST = 1_000
 LARGEST_CUTOFF = 2**31 - 1
 """What fits the fact table's column k."""
@@ -155,7 +158,7 @@ def parse(text: str) -> Measure:
 
     Args:
         text: `ndcg@10`, `recall(rel=2)@50`, the notation of ir_measures
-            (`nDCG(dcg='exp-log2')@10`) or trec_eval (`ndcg_cut_10`, `P.5`);
+            (`nDCG(dcg='exp-log2')@10`), trec_eval (`ndcg_cut_10`, `P.5`) or ranx (`rbp.95`);
             upper and lower case are the same.
 
     Raises:
@@ -196,6 +199,8 @@ def _split(text: str) -> tuple[str, dict[str, object], int | None]:
     """Name, settings as written, and cutoff."""
     if level := AT_RECALL.fullmatch(text):
         return "iprec", {**_arguments(level["inside"] or "", text), "recall": float(level[2])}, None
+    if persistence := PERSISTENCE.fullmatch(text):
+        return "rbp", {"p": float(f"0.{persistence[1]}")}, None
     trec = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d{1,10})\s*", text)
     if trec and metric_of(trec[1]) and not metric_of(text):
         return trec[1], {}, int(trec[2])

@@ -134,6 +134,21 @@ def is_number(value: object) -> bool:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Metrics of which a tool's number is another than the one by its preset.
+
+    Attributes:
+        metrics: Their names.
+        reason: How the tool computes it, and what gives its number, if something does.
+        uncut: Whether the two differ only without a cutoff.
+    """
+
+    metrics: tuple[str, ...]
+    reason: str
+    uncut: bool = False
+
+
+@dataclass(frozen=True)
 class Preset:
     """A named set of choices.
 
@@ -143,6 +158,7 @@ class Preset:
         metrics: Metric -> options that hold for that metric alone.
         caveat: What a reader of its numbers should know, if anything.
         only: The metrics that the tool has, where it has few: `reconcile` names it for no other.
+        differences: What it does not reproduce; a result says so beneath such a metric.
         decimals: How many decimals the tool prints its means with, and tables of values have.
     """
 
@@ -151,11 +167,21 @@ class Preset:
     metrics: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     caveat: str = ""
     only: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
     decimals: int = DECIMALS
 
-    def has(self, metric: str) -> bool:
+    def has(self, metric: str, k: int | None) -> bool:
         """Whether a number of a metric can be the tool's."""
-        return not self.only or metric in self.only
+        return (not self.only or metric in self.only) and not self.why_different(metric, k)
+
+    def why_different(self, metric: str, k: int | None) -> str:
+        """How the tool's number of a metric differs; empty if it does not."""
+        reasons = (
+            difference.reason
+            for difference in self.differences
+            if metric in difference.metrics and not (difference.uncut and k)
+        )
+        return next(reasons, "")
 
     @property
     def departures(self) -> list[str]:

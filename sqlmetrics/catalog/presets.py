@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sqlmetrics.catalog.option import Preset, Value
+from sqlmetrics.catalog.option import Difference, Preset, Value
 
 _TREC: Mapping[str, Value] = {"gain": "linear", "ties": "id_desc", "no_relevant": "zero"}
 _BINARY: Mapping[str, Value] = {"gain": "binary"}
@@ -46,6 +46,17 @@ _VERDICTS: Mapping[str, Value] = {
     "average_over": "rankings",
 }
 _QUEPID_AP: Mapping[str, Mapping[str, Value]] = {"ap": {"no_relevant": "nan"}}
+_FIRST_32 = Difference(
+    ("ndcg", "ap"),
+    "without a cutoff XGBoost looks at the first 32 rows of a query; of longer lists ndcg@32 and "
+    "ap@32 are its numbers",
+    uncut=True,
+)
+_HOLE = Difference(
+    ("hole",),
+    "BEIR counts an item as labelled if any query has a label of it; here its own query must have "
+    "one",
+)
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
@@ -63,7 +74,22 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             "ir_measures' msmarco provider (RR@k): lower id first",
             {**_TREC, "ties": "id_asc"},
         ),
-        "ranx": Preset("ranx", {**_TREC, "ties": "input_order"}),
+        "ranx": Preset(
+            "ranx",
+            {**_TREC, "ties": "input_order"},
+            differences=(
+                Difference(
+                    ("rbp",),
+                    "ranx weighs by the grade: dcg(gain=linear, discount=geometric, p=P) times "
+                    "1 - P is its number; with grades of 0 and 1 the two are equal",
+                ),
+                Difference(
+                    ("bpref",),
+                    "ranx fills up the labels of each query to the longest list of labels, and so "
+                    "a query's value depends on the other queries; a single query has ours",
+                ),
+            ),
+        ),
         "sklearn": Preset(
             "scikit-learn's ndcg_score and dcg_score over the shown items",
             {**_SHOWN, "gain": "linear", "ties": "average", "no_relevant": "zero"},
@@ -80,6 +106,13 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "no_relevant": "zero",
             },
             {"ndcg": {"ties": "average"}},
+            differences=(
+                Difference(
+                    ("rprec",),
+                    "torchmetrics takes R from the rows that it is given; here R counts all labels "
+                    "of the query: label the rows of the list alone",
+                ),
+            ),
         ),
         "ignite": Preset(
             "PyTorch Ignite's NDCG and HitRate of rows of items",
@@ -127,6 +160,14 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "ties": "input_order",
                 "missing": "drop",
             },
+            differences=(
+                Difference(
+                    ("coverage", "gini"),
+                    "RecBole counts its padding item as one of the catalogue: of N items its "
+                    "coverage is N / (N + 1) of this one, and its Gini has an item more that "
+                    "nobody was shown",
+                ),
+            ),
         ),
         "lenskit": Preset(
             "LensKit: ranks 1 and 2 weigh the same",
@@ -199,10 +240,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "xgboost": Preset(
             "XGBoost's ndcg, map and pre: a query with nothing relevant is 1",
             {**_BOOSTER, "score_precision": "float32"},
+            differences=(_FIRST_32,),
         ),
         "xgboost_minus": Preset(
             "XGBoost's ndcg@k- and map@k-: a query with nothing relevant is 0",
             {**_BOOSTER, "score_precision": "float32", "no_relevant": "zero"},
+            differences=(_FIRST_32,),
         ),
         "catboost": Preset(
             "CatBoost: NDCG of the grades themselves, of equal scores the worst first",
@@ -293,12 +336,14 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             "BEIR: NDCG, MAP, recall and precision over the queries of the run",
             {**_RUN, "identical_ids": "drop"},
             only=("ndcg", "ap", "recall", "precision"),
+            differences=(_HOLE,),
             decimals=5,
         ),
         "beir_custom": Preset(
             "BEIR's evaluate_custom: MRR, accuracy and capped recall over all labelled queries",
             {**_TREC, "recall_denominator": "min_k_r", "ties": "input_order"},
             only=("mrr", "hit", "recall"),
+            differences=(_HOLE,),
             decimals=5,
         ),
         "mteb": Preset("MTEB: the queries of the run", _RUN, decimals=5),
@@ -318,6 +363,13 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "no_relevant": "zero",
                 "average_over": "common_relevant",
             },
+            differences=(
+                Difference(
+                    ("f1",),
+                    "daisyRec's F1 of a user without a hit is NaN, and so is its mean; here it "
+                    "is 0",
+                ),
+            ),
         ),
     }
 )

@@ -20,7 +20,7 @@ from worlds import EXAMPLES
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.evaluation.streaming import histogram, metric, places, rows
+from sqlmetrics.evaluation.streaming import histogram, metric, options, places, rows
 
 CUT = ["ndcg@3", "recall(rel=2)@2", "hit@1", "precision@4", "ap@3", "mrr@2"]
 WHOLE = [*CUT, "ndcg", "mrr", "ap", "rprec", "bpref", "first_rank"]
@@ -54,7 +54,7 @@ def at_once(
 ) -> dict[str, float]:
     """What `evaluate` says of all lists, whose rows come in order."""
     own_ties = PRESETS[asked.get("preset", "house")].options.get("ties")
-    ties = {} if "ties" in asked or own_ties in metric.TIES else {"ties": "average"}
+    ties = {} if "ties" in asked or own_ties in options.TIES else {"ties": "average"}
     rows = [
         {"query_id": query, "item_id": item, "score": score, "grade": grade}
         for query, (scores, grades) in enumerate(lists)
@@ -64,7 +64,8 @@ def at_once(
     labels = runs.filter([not math.isnan(row["grade"]) for row in rows])
     if not len(labels):
         return {str(sm.parse(text)): math.nan for text in asked["metrics"]}
-    result = sm.evaluate(runs, labels, **asked, **ties, check=False, per_query=False)
+    fixed = {"check": False, "per_query": False, "identical_ids": "keep"}
+    result = sm.evaluate(runs, labels, **asked, **ties, **fixed)
     values = {str(sm.parse(text)): result[text] for text in asked["metrics"]}
     return {text: math.nan if value is None else value for text, value in values.items()}
 
@@ -260,6 +261,13 @@ def test_weights_count_and_empty_rows_do_not() -> None:
         ({"preds": [[1]], "target": [[0]], "weight": [1, 2]}, "weight has 1 numbers, one a row"),
         ({"preds": [[1]], "target": [[0]], "mask": [1]}, "mask has the shape of preds"),
         ({"preds": [1], "target": [0], "indexes": [1], "mask": [1]}, "leave them out beside"),
+        ({"preds": [2, 1], "target": [-100, 1]}, "grade is negative in 1 row"),
+        ({"preds": [2, 1], "target": [-100, 1], "indexes": [4, 4]}, "grade is negative"),
+        ({"preds": [2, 1], "target": [math.inf, 1]}, "grade is NaN or infinite"),
+        ({"preds": [2, 1], "target": [1e101, 1]}, "grade is beyond 1e100"),
+        ({"preds": [[1], [2]], "target": [[0], [0]], "weight": [1, -1]}, "weight is negative or"),
+        ({"preds": [[1]], "target": [[0]], "weight": [math.nan]}, "weight is negative or not fin"),
+        ({"preds": [[1]], "target": [[0]], "weight": [math.inf]}, "weight is negative or not fin"),
     ],
 )
 def test_a_batch_that_is_none_is_refused(given: dict[str, Any], message: str) -> None:
@@ -276,7 +284,7 @@ def test_a_batch_that_is_none_is_refused(given: dict[str, Any], message: str) ->
         ({"metrics": "nfcg@3"}, "did you mean"),
         ({"metrics": "err@3"}, "mean over all orders of ties is not known"),
         ({"metrics": "ndcg@3", "ties": "id_asc"}, "unknown ties, for items without ids, 'id_asc'"),
-        ({"metrics": "ndcg(ties=id_desc)@3"}, "unknown ties, for items without ids, 'id_desc'"),
+        ({"metrics": "precision@3", "preset": "trulens"}, "unknown ties, for items without ids, 'inc"),
         ({"metrics": "hole@3", "ties": "best"}, "without a label or one with label 0 is first"),
         ({"metrics": "ndcg@3", "identical_ids": "drop"}, "items have no ids here"),
         ({"metrics": "ndcg@3", "min_score": 0.5}, "leave out items with mask"),

@@ -24,10 +24,11 @@ import pyarrow as pa
 import pytest
 from conftest import REQUIRED, peer
 from slices import kept
-from test_peers import MEAN, TOY, Data
+from test_peers import MEAN, TOY, Data, _table
 from tools import Labels, Lists, Tool
 
 import sqlmetrics as sm
+from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.presets import PRESETS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
@@ -326,6 +327,74 @@ def test_every_preset_is_compared() -> None:
 
 
 # --- Where a tool is not reproduced, and why ------------------------------------------------------
+
+
+def test_a_difference_is_told_beneath_the_metric_and_on_no_other() -> None:
+    """And `reconcile` names the preset for no such number."""
+    tables = (_table(TOY.lists, "score"), _table(TOY.labels, "grade"))
+    for name, preset in PRESETS.items():
+        for difference in preset.differences:
+            metrics = [one for one in difference.metrics if not catalog()[one].needs]
+            texts = [one if catalog()[one].cutoff != "required" else f"{one}@3" for one in metrics]
+            if not texts:
+                continue
+            result = sm.evaluate(*tables, [*texts, "mrr"], preset=name)
+            reasons = [note for note in result.notes if difference.reason in note]
+            assert reasons == [
+                f"preset {name} does not reproduce {' and '.join(texts)}: {difference.reason}"
+            ]
+            assert not any(preset.has(metric, None) for metric in metrics)
+    notes = sm.evaluate(*tables, ["ndcg@32", "mrr"], preset="xgboost").notes
+    assert not any("does not reproduce" in note for note in notes)
+
+
+@pytest.mark.parametrize("preset", ["xgboost", "xgboost_minus"])
+def test_xgboost_looks_at_32_rows_where_no_cutoff_is_given(preset: str) -> None:
+    data = Data({"q": {f"i{row}": -float(row) for row in range(40)}}, {"q": {"i0": 1, "i35": 1}})
+    adapter = tool(preset)
+    for name, whole in (("ndcg", 0.7308461430643313), ("ap", 0.5277777777777778)):
+        first = adapter.mean(data.lists, data.labels, name)
+        ours = data.ours([name, f"{name}@32"], preset)
+        assert first == pytest.approx(ours[f"{name}@32", MEAN], abs=DOUBLE)
+        assert ours[name, MEAN] == pytest.approx(whole, abs=DOUBLE)
+
+
+def ranx_number(lists: Lists, labels: Labels, name: str) -> dict[str, float]:
+    """What ranx says of each query."""
+    ranx = peer("ranx")
+    run = ranx.Run({query: {**items} for query, items in lists.items()})
+    ranx.evaluate(ranx.Qrels(labels), run, [name])
+    return {query: float(value) for query, value in run.scores[name].items()}
+
+
+@pytest.mark.long  # ranx compiles its functions
+def test_ranx_weighs_rbp_by_the_grade() -> None:
+    """Its spelling is read, too."""
+    assert str(sm.parse("rbp.95")) == "rbp(p=0.95)"
+    data = Data({"q": {"x": 4.0, "a": 3.0, "c": 2.0, "b": 1.0}}, {"q": {"a": 1, "b": 2}})
+    stand_in = "dcg(gain=linear, discount=geometric, p=0.95)"
+    ours = data.ours([stand_in, "rbp.95"], "ranx")
+    theirs = ranx_number(data.lists, data.labels, "rbp.95")
+    assert theirs["q"] == pytest.approx(0.1332375)
+    assert ours[stand_in, "q"] * 0.05 == pytest.approx(theirs["q"], abs=DOUBLE)
+    assert ours["rbp.95", "q"] == pytest.approx(0.05 * (0.95 + 0.95**3))
+
+
+@pytest.mark.long
+def test_ranx_fills_up_the_labels_that_bpref_counts() -> None:
+    """A query with fewer labels than another has other numbers beside it than alone."""
+    lists = {
+        "p": {"i2": 0.0, "i3": -1.0, "i4": -2.0, "i0": -3.0, "i1": -4.0},
+        "q": {"i5": 0.0, "i4": -1.0, "i0": -2.0, "i3": -3.0, "i2": -4.0, "i1": -5.0},
+    }
+    labels = {
+        "p": {"i0": 0, "i1": 0},
+        "q": {"i0": 1, "i1": 2, "i2": 0, "i3": 0, "i4": 1, "i5": 0},
+    }
+    alone = ranx_number({"q": lists["q"]}, {"q": labels["q"]}, "bpref")["q"]
+    ours = Data(lists, labels).ours(["bpref"], "ranx")["bpref", "q"]
+    assert alone == pytest.approx(ours)
+    assert ranx_number(lists, labels, "bpref")["q"] != pytest.approx(alone)
 
 
 def tool(preset: str) -> Tool:

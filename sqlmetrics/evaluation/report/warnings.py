@@ -27,8 +27,10 @@ def caveats(spec: Spec, measures: Iterable[Measure], rows: Iterable[Row]) -> Ite
         measures: The metrics.
         rows: The summary.
     """
-    if PRESETS[spec.preset].caveat:
-        yield PRESETS[spec.preset].caveat
+    preset = PRESETS[spec.preset]
+    if preset.caveat:
+        yield preset.caveat
+    yield from _differences(spec.preset, measures)
     shown = [one for one in measures if _has(spec, one, "ndcg", one.k, "shown_at_k")]
     values = {(row["segment_name"], _list(row), row["metric"], row["k"]): row for row in rows}
     for measure in shown:
@@ -44,6 +46,16 @@ def caveats(spec: Spec, measures: Iterable[Measure], rows: Iterable[Row]) -> Ite
             if (row["segment_name"], row["metric"], row["k"]) == ("all", *_key(measure)):
                 others = [values["all", _list(row), *_key(one)] for one in (whole[0], found[0])]
                 yield from _hidden(measure, row, (whole[0], found[0]), others)
+
+
+def _differences(name: str, measures: Iterable[Measure]) -> Iterator[str]:
+    """Of which metrics a preset does not give its tool's number, a sentence for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for measure in measures:
+        if reason := PRESETS[name].why_different(measure.metric.name, measure.k):
+            by_reason.setdefault(reason, []).append(str(measure))
+    for reason, texts in by_reason.items():
+        yield f"preset {name} does not reproduce {' and '.join(texts)}: {reason}"
 
 
 def _hidden(

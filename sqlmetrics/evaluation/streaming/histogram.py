@@ -29,9 +29,7 @@ class Histogram:
         """Count lists."""
         entries = np.bincount(lists.of, minlength=len(lists.length))
         order, before = _by_place(lists)
-        words = np.column_stack(
-            [lists.above[order], lists.tied[order], lists.grade[order], before]
-        )
+        words = np.column_stack([lists.above[order], lists.tied[order], lists.grade[order], before])
         words[np.isnan(words[:, 2]), 2] = np.nan  # of the many NaNs one
         start = np.cumsum(entries) - entries
         for size in np.unique(entries):

@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
-from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.streaming.frameworks import framework
-from sqlmetrics.evaluation.streaming.table import Sums, added, deepest, evaluated, needs_ties, refuse
+from sqlmetrics.evaluation.streaming.options import needs_ties, refuse_ties, streamed_options
+from sqlmetrics.evaluation.streaming.table import Sums, added, deepest, evaluated, refuse
 from sqlmetrics.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from sqlmetrics.evaluation.streaming.checks import InputChecks
     from sqlmetrics.evaluation.streaming.histogram import Histogram
     from sqlmetrics.evaluation.streaming.lists import Lists
     from sqlmetrics.evaluation.streaming.places import PlaceSums
     from sqlmetrics.evaluation.streaming.rows import RowStore
-
-TIES = ("average", "best", "worst", "input_order")
-"""Rules for tied scores that need no ids of items."""
 
 LARGEST = 8_000_000
 """With more items in different lists than this, they are evaluated, and their sums kept."""
@@ -67,22 +65,7 @@ class StreamingMetric:
             import numpy as np  # noqa: F401 (looked for before a batch comes)
         except ImportError:  # pragma: no cover (whoever trains a model has it)
             raise SpecError("StreamingMetric needs NumPy; give: pip install numpy") from None
-        said: dict[str, Any] = {**conventions, "identical_ids": "keep"}
-        of_preset = PRESETS[preset].options.get("ties") if preset and preset in PRESETS else None
-        ties = conventions.get("ties") or of_preset
-        if "ties" not in conventions and of_preset not in TIES:
-            ties = said["ties"] = "average"
-        if ties not in TIES:
-            raise SpecError(unknown("ties, for items without ids,", ties, TIES))
-        self._in_order = ties == "input_order"
-        if conventions.get("identical_ids") == "drop":
-            raise SpecError("identical_ids=drop: items have no ids here; leave the option out")
-        if conventions.get("min_score", "none") != "none":
-            raise SpecError("min_score: lists are taken whole here; leave out items with mask")
-        if conventions.get("score_precision") == "exact":
-            raise SpecError(
-                "score_precision=exact: scores of models are floats of 64 bits; leave it out"
-            )
+        options = streamed_options(preset, conventions)
         texts = [metrics] if isinstance(metrics, str) else list(metrics)
         refuse(texts, conventions.get("average"))
         self._spec = Spec(
@@ -91,16 +74,10 @@ class StreamingMetric:
             queries={"relation": "queries", "columns": {"weight": "weight"}},
             metrics=texts,
             preset=preset or "house",
-            conventions=said,
+            conventions=options,
         )
-        for measure in self._spec.measures:
-            if (rule := self._spec.settings(measure)["ties"]) not in TIES:
-                raise SpecError(f"{measure}: {unknown('ties, for items without ids,', rule, TIES)}")
-            if rule in ("best", "worst") and "num_judged" in measure.metric.parts.values():
-                raise SpecError(
-                    f"{measure}: ties={rule} orders items by their labels, and does not say whether "
-                    "one without a label or one with label 0 is first; take average or input_order"
-                )
+        refuse_ties(self._spec)
+        self._in_order = self._spec.options["ties"] == "input_order"
         self._needs_ties = needs_ties(self._spec)
         self._precision = self._spec.options["score_precision"]
         self._deepest = deepest(self._spec)
@@ -108,10 +85,12 @@ class StreamingMetric:
 
     def reset(self) -> None:
         """Forget all batches."""
+        from sqlmetrics.evaluation.streaming.checks import InputChecks
         from sqlmetrics.evaluation.streaming.histogram import Histogram
         from sqlmetrics.evaluation.streaming.places import PlaceSums
         from sqlmetrics.evaluation.streaming.rows import RowStore
 
+        self._checks: InputChecks = InputChecks(self._spec)
         self._lists: Histogram = Histogram()
         self._places: PlaceSums = PlaceSums(self._spec, self._deepest)
         self._rows: RowStore = RowStore()
@@ -138,7 +117,9 @@ class StreamingMetric:
             weight: For [batch, n]: [batch], what each query counts; default 1.
 
         Raises:
-            InputError: If shapes differ, a score is NaN, or an index is no whole number.
+            InputError: If shapes differ, a score is NaN, an index is no whole number, or labels or
+                weights are what `evaluate` refuses: infinite, too large, negative unless
+                `negative_grades` says what that means; a weight that is NaN.
         """
         from sqlmetrics.evaluation.streaming import lists
 
@@ -174,6 +155,7 @@ class StreamingMetric:
         if there is not None and not (some := there.any(1)).all():  # a row without items is none
             scores, grades, there = scores[some], grades[some], there[some]
             weights = weights[some]
+        self._checks.check_lists(grades, there, weights)
         self._n_queries += len(scores)
         taken = self._places.take(scores, grades, there, weights)
         if taken is not None:
@@ -199,6 +181,7 @@ class StreamingMetric:
         if query.dtype.kind not in "biu":
             raise InputError(f"indexes are whole numbers; given {query.dtype}")
         _refuse_nan(scores)
+        self._checks.check_rows(query, grades)
         self._rows.add(query, scores, grades)
 
     def _count(self, histogram: Histogram, ranked: Lists) -> None:

@@ -49,14 +49,6 @@ def refuse(metrics: Sequence[str], average: str | Sequence[str] | None = None) -
                 )
 
 
-def needs_ties(spec: Spec) -> bool:
-    """Whether a metric looks at equal scores of lists that come in order, not at places alone."""
-    return any(
-        not measure.metric.by_grades or spec.settings(measure)["ties"] != "input_order"
-        for measure in spec.measures
-    )
-
-
 def deepest(spec: Spec) -> int:
     """The largest cutoff, if behind it only what labels there are counts; else 0."""
     for measure in spec.measures:

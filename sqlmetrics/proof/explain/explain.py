@@ -113,6 +113,10 @@ def _of_preset(name: str) -> Iterator[str]:
     yield f"{name}: {row.note}"
     facts = [("metrics", ", ".join(row.only))] if row.only else []
     facts += [("beware", row.caveat)] if row.caveat else []
+    facts += [
+        ("differs", f"{' and '.join(difference.metrics)}: {difference.reason}")
+        for difference in row.differences
+    ]
     if facts:
         yield "\n".join(hung(*fact) for fact in facts)
     own = [(*one, "") for one in row.options.items()]

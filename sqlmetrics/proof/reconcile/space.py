@@ -198,7 +198,7 @@ def _values(
 
 def _with(measure: Measure) -> list[str]:
     """The presets of tools that have the metric."""
-    return [preset for preset, row in PRESETS.items() if row.has(measure.metric.name)]
+    return [preset for preset, row in PRESETS.items() if row.has(measure.metric.name, measure.k)]
 
 
 def _held(spec: Spec, measure: Measure, name: str) -> Setting:
