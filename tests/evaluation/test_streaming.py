@@ -284,7 +284,7 @@ def test_a_batch_that_is_none_is_refused(given: dict[str, Any], message: str) ->
         ({"metrics": "nfcg@3"}, "did you mean"),
         ({"metrics": "err@3"}, "mean over all orders of ties is not known"),
         ({"metrics": "ndcg@3", "ties": "id_asc"}, "unknown ties, for items without ids, 'id_asc'"),
-        ({"metrics": "precision@3", "preset": "trulens"}, "unknown ties, for items without ids, 'inc"),
+        ({"metrics": "precision@3", "preset": "trulens"}, "ties, for items without ids, 'include'"),
         ({"metrics": "hole@3", "ties": "best"}, "without a label or one with label 0 is first"),
         ({"metrics": "ndcg@3", "identical_ids": "drop"}, "items have no ids here"),
         ({"metrics": "ndcg@3", "min_score": 0.5}, "leave out items with mask"),
