@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections import Counter
 from dataclasses import replace
@@ -518,7 +519,7 @@ labels: {file: labels.parquet}
 metrics: [ndcg@5, mrr]
 by: [country]
 baseline: old
-output: {relation: facts}
+output: {relation: facts, per_query: queries}
 """
 
 
@@ -539,6 +540,57 @@ def test_a_fact_table_gives_the_numbers_of_the_comparison(
     assert " ".join(stored).replace("**", "") in found.headline or found.headline in text.replace(
         "**", ""
     ).replace("\n\n", " ")
+
+
+def test_a_run_that_is_stored_every_night_is_no_new_evidence(tmp_path: Path) -> None:
+    """The fact table of twenty nights of the same runs says what one night says."""
+    chance = random.Random(3)
+    runs, labels = [], []
+    for number in range(40):
+        query = f"q{number}"
+        labels.append({"query_id": query, "item_id": "a", "grade": 1})
+        for system in ("old", "new"):
+            items = chance.sample("abcd", 4)
+            runs += [(query, system, item, -place) for place, item in enumerate(items)]
+    names = ("query_id", "system", "item_id", "score")
+    night = [dict(zip(names, row, strict=True)) for row in runs]
+    nights = [{"ds": date(2026, 11, day), **row} for day in range(1, 21) for row in night]
+    pq.write_table(pa.Table.from_pylist(labels), tmp_path / "labels.parquet")
+    pq.write_table(pa.Table.from_pylist(nights), tmp_path / "runs.parquet")
+    (once,) = sm.compare(
+        pa.Table.from_pylist(night), pa.Table.from_pylist(labels), "mrr", baseline="old"
+    ).to_dicts()
+    spec = """
+name: {name}
+rankings: {{file: runs.parquet, columns: {{system: system, date: ds}}}}
+labels: {{file: labels.parquet}}
+metrics: [mrr]
+output: {{relation: facts{more}}}
+{baseline}
+"""
+    for name, more, baseline in (
+        ("paired", ", per_query: queries", "baseline: old"),
+        ("unknown", "", "baseline: old"),
+        ("unpaired", "", ""),
+    ):
+        (tmp_path / "s.yml").write_text(spec.format(name=name, more=more, baseline=baseline))
+        sqlmetrics("run", "s.yml", "--db", "x.duckdb", folder=tmp_path)
+        asked = sm.Spec.read(tmp_path / "s.yml")
+        page = sm.report(asked, baseline="old", connection=tmp_path / "x.duckdb")
+        (row,) = page.content.rows
+        assert row["difference"] == pytest.approx(once["difference"], abs=1e-12)
+        assert row["n"] == 40
+        assert page.content.days[-1]["n"] == 40 if page.content.days else name == "unpaired"
+        text = page.markdown
+        if name == "unpaired":
+            assert row["p_value"] > 0.9 * once["p_value"]
+            continue
+        assert row["p_value"] == pytest.approx(once["p_value"], rel=1e-9)
+        assert ("queries come again on other days, which" in text) == (name == "paired")
+        assert ("does not tell whether queries come again" in text) == (name == "unknown")
+        last = page.content.days[-1]
+        first = page.content.days[0]
+        assert last["running_low"] == pytest.approx(first["running_low"], abs=1e-12)
 
 
 @by_turns(2)

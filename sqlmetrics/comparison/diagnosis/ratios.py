@@ -59,7 +59,43 @@ class Ratio:
         return None if error is None else error * error
 
 
-def difference(new: Ratio, old: Ratio) -> TStatistic | None:
+@dataclass(frozen=True)
+class RatioOfDays:
+    """The ratio of several days that may have the same users or queries.
+
+    The variance is the largest that days can have together: that of the same queries with the
+    same values each day, whose days tell no more than one.
+
+    Attributes:
+        days: One each; at least one.
+    """
+
+    days: Sequence[Ratio]
+
+    @property
+    def n(self) -> int:
+        """Users or queries of the day that has fewest."""
+        return min(day.n for day in self.days)
+
+    @property
+    def value(self) -> float | None:
+        """The ratio of all days; None where there is nothing below the line."""
+        bottom = math.fsum(day.bottom for day in self.days)
+        return math.fsum(day.top for day in self.days) / bottom if bottom else None
+
+    @property
+    def variance(self) -> float | None:
+        """The square of the ratio's standard error; None where a day has none."""
+        variances = [day.variance for day in self.days if day.bottom]
+        errors = [math.sqrt(variance) for variance in variances if variance is not None]
+        if len(errors) < len(variances):
+            return None
+        weights = [day.bottom for day in self.days if day.bottom]
+        together = math.fsum(e * w for e, w in zip(errors, weights, strict=True))
+        return (together / math.fsum(weights)) ** 2
+
+
+def difference(new: Ratio | RatioOfDays, old: Ratio | RatioOfDays) -> TStatistic | None:
     """How far two ratios are apart, with Welch's error; None where one has no value.
 
     Args:

@@ -163,6 +163,7 @@ class _Comparing:
     ) -> Content:
         """With what the pictures of queries are made of."""
         pairs = Pairs.of(pairing, content.main, content.first)
+        repeats = any(moments.n_clusters < moments.n for moments in sums.moments.values())
         width, cells, deltas = pairs.bins(made)
         one = replace(pairing, measures=pairs.pairing.measures, systems=(content.main,))
         movers = movers_of(made, one, replace(self.asks, movers=MOVERS), sums)
@@ -171,7 +172,7 @@ class _Comparing:
             bin_width=width,
             cells=cells,
             deltas=deltas,
-            days=pairs.by_day(made, content.level),
+            days=pairs.by_day(made, content.level, repeats=repeats),
             movers=movers,
         )
 

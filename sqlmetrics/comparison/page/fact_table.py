@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.diagnosis.ratios import Ratio, difference
+from sqlmetrics.comparison.diagnosis.ratios import Ratio, RatioOfDays, difference
 from sqlmetrics.comparison.findings import decide
-from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Row
 from sqlmetrics.comparison.page.evaluation import conventions_of, leading
-from sqlmetrics.comparison.page.sums import with_running
+from sqlmetrics.comparison.page.sums import together, with_running
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.intervals import PAIRED, standard_error
 from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.spec import Spec
@@ -24,9 +23,16 @@ from sqlmetrics.sql.template import literal, relation
 Group = tuple[str, str, str, str]
 """System, segment, its value and metric."""
 
-SUMS = (
-    *("n_pairs", "pair_clusters", "pair_w", "pair_w2", "sum_y", "sum_d", "sum_d2", "sum_dw"),
-    *("n_queries", "n_clusters", "numerator", "denominator", "sum_x2", "sum_xw", "sum_w2"),
+SUMS = ("n_clusters", "numerator", "denominator", "sum_x2", "sum_w2", "sum_xw")
+"""What a mean is made of: the fields of a `Ratio`."""
+
+REPEATED = (
+    "queries come again on other days, which are no new evidence: intervals are those of one day, "
+    "at the widest, and queries are those of the largest day"
+)
+UNKNOWN = (
+    "the fact table does not tell whether queries come again on other days (output.per_query "
+    "would): intervals are the widest that this allows, and queries are those of the largest day"
 )
 
 
@@ -82,10 +88,27 @@ def stored(spec: Spec, asks: Options, engine: Database) -> Content:
         ),
         directions=signs,
     )
-    return _compared(content, spec, asks) if len(systems) > 1 else content
+    if len(systems) < 2:
+        return content
+    repeated = _repeated(spec, where, engine) if len(content.dates()) > 1 else False
+    notes = {True: (REPEATED,), None: (UNKNOWN,), False: ()}[repeated]
+    content = replace(content, notes=(*content.notes, *notes))
+    return _compared(content, spec, asks, repeats=repeated is not False)
 
 
-def _compared(content: Content, spec: Spec, asks: Options) -> Content:
+def _repeated(spec: Spec, where: str, engine: Database) -> bool | None:
+    """Whether a query comes again on another day; None where no table of queries tells it."""
+    per_query = targets(spec).get("per_query")
+    if per_query is None or engine.find(per_query) is None:
+        return None
+    again = (
+        f"select query_id\nfrom {relation(per_query)}\nwhere {where}\n"
+        "group by system, query_id\nhaving count(*) > 1"
+    )
+    return bool(engine.rows(f"select 1 as n\nfrom (\n{again}\n) as queries_again\nlimit 1"))
+
+
+def _compared(content: Content, spec: Spec, asks: Options, *, repeats: bool) -> Content:
     """With the differences from a baseline: of pairs where the table has them, else of means."""
     chosen = asks.baseline or spec.baseline
     baseline = chosen if chosen in content.systems else content.systems[0]
@@ -94,7 +117,11 @@ def _compared(content: Content, spec: Spec, asks: Options) -> Content:
         metric = at_cutoff(row["metric"], row["k"])
         key = str(row["system"]), row["segment_name"], row["segment_value"], metric
         groups.setdefault(key, []).append(dict(row))
-    pairs = (_difference(key, groups, baseline, content) for key in groups if key[0] != baseline)
+    pairs = (
+        _difference(key, groups, baseline, content, repeats=repeats)
+        for key in groups
+        if key[0] != baseline
+    )
     rows = [row for row in pairs if row]
     if not rows:
         return content
@@ -115,20 +142,20 @@ def _compared(content: Content, spec: Spec, asks: Options) -> Content:
         main=main,
         systems=(baseline, *(one for one in content.systems if one != baseline)),
         rows=rows,
-        days=list(_days(groups.get((main, ALL, ALL, content.first), []), asks.level)),
+        days=list(
+            _days(groups.get((main, ALL, ALL, content.first), []), asks.level, repeats=repeats)
+        ),
         notes=(*content.notes, note),
     )
 
 
-def _total(rows: Sequence[Row], names: Sequence[str]) -> dict[str, float] | None:
-    """The sums of all days; None if a day has them not."""
-    if any(row.get(name) is None for row in rows for name in names):
-        return None
-    return {name: float(sum(row[name] for row in rows)) for name in names}
-
-
 def _difference(
-    key: Group, groups: Mapping[Group, Sequence[Row]], baseline: str, content: Content
+    key: Group,
+    groups: Mapping[Group, Sequence[Row]],
+    baseline: str,
+    content: Content,
+    *,
+    repeats: bool,
 ) -> Row | None:
     """A difference as a comparison has it; None where there is none."""
     own, other = groups[key], groups.get((baseline, *key[1:]), ())
@@ -142,48 +169,39 @@ def _difference(
         "p_adjusted": None,
         **dict.fromkeys(("wins", "ties", "losses")),
     }
-    found = _paired(own, baseline) or _unpaired(own, other)
+    found = _paired(own, baseline, repeats=repeats) or _unpaired(own, other, repeats=repeats)
     return row | found if found else None
 
 
-def _paired(rows: Sequence[Row], baseline: str) -> Row | None:
+def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Row | None:
     """Of queries that both have, if the table was written beside this baseline."""
-    sums = _total(rows, SUMS[:8]) if all(r.get("baseline") == baseline for r in rows) else None
-    if not sums or not sums["pair_w"]:
+    if any(row.get("baseline") != baseline or row.get("sum_d") is None for row in rows):
         return None
-    apart = sums["sum_d"] / sums["pair_w"]
-    before = sums["sum_y"] / sums["pair_w"]
-    error = standard_error({**sums, "difference": apart}, PAIRED)
-    statistic = TStatistic(apart, error, sums["pair_clusters"] - 1)
-    same = 1.0 if error == 0 and not apart else None
+    days = [_sums_of_pairs(row) for row in rows if row["pair_w"]]
+    if not days:
+        return None
+    statistic = together(days, repeats=repeats)
+    weight = math.fsum(day["sum_w"] for day in days)
+    before = math.fsum(row["sum_y"] for row in rows) / weight
+    same = 1.0 if statistic.standard_error == 0 and not statistic.difference else None
     return {
-        "value": before + apart,
+        "value": before + statistic.difference,
         "baseline_value": before,
-        "difference": apart,
+        "difference": statistic.difference,
         "statistic": statistic,
         "p_value": statistic.p_value() or same,
-        "n": int(sums["n_pairs"]),
+        "n": _count([int(row["n_pairs"]) for row in rows], repeats=repeats),
         "test": "paired t",
     }
 
 
-def _unpaired(own: Sequence[Row], other: Sequence[Row]) -> Row | None:
+def _unpaired(rows: Sequence[Row], others: Sequence[Row], *, repeats: bool) -> Row | None:
     """Of the means of both, each with its own queries."""
-    sums = [_total(rows, SUMS[8:]) if rows else None for rows in (own, other)]
-    if sums[0] is None or sums[1] is None:
+    if not (rows and others) or any(
+        row.get(name) is None for row in (*rows, *others) for name in SUMS
+    ):
         return None
-    new, old = (
-        Ratio(
-            int(one["n_clusters"]),
-            one["numerator"],
-            one["denominator"],
-            one["sum_x2"],
-            one["sum_w2"],
-            one["sum_xw"],
-        )
-        for one in sums
-        if one
-    )
+    new, old = (_ratio(days, repeats=repeats) for days in (rows, others))
     statistic = difference(new, old)
     if statistic is None:
         return None
@@ -193,9 +211,27 @@ def _unpaired(own: Sequence[Row], other: Sequence[Row]) -> Row | None:
         "difference": statistic.difference,
         "statistic": statistic,
         "p_value": statistic.p_value(),
-        "n": int(sums[0]["n_queries"]),
+        "n": _count([int(row["n_queries"]) for row in rows], repeats=repeats),
         "test": "Welch t",
     }
+
+
+def _ratio(rows: Sequence[Row], *, repeats: bool) -> Ratio | RatioOfDays:
+    days = [
+        Ratio(
+            int(row["n_clusters"]),
+            *(float(row[name]) for name in SUMS if name != "n_clusters"),
+        )
+        for row in rows
+    ]
+    if repeats and len(days) > 1:
+        return RatioOfDays(days)
+    return Ratio(*(sum(parts) for parts in zip(*map(astuple, days), strict=True)))
+
+
+def _count(counts: Sequence[int], *, repeats: bool) -> int:
+    """Of how many queries a difference is: those of a day, where days may have the same."""
+    return max(counts) if repeats else sum(counts)
 
 
 _OF_DAYS = {
@@ -208,12 +244,15 @@ _OF_DAYS = {
 }
 
 
-def _days(rows: Sequence[Row], level: float) -> Iterator[Row]:
+def _sums_of_pairs(row: Row) -> dict[str, float]:
+    return {name: float(row[column]) for name, column in _OF_DAYS.items()}
+
+
+def _days(rows: Sequence[Row], level: float, *, repeats: bool) -> Iterator[Row]:
     """The differences by day, where the table has pairs."""
-    there = [row for row in rows if row.get("sum_d") is not None]
-    ordered = sorted(there, key=lambda row: str(row["metric_date"]))
+    paired = [row for row in rows if row.get("sum_d") is not None]
     sums = [
-        {"metric_date": row["metric_date"], **{name: row[own] for name, own in _OF_DAYS.items()}}
-        for row in ordered
+        {"metric_date": row["metric_date"], **_sums_of_pairs(row)}
+        for row in sorted(paired, key=lambda row: str(row["metric_date"]))
     ]
-    yield from with_running(sums, level)
+    yield from with_running(sums, level, repeats=repeats)

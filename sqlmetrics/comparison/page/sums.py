@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.page.content import Row
 from sqlmetrics.comparison.stages import columns_stage, sums_stage
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums.pairing import Pairing
-from sqlmetrics.evaluation.distributions import always_valid, student
+from sqlmetrics.evaluation.distributions import always_valid
 from sqlmetrics.evaluation.intervals import Ratio, standard_error
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double
@@ -93,17 +94,18 @@ class Pairs:
         order = f"order by {', '.join(keys)}"
         return [*self.pairing.stages(), binned, counted], f"select *\nfrom bins\n{order}"
 
-    def by_day(self, made: Statements, level: float) -> list[Row]:
+    def by_day(self, made: Statements, level: float, *, repeats: bool) -> list[Row]:
         """The difference of each day, and of all days so far, with their intervals.
 
         Args:
             made: The statements of the comparison.
             level: The coverage.
+            repeats: Whether queries come again on other days.
         """
         if DAY not in self.pairing.plan.shape.query_keys:
             return []
         rows = made.rows(*self._days_query())
-        return with_running(rows, level)
+        return with_running(rows, level, repeats=repeats)
 
     def _days_query(self) -> tuple[list[Stage], str]:
         name, weight = f"{self._column}_difference", self.pairing.weight
@@ -129,51 +131,75 @@ _OF = Ratio("difference", "sum_w", "n", "sum_d2", "sum_dw", "sum_w2")
 _SUMS = ("n", "sum_d", "sum_w", "sum_d2", "sum_dw", "sum_w2")
 
 
-def with_running(rows: Sequence[Mapping[str, Any]], level: float) -> list[Row]:
+def with_running(
+    rows: Sequence[Mapping[str, Any]], level: float, *, repeats: bool = False
+) -> list[Row]:
     """Differences by day, and of all days so far with an always-valid interval.
 
     Args:
         rows: A row a day, in order, with the sums of differences and of weights.
         level: The coverage.
+        repeats: Whether queries may come again on other days.
 
     >>> sums = {"n": 4, "sum_d": 2.0, "sum_w": 4.0, "sum_d2": 2.0, "sum_dw": 2.0, "sum_w2": 4.0}
     >>> (day,) = with_running([{"metric_date": "2026-11-01", **sums}], 0.95)
     >>> day["difference"], round(day["ci_low"], 3), day["running"]
     (0.5, -0.419, 0.5)
     """
-    found: list[Row] = []
-    total = dict.fromkeys(_SUMS, 0.0)
+    lines: list[Row] = []
+    days: list[Mapping[str, float]] = []
     for row in rows:
         if not row["n"]:
             continue
-        own = {name: float(row[name]) for name in _SUMS}
-        total = {name: total[name] + own[name] for name in _SUMS}
-        today, so_far = _difference(own), _difference(total)
-        reach = student.critical(level, own["n"] - 1) if own["n"] > 1 else 0.0
-        always = always_valid.multiple(level, int(total["n"]))
-        found.append(
+        days.append({name: float(row[name]) for name in _SUMS})
+        today, so_far = together(days[-1:]), together(days, repeats=repeats)
+        low, high = today.interval(level) or (None, None)
+        error = so_far.standard_error
+        reach = None if error is None else error * always_valid.multiple(level, int(so_far.df) + 1)
+        lines.append(
             {
                 DAY: row[DAY],
-                "n": int(own["n"]),
-                "difference": today[0],
-                **dict(zip(("ci_low", "ci_high"), _ends(*today, reach), strict=True)),
-                "running": so_far[0],
-                **dict(zip(("running_low", "running_high"), _ends(*so_far, always), strict=True)),
+                "n": int(row["n"]),
+                "difference": today.difference,
+                "ci_low": low,
+                "ci_high": high,
+                "running": so_far.difference,
+                "running_low": None if reach is None else so_far.difference - reach,
+                "running_high": None if reach is None else so_far.difference + reach,
             }
         )
-    return found
+    return lines
+
+
+def together(days: Sequence[Mapping[str, float]], *, repeats: bool = False) -> TStatistic:
+    """The mean difference of several days.
+
+    Args:
+        days: The sums of each, of differences and weights; one at least.
+        repeats: Whether queries may come again on other days. The error is then the largest that
+            days can have together, that of the same queries with the same differences each day:
+            twenty nights of one run are no more evidence than one of them.
+
+    >>> night = {"n": 4, "sum_d": 2.0, "sum_w": 4.0, "sum_d2": 2.0, "sum_dw": 2.0, "sum_w2": 4.0}
+    >>> once, twenty = together([night]), together([night] * 20, repeats=True)
+    >>> round(once.p_value(), 6) == round(twenty.p_value(), 6)
+    True
+    """
+    total = {name: math.fsum(day[name] for day in days) for name in _SUMS}
+    if not repeats or len(days) == 1:
+        return TStatistic(*_difference(total), max(0.0, total["n"] - 1))
+    mean = _difference(total)[0]
+    errors = [_difference(day)[1] for day in days]
+    if None in errors:
+        return TStatistic(mean, None, 0.0)
+    weighted = [error * day["sum_w"] for error, day in zip(errors, days, strict=True) if error]
+    return TStatistic(mean, math.fsum(weighted) / total["sum_w"], min(day["n"] for day in days) - 1)
 
 
 def _difference(sums: Mapping[str, float]) -> tuple[float, float | None]:
     """The mean difference, and its standard error."""
     mean = sums["sum_d"] / sums["sum_w"] if sums["sum_w"] else 0.0
     return mean, standard_error({**sums, "difference": mean}, _OF)
-
-
-def _ends(mean: float, error: float | None, reach: float) -> tuple[float | None, float | None]:
-    if error is None:
-        return None, None
-    return mean - reach * error, mean + reach * error
 
 
 def bin_width(low: float, high: float) -> float:
