@@ -255,7 +255,7 @@ def _what_is_made(place: ConnectionURL) -> str:
 
 
 def _read_only(place: ConnectionURL) -> ConnectionURL:
-    """The place, and of a DuckDB file nothing but to read it: others may read it then too."""
-    if not place.is_default or place.in_memory:
-        return place
-    return replace(place, options={**place.options, "read_only": True})
+    """The place, where nothing may change; of a DuckDB file others may read it then too."""
+    is_shared = place.is_default and not place.in_memory
+    options = {**place.options, "read_only": True} if is_shared else place.options
+    return replace(place, options=options, is_read_only=True)

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from sqlmetrics.engines.failure import DENIED, LOST, SQLSTATE, StatementError, first_line, reason_of
+from sqlmetrics.engines.failure import (
+    DENIED,
+    LOST,
+    READ_ONLY,
+    SQLSTATE,
+    StatementError,
+    first_line,
+    reason_of,
+)
 from sqlmetrics.engines.statements import Statements
 from sqlmetrics.engines.values import plain
 from sqlmetrics.errors import EngineError, InputError, SpecError
@@ -38,6 +46,7 @@ class Driver(Statements):
             cannot be loaded.
         CODES: Beginnings of the database's codes of errors -> the kind of failure.
         errors: What its driver raises.
+        is_read_only: Whether text of users may change nothing, where the database can be told.
     """
 
     dialect: str
@@ -52,6 +61,7 @@ class Driver(Statements):
     def __init__(self, connection: Any, *, own: bool = False) -> None:
         self._connection = connection
         self._own = own
+        self.is_read_only = False
         self._undo = ExitStack()
         self._entered = 0
 
@@ -170,7 +180,7 @@ class Driver(Statements):
             with self._failing(source):
                 return self._kinds(finished(source))
         except StatementError as error:
-            if error.reason in (LOST, DENIED):
+            if error.reason in (LOST, DENIED, READ_ONLY):
                 raise
             brief = self._brief(error.__cause__ or error)
             raise InputError(f"cannot be read: {brief}") from None

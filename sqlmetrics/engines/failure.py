@@ -10,11 +10,13 @@ LOST = "the connection is lost"
 DENIED = "a privilege is missing"
 ABSENT = "a table, column or schema is not there"
 TYPE = "a value has not the type that is wanted"
+READ_ONLY = "this command changes nothing, and the SQL would"
 
 SQLSTATE: Mapping[str, str] = {
     "08": LOST,
     "57P": LOST,
     "28": DENIED,
+    "25006": READ_ONLY,
     "42501": DENIED,
     "3D000": ABSENT,
     "3F000": ABSENT,

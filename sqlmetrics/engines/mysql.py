@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
@@ -16,7 +17,7 @@ from pymysql.cursors import Cursor
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.driver import STANDARD
-from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
+from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, READ_ONLY, TYPE, first_line
 from sqlmetrics.engines.types import decimal, kind_of
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.errors import EngineError
@@ -44,6 +45,9 @@ ROW_BYTES = 60_000
 PATIENCE = 3_600
 """How many seconds a run waits for another one that writes the same tables."""
 
+_KEPT = re.compile(r"((?:\s|--.*\n)*create temporary table (\S+) as\n)(.*)", re.DOTALL)
+_OURS = re.compile(r"(?:\s|--.*\n)*(?:create|drop)\b")
+
 ESCAPES = (("\\", r"\\"), ("\t", r"\t"), ("\n", r"\n"), ("\r", r"\r"), ("\0", r"\0"))
 
 
@@ -62,6 +66,7 @@ class MySQL(DbApi):
         "2013": LOST,
         "2055": LOST,
         "1927": LOST,
+        "1792": READ_ONLY,
         "1044": DENIED,
         "1045": DENIED,
         "1142": DENIED,
@@ -134,12 +139,49 @@ class MySQL(DbApi):
         }
         return settings | ({"join_cache_level": "4"} if self.dialect == "mariadb" else {})
 
+    def _run(self, sql: str) -> None:
+        """Run a statement; where nothing may change, with leave for tables of ours alone.
+
+        A temporary table cannot be made in a transaction that reads only, but filled. A query
+        whose rows nobody wants runs functions all the same, if they are deterministic: so it
+        is tried out before it makes the table.
+        """
+        if not self.is_read_only or not _OURS.match(sql):
+            super()._run(sql)
+            return
+        kept = _KEPT.fullmatch(sql) if self.TEMPORARY else None
+        create, name, select = kept.groups() if kept else (sql, "", "")
+        columns = f"select * from (\n{select}\n) as kept limit 0"
+        if kept:
+            super()._run(columns)
+        with self._writing():
+            super()._run(f"{create}{columns}" if kept else sql)
+        if kept:
+            super()._run(f"insert into {name}\n{select}")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """With leave to write what is ours."""
+        if not self.is_read_only:
+            yield
+            return
+        self._access("write")
+        try:
+            yield
+        finally:
+            self._access("only")
+
+    def _access(self, which: str) -> None:
+        super()._run(f"set session transaction read {which}")
+
     def _settle(self) -> None:
         for name, wanted in self._settings().items():
             value = self.rows(f"select @@session.{name}")[0][0]
             self._set(name, wanted)
             if not self._own:
                 self._undo.callback(self._quietly, self._set, name, str(value))
+        if self.is_read_only:
+            self._access("only")
 
     def _set(self, name: str, value: str) -> None:
         self.execute(f"set session {name} = {value if value.isdigit() else self._literal(value)}")
@@ -190,15 +232,17 @@ class MySQL(DbApi):
             for batch in table.to_batches(max_chunksize=65_536):
                 file.write(_lines(batch))
         try:
-            self._run(
-                f"load data local infile {self._literal(file.name)} into table {target} "
-                r"character set utf8mb4 fields terminated by '\t' escaped by '\\' "
-                r"lines terminated by '\n'"
-            )
+            with self._writing():
+                super()._run(
+                    f"load data local infile {self._literal(file.name)} into table {target} "
+                    r"character set utf8mb4 fields terminated by '\t' escaped by '\\' "
+                    r"lines terminated by '\n'"
+                )
         except pymysql.Error as error:
             if self._code(error) not in ("1148", "3948", "3950", "4166"):  # not allowed
                 raise
-            super()._fill(target, table)
+            with self._writing():
+                super()._fill(target, table)
         finally:
             os.unlink(file.name)
 

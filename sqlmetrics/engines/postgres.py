@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
@@ -37,6 +38,25 @@ _KINDS = {
 
 _CSV = csv.WriteOptions(include_header=False)
 """Texts in quotes and NULL as nothing: what COPY takes for NULL and for an empty text."""
+
+
+READ_ONLY = "set transaction read only"
+
+_KEPT = re.compile(r"((?:\s|--.*\n)*create temporary table (\S+) as\n)(.*)", re.DOTALL)
+_OURS = re.compile(r"(?:\s|--.*\n)*(?:create|drop|set|begin|commit|rollback)\b")
+
+
+def _reading(sql: str) -> str:
+    """A statement that changes nothing but a temporary table of ours.
+
+    What is sent in one message is one transaction, and one that has begun to read only cannot
+    write again, whatever the text of a user calls. A temporary table is made before that, of a
+    query that is not run.
+    """
+    if kept := _KEPT.fullmatch(sql):
+        create, name, select = kept.groups()
+        return f"{create}{select}\nwith no data;\n{READ_ONLY};\ninsert into {name}\n{select}"
+    return sql if _OURS.match(sql) else f"{READ_ONLY};\n{sql}"
 
 
 class Postgres(DbApi):
@@ -104,7 +124,9 @@ class Postgres(DbApi):
     def _running(self, sql: str) -> Iterator[Any]:
         with self._guarded(), self._cursor() as cursor:
             # not prepared: a temporary table that was made anew has other columns
-            cursor.execute(sql, prepare=False)
+            cursor.execute(_reading(sql) if self.is_read_only else sql, prepare=False)
+            while cursor.nextset():  # the last one answers
+                pass
             yield cursor
 
     def _guarded(self) -> Any:

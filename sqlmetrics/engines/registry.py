@@ -214,7 +214,9 @@ def _opened(where: ConnectionURL) -> Driver:
         check_there(where.path)
     check_database(where.path, where.scheme, writing=NEW_FILE in where.makes)
     with _driver(known):
-        return cast(Driver, _class(known).open(where))
+        driver = cast(Driver, _class(known).open(where))
+    driver.is_read_only = where.is_read_only
+    return driver
 
 
 def _known(scheme: str) -> EngineInfo:

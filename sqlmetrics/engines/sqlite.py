@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -64,7 +65,8 @@ class SQLite(DbApi):
         if schema != "main":
             raise SpecError(f"SQLite has no schema but main, given {schema!r}")
         with place.opening():
-            connection = sqlite3.connect(place.path or ":memory:", **options)
+            path, more = _opened(place)
+            connection = sqlite3.connect(path, **more, **options)
         return cls(connection, own=True)
 
     @contextmanager
@@ -142,6 +144,13 @@ class SQLite(DbApi):
 
     def _scratch(self, name: str) -> tuple[str, str]:
         return f"attach ':memory:' as {name}", f"detach {name}"
+
+
+def _opened(place: ConnectionURL) -> tuple[str, dict[str, Any]]:
+    """How the driver is told a place, and that nothing in its file may change."""
+    if place.in_memory or not place.is_read_only:
+        return place.path or ":memory:", {}
+    return f"{Path(place.path).absolute().as_uri()}?mode=ro", {"uri": True}
 
 
 def _affinity(declared: str) -> str:

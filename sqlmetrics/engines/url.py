@@ -55,6 +55,7 @@ class ConnectionURL:
         path: What stands behind the server: a file, or database and schema.
         options: Everything else, as the driver calls it.
         makes: What may be made to open it: NEW_FILE, NEW_SCHEMA. By default nothing.
+        is_read_only: Whether nothing there may change, but for temporary tables of ours.
     """
 
     scheme: str
@@ -65,6 +66,7 @@ class ConnectionURL:
     path: str = ""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     makes: tuple[str, ...] = ()
+    is_read_only: bool = False
 
     @classmethod
     def of_file(cls, path: str) -> ConnectionURL:

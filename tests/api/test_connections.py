@@ -604,6 +604,61 @@ def test_verify_takes_the_same_sample_everywhere(name: str, servers: Any) -> Non
     assert found == sorted(sorted(keys, key=lambda key: md5(key.encode()).hexdigest())[:6])
 
 
+EVIL = {
+    "postgres": (
+        "create function evil(x double precision) returns int language sql as $$ "
+        "insert into written values (1); select 1 $$",
+        *("nextval('counted') > 0", "lo_import('/etc/hostname') > 0", "evil(score) > 0"),
+        "set_config('default_transaction_read_only', 'off', false) = 'off' and evil(score) > 0",
+    ),
+    "mariadb": (
+        "create function evil(x double) returns int deterministic modifies sql data "
+        "begin insert into written values (1); return 1; end",
+        *("evil(score) > 0", "evil(3) = 1", "score > 0 or evil(1) = evil(2)"),
+    ),
+}
+"""The statement that makes a function that writes, and conditions that would."""
+
+
+@by_turns(8)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in EVIL]
+)
+def test_commands_that_read_change_nothing(folder: Path, name: str, servers: Any) -> None:
+    """Whatever a condition calls; a file beside the tables is loaded all the same."""
+    url = servers.connection(name)
+    make, *conditions = EVIL[name]
+    with connect(url) as engine:
+        engine.load("runs", duckdb.sql(f"from '{folder}/runs.csv'").to_arrow_table())
+        engine.load("truth", duckdb.sql(f"from '{folder}/truth.csv'").to_arrow_table())
+        for sql in ("create table written (n int)", "create sequence counted", make):
+            if name == "mariadb" and sql == make:
+                engine.driver.execute("set global log_bin_trust_function_creators = 1")
+            engine.driver.execute(sql)
+    try:
+        for labels in ("{relation: truth}", "{file: truth.csv}"):
+            for condition in ("score > 0 or score < -1", *conditions):
+                where = f"{{relation: runs, where: {json.dumps(condition)}}}"
+                text = TABLES.replace("{relation: runs}", where)
+                (folder / "spec.yml").write_text(text.replace("{relation: truth}", labels))
+                code = 0 if condition.endswith("-1") else 3
+                for verb in ("show", "verify", "sheet"):
+                    told = sqlmetrics(
+                        verb, "spec.yml", "--connection", url, folder=folder, expect=code
+                    )
+                    assert ("this command changes nothing" in told.stderr) == (code == 3)
+        with connect(url) as engine:
+            assert engine.rows("select count(*) from written") == [(0,)]
+            assert engine.driver.rows(
+                "select nextval('counted')" if name == "postgres" else "select nextval(counted)"
+            ) == [(1,)]
+    finally:
+        with connect(url) as engine:
+            drops = ("function evil", "sequence counted", "table written", "table runs")
+            for drop in (*drops, "table truth"):
+                engine.driver.execute(f"drop {drop}")
+
+
 @by_turns(0.8)
 @pytest.mark.parametrize("name", LIVE[1:])
 def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, servers: Any) -> None:
