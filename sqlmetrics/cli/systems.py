@@ -35,7 +35,8 @@ _SYSTEMS = (
     click.option(
         "--baseline",
         metavar="SYSTEM",
-        help="What the others are compared with.  [default: the first]",
+        help="What the others are compared with.  [default: the one called control, prod, old or "
+        "the like, else the first]",
     ),
     click.option("--level", default=0.95, show_default=True, help="Of the intervals."),
     *_QUESTION,

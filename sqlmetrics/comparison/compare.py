@@ -82,7 +82,8 @@ def compare(
             `dcg(estimator=ips)@10`, beside `shown`: what the log showed.
         systems: Those that are compared; default: all.
         baseline: What they are compared with; default: that of the spec, else the first of
-            `systems`, of several tables the first, else the first by name.
+            `systems`, of several tables the first, else the one whose name says so (baseline,
+            control, prod, old ...), else the first by name; a note says which.
         test: `t` (paired), `randomization` (the systems change places in a query by lot),
             `bootstrap` (queries are drawn with replacement, by Poisson weights), or `wilcoxon`,
             which tests if the differences lie evenly around 0, and not if their mean is 0.

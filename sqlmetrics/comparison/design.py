@@ -16,6 +16,7 @@ from sqlmetrics.comparison.sums.samples import Samples
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import segment
+from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.sql.template import literal
 
 Ask = Callable[[str], list[dict[str, Any]]]
@@ -125,12 +126,11 @@ def _of_systems(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[st
     given = asks.baseline or (asks.systems[0] if asks.systems else plan.spec.baseline)
     if given is not None and given not in there:
         raise SpecError(unknown("system", given, there))
-    baseline = given or there[0]
+    baseline, rule = (given, "") if given else usual_baseline(there)
     others = list(dict.fromkeys(one for one in chosen if one != baseline))
     if not others:
         raise SpecError(one_system(baseline))
-    told = f"the baseline is {baseline}, the first by name; --baseline names another"
-    return [baseline, *others], [] if given else [told]
+    return [baseline, *others], [rule] if rule else []
 
 
 def one_system(name: str) -> str:

@@ -24,7 +24,8 @@ class ClickInterleaving(Model):
     rankings: SourceRankings | None = None
     """The lists before the merge; not for `team_draft`."""
     baseline: str | None = None
-    """The system that the other is compared to; by default the first in the alphabet."""
+    """The system that the other is compared to; by default the one called control, prod, old or the
+    like, else the first in the alphabet."""
 
     @model_validator(mode="after")
     def _of_its_method(self) -> ClickInterleaving:

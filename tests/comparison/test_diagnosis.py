@@ -24,6 +24,7 @@ from sqlmetrics.comparison.diagnosis.rules import METRICS, ONLINE, RULES, Condit
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.spec.baseline import usual_baseline
 
 HAIR = 1e-6
 Numbers = tuple[dict[str, float], dict[str, Any], dict[str, float]]
@@ -260,3 +261,35 @@ def test_tied_scores_are_counted() -> None:
     ]
     found = [one for one in sm.diagnose(runs, labels("a")) if one.rule.title == "many tied scores"]
     assert [(one.system, one.numbers) for one in found] == [("many", "tied items 0.1000")]
+
+
+@pytest.mark.parametrize(
+    ("systems", "baseline", "rule"),
+    [
+        (("new", "old"), "old", "as its name says"),
+        (("challenger", "Control_v2"), "Control_v2", "as its name says"),
+        (("candidate", "prod", "oldest"), "prod", "as its name says"),
+        (("alpha_old", "alpha_prod", "beta_prod"), "alpha_old", "as its name says"),  # two prods
+        (("B", "a", "0"), "a", "as its name says"),
+        (("dense", "bm25", "told"), "bm25", "the first by name"),
+    ],
+)
+def test_the_system_whose_name_says_so_is_the_baseline(
+    systems: tuple[str, ...], baseline: str, rule: str
+) -> None:
+    told = f"the baseline is {baseline}, {rule}; --baseline names another"
+    assert usual_baseline(systems) == (baseline, told)
+    assert usual_baseline(systems[::-1]) == (baseline, told)
+
+
+@by_turns(1)
+def test_one_rule_chooses_the_baseline_of_all_verbs() -> None:
+    rankings, truth = lists({"new": ["a", "b"], "old": ["b", "a"]}), labels("a")
+    compared = sm.compare(rankings, truth, "mrr")
+    diagnosed = sm.diagnose(rankings, truth).comparison
+    reported = sm.report(rankings, truth, ["mrr"]).content
+    of_log = sm.diagnose(spec_of({"new": OLD, "old": OLD}))
+    assert [compared.baseline, diagnosed and diagnosed.baseline, reported.baseline] == ["old"] * 3
+    for notes in (compared.notes, reported.notes, of_log.notes):
+        assert "the baseline is old, as its name says; --baseline names another" in notes
+    assert sm.compare(rankings, truth, "mrr", baseline="new").baseline == "new"

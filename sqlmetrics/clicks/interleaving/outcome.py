@@ -17,6 +17,7 @@ from sqlmetrics.evaluation.distributions.binomial import sign_test
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.intervals import OWN, check_confidence, standard_error
 from sqlmetrics.evaluation.report.table import aligned, printable, terminal_width
+from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import verbatim
@@ -251,7 +252,7 @@ def _pair(log: CleanLog, asked: ClickInterleaving, source: Stage | None) -> tupl
         where = "columns.team names" if asked.method == TEAM_DRAFT else "interleaving.rankings has"
         few = ", ".join(systems[:5]) or "none"
         raise InputError(f"interleaving compares two systems; {where} {len(systems)}: {few}")
-    baseline = asked.baseline or systems[0]
+    baseline = asked.baseline or usual_baseline(systems)[0]
     return next(name for name in systems if name != baseline), baseline
 
 

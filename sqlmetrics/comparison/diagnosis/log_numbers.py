@@ -23,6 +23,7 @@ from sqlmetrics.jobs.days import on_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
+from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, with_stages
 
@@ -165,7 +166,8 @@ def _moved(
             raise InputError(f"no list of this system: {unknown('system', name, found)}")
     there = sorted(found)
     given = asks.baseline or next(iter(asks.systems), None)
-    baseline = given or (usual if usual and usual in found else there[0])
+    by_name, rule = usual_baseline(there)
+    baseline = given or (usual if usual and usual in found else by_name)
     others = [one for one in asks.systems or there if one != baseline]
     moved = {
         (one, baseline): {
@@ -177,7 +179,7 @@ def _moved(
     }
     notes = [NOTE] if moved else []
     if moved and not given and baseline != usual:
-        notes.append(f"the baseline is {baseline}, the first by name; --baseline names another")
+        notes.append(rule)
     return moved, tuple(notes)
 
 

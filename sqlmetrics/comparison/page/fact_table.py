@@ -17,6 +17,7 @@ from sqlmetrics.comparison.page.sums import together, with_running
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.jobs.tables import targets
+from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 
@@ -111,7 +112,8 @@ def _repeated(spec: Spec, where: str, engine: Database) -> bool | None:
 def _compared(content: Content, spec: Spec, asks: Options, *, repeats: bool) -> Content:
     """With the differences from a baseline: of pairs where the table has them, else of means."""
     chosen = asks.baseline or spec.baseline
-    baseline = chosen if chosen in content.systems else content.systems[0]
+    by_name, rule = usual_baseline(content.systems)
+    baseline = chosen if chosen in content.systems else by_name
     groups: dict[Group, list[Row]] = {}
     for row in content.values:
         metric = at_cutoff(row["metric"], row["k"])
@@ -145,7 +147,7 @@ def _compared(content: Content, spec: Spec, asks: Options, *, repeats: bool) -> 
         days=list(
             _days(groups.get((main, ALL, ALL, content.first), []), asks.level, repeats=repeats)
         ),
-        notes=(*content.notes, note),
+        notes=(*content.notes, note, *([] if baseline == chosen else [rule])),
     )
 
 

@@ -74,7 +74,8 @@ def report(
         metrics: As `evaluate` takes them; default: the spec's own, or of two tables
             ndcg@10, recall@100, mrr, precision@10. The first one is that of most pictures.
         systems: Those that are compared; default: all.
-        baseline: What they are compared with; default: that of the spec, else the first by name.
+        baseline: What they are compared with; default: that of the spec, else the one
+            whose name says so (baseline, control, prod, old ...), else the first by name.
         level: The coverage of the intervals, above 0 and below 1.
         margin: The largest difference that does not matter, in the unit of the metrics.
         by: Segments; of a spec by default its own.

@@ -1,0 +1,55 @@
+"""Which of several systems is the baseline, where nobody names one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+WORDS = ("baseline", "control", "production", "prod", "current", "live", "old")
+"""What people call the system that others are held against, the surest word first."""
+
+LETTER = "a"
+"""The first arm of a test; a letter counts as a whole name alone."""
+
+
+def usual_baseline(systems: Sequence[str]) -> tuple[str, str]:
+    """The baseline where nobody names one, and a sentence of how it was chosen.
+
+    A system called baseline, control, production, prod, current, live, old or A, in upper or lower
+    case, else the only one with such a word in its name (`control_v2`, `old-ranker`), else the
+    first in the order of the alphabet.
+
+    Args:
+        systems: Their names, at least one.
+
+    >>> usual_baseline(["old", "new"])
+    ('old', 'the baseline is old, as its name says; --baseline names another')
+    >>> usual_baseline(["dense", "bm25"])
+    ('bm25', 'the baseline is bm25, the first by name; --baseline names another')
+    """
+    named = _named(systems)
+    baseline = named or min(systems)
+    rule = "as its name says" if named else "the first by name"
+    return baseline, f"the baseline is {baseline}, {rule}; --baseline names another"
+
+
+def _named(systems: Sequence[str]) -> str | None:
+    """The system whose name says that it is the baseline."""
+    names = {system: {system.casefold()} for system in systems}
+    words = {system: {*_words(system)} for system in systems}
+    for wanted, known in (((*WORDS, LETTER), names), (WORDS, words)):
+        for word in wanted:
+            fitting = [system for system in systems if word in known[system]]
+            if len(fitting) == 1:  # of several, the word does not tell which
+                return fitting[0]
+    return None
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, also of `oldRanker` and `control2`, in lower case.
+
+    >>> _words("oldRanker-v2"), _words("CONTROL_2")
+    (['old', 'ranker', 'v'], ['control'])
+    """
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return [word.casefold() for word in re.findall(r"[^\W\d_]+", apart)]
