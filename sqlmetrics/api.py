@@ -94,6 +94,7 @@ def run(
     backfill: bool = False,
     lookback: int = 0,
     full_refresh: bool = False,
+    adopt: bool = False,
     check: bool = True,
 ) -> list[RunReport]:
     """Evaluate a spec, and replace its days in its output tables: all of them, or nothing.
@@ -110,6 +111,8 @@ def run(
             has not all metrics.
         lookback: How many of the last days are computed again, for data that comes late.
         full_refresh: Whether all days of the spec go, also those that the data has no more.
+        adopt: Whether rows of the spec's name are its own, whatever wrote them; else those of
+            another spec of that name are left alone.
         check: Whether to look for bad input first.
 
     Returns:
@@ -117,7 +120,7 @@ def run(
 
     Raises:
         SpecError: If the spec has no output, the days do not go together, or the table holds
-            other days by another definition of a metric.
+            other days by another definition of a metric, or rows of another spec of that name.
         NoDataError: If the data has no row of these days yet; nothing is written then.
         InputError: If the data would give wrong numbers; likewise.
         EngineError: If the database fails; the tables are as they were.
@@ -125,7 +128,10 @@ def run(
     days = days_between(start, end, zone_of_days(spec))
     engine = connect(connection)
     todo = parts(spec, engine, days, backfill=backfill, lookback=lookback)
-    return [write(spec, engine, one, full_refresh=full_refresh, check=check) for one in todo]
+    return [
+        write(spec, engine, one, full_refresh=full_refresh, adopt=adopt, check=check)
+        for one in todo
+    ]
 
 
 def check(

@@ -12,7 +12,10 @@ from sqlmetrics.cli.location import PLACES, Location
 from sqlmetrics.cli.recipients import RECIPIENTS, Recipients
 from sqlmetrics.cli.run import Choice, carry_out, run
 
-_OF_RUN = ("start", "end", "full_refresh", "backfill", "lookback", "skip_input_checks", "publish")
+_OF_RUN = (
+    *("start", "end", "full_refresh", "adopt", "backfill", "lookback", "skip_input_checks"),
+    "publish",
+)
 
 
 @click.command()
@@ -28,16 +31,17 @@ def build(**given: Any) -> None:
     sqlmetrics build search.yml --db shop.duckdb --backfill --junit checks.xml
     sqlmetrics build search.yml --target prod --start yesterday --end today
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.checks.verdict import verdicts
+    from sqlmetrics.jobs.checks.verdict import check_asked, verdicts
     from sqlmetrics.jobs.days import days_between, zone_of_days
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
     spec = Spec.read(given["spec"])
+    check_asked(spec)
     location = Location(**{name: given[name] for name in (*PLACES, "spec")})
     days = days_between(given["start"], given["end"], zone_of_days(spec), option="--")
     how = (given["full_refresh"], given["backfill"], given["lookback"] or 0)
-    choice = Choice(days, *how, given["skip_input_checks"])
+    choice = Choice(days, *how, given["skip_input_checks"], given["adopt"])
     recipients = Recipients(*(given[name] for name in RECIPIENTS))
     told = Summary(spec, days)
     to = choice.destination(spec, given["publish"])

@@ -33,6 +33,9 @@ SYSTEMS = 4
 @click.option(
     "--full-refresh", is_flag=True, help="Compute all days anew, in the place of the old."
 )
+@click.option(
+    "--adopt", is_flag=True, help="Rows of this name are the spec's own, whatever wrote them."
+)
 @click.option("--backfill", is_flag=True, help="Only days of which the table lacks a metric.")
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
@@ -59,6 +62,7 @@ def run(
     start: str | None,
     end: str | None,
     full_refresh: bool,
+    adopt: bool,
     backfill: bool,
     lookback: int | None,
     location: Location,
@@ -87,7 +91,7 @@ def run(
 
     the_spec = Spec.read(spec)
     days = days_between(start, end, zone_of_days(the_spec), option="--")
-    choice = Choice(days, full_refresh, backfill, lookback or 0, skip_input_checks)
+    choice = Choice(days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt)
     recipients = Recipients(output, out, openlineage)
     told = Summary(the_spec, days)
     to = choice.destination(the_spec, publish, storage_version)
@@ -110,6 +114,7 @@ class Choice:
         backfill: Whether those that the table lacks are wanted.
         lookback: How many of the last days are computed again.
         unchecked: Whether bad input is not looked for.
+        adopt: Whether rows of the spec's name are its own, whatever wrote them.
     """
 
     days: Days | None
@@ -117,6 +122,7 @@ class Choice:
     backfill: bool
     lookback: int
     unchecked: bool
+    adopt: bool = False
 
     @property
     def is_of_some(self) -> bool:
@@ -165,13 +171,20 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
     with location.writing(spec, passing=to is not None) as engine:
         told.database = f"{engine.name} {engine.version}"
         if to is not None:
-            check_destination(spec, engine, to, days)
+            check_destination(spec, engine, to, days, adopt=choice.adopt)
         todo = parts(spec, engine, days, backfill=choice.backfill, lookback=choice.lookback)
         if not todo:
             say(f"no day of {spec.title} is missing")
         for part in todo:
             with progress_bar(f"run {spec.title}"):
-                report = write(spec, engine, part, full_refresh=full, check=not choice.unchecked)
+                report = write(
+                    spec,
+                    engine,
+                    part,
+                    full_refresh=full,
+                    adopt=choice.adopt,
+                    check=not choice.unchecked,
+                )
             told.reports.append(report)
             _report(spec, report)
         if to is not None:

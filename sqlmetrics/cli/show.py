@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import check_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import (
@@ -74,22 +74,26 @@ def show_spec(
 ) -> None:
     """Print the numbers of a spec."""
     from sqlmetrics.jobs.days import days_between, zone_of_days
+    from sqlmetrics.jobs.definitions import note_of_others
     from sqlmetrics.jobs.run import evaluated
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     days = days_between(start, end, zone_of_days(the_spec), option="--")
     form = format_of(output, out, FORMATS)
-    with progress_bar("steps of the log" if the_spec.clicks else "evaluating") as told:
-        result: Any = evaluated(
-            the_spec,
-            location.reading(the_spec),
-            days,
-            check=check,
-            per_query=per_query,
-            confidence=confidence,
-            progress=told,
-        )
+    with location.reading(the_spec) as engine:
+        with progress_bar("steps of the log" if the_spec.clicks else "evaluating") as told:
+            result: Any = evaluated(
+                the_spec,
+                engine,
+                days,
+                check=check,
+                per_query=per_query,
+                confidence=confidence,
+                progress=told,
+            )
+        if note := note_of_others(the_spec, engine):
+            say(f"note: {note}")
     if the_spec.clicks is None:
         emit_result(result, per_query, form, out)
     elif per_query:

@@ -171,7 +171,7 @@ def long(
             "n_skipped": 0,
             "n_missing": 0,
             "sum_sq": None,
-            "definition_hash": spec.definition_hash(one),
+            "definition_hash": spec.definition_hash(one, row["segment_name"]),
             **({} if confidence is None else _interval(row, one.column, confidence)),
         }
         for row in rows

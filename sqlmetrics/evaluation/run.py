@@ -65,8 +65,7 @@ def result_of(
     ]
     told = [*plan.shape.at.notes, *notes(plan, script, engine, numbers, check=check)]
     told += caveats(plan.spec, plan.measures, found)
-    hashes = {(m.name, m.k or 0): plan.spec.definition_hash(m) for m in plan.measures}
-    summary = summary_rows(found, plan.measures, hashes)
+    summary = summary_rows(found, plan.measures, plan.spec.definition_hash)
     if confidence is not None:
         summary = with_intervals(summary, confidence)
         told.append(note(plan, confidence))

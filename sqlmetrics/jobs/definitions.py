@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
 from sqlmetrics.catalog.dimension import MetricRow, metric_row
@@ -11,8 +15,9 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import Online, is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.tables import targets
-from sqlmetrics.spec.days import Ends
+from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.spec.days import Ends, day_of
+from sqlmetrics.spec.definition import ALL, early_hash
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 
@@ -47,6 +52,79 @@ def described(spec: Spec) -> list[MetricRow]:
     return [*map(metric_row, asked(spec))]
 
 
+def segment_hashes(spec: Spec) -> Iterator[tuple[str, str, int, str]]:
+    """The same of segments that are conditions: segment, metric, cutoff and definition_hash."""
+    for segment in conditional(spec):
+        for metric in asked(spec):
+            yield segment, metric.name, metric.k or 0, spec.definition_hash(metric, segment)
+
+
+def conditional(spec: Spec) -> list[str]:
+    """The segments of a spec that `segments` defines; others are columns."""
+    return [segment for segment in spec.by if segment in spec.segments]
+
+
+@dataclass(frozen=True)
+class OtherDefinition:
+    """Rows of a metric that another definition than the spec's made.
+
+    Attributes:
+        metric: Its name.
+        k: The cutoff, 0 for none.
+        segment: The name of the segment.
+        hash: Their definition_hash.
+        first: Their first day.
+        last: Their last day.
+        changes: What has changed since, like `ties was id_desc, is id_asc`; empty if the table
+            of definitions does not say.
+    """
+
+    metric: str
+    k: int
+    segment: str
+    hash: str
+    first: date
+    last: date
+    changes: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        """What such rows have in common."""
+        return self.metric, self.k, self.segment, self.hash
+
+
+def other_definitions(
+    spec: Spec, engine: Database, conditions: Sequence[str] = ()
+) -> list[OtherDefinition]:
+    """The rows of a spec that the definitions it has now did not make.
+
+    Metrics and segments that the spec asks for no more are left out.
+
+    Args:
+        spec: What is asked now.
+        engine: Where the fact table is.
+        conditions: What rows meet that are looked at, as SQL; none for all of the spec.
+    """
+    where = " and ".join([f"spec = {literal(spec.title)}", *conditions])
+    rows = engine.rows(
+        "select metric, k, segment_name, definition_hash, min(metric_date), max(metric_date)\n"
+        f"from {relation(targets(spec)['facts'])}\nwhere {where}\n"
+        "group by metric, k, segment_name, definition_hash"
+    )
+    metrics = {(metric.name, metric.k or 0): metric for metric in asked(spec)}
+    segments = (ALL, *spec.by)
+    found = [
+        OtherDefinition(metric, int(k), segment, text, day_of(first), day_of(last))
+        for metric, k, segment, text, first, last in sorted(rows)
+        if (metric, int(k)) in metrics
+        and segment in segments
+        and text != spec.definition_hash(metrics[metric, int(k)], segment)
+    ]
+    early = _early_hashes(spec, engine, found)
+    other = [one for one in found if one.hash not in early]
+    return list(_with_changes(spec, engine, other))
+
+
 def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
     """Look whether days that stay were computed by another definition.
 
@@ -56,26 +134,125 @@ def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
         engine: Where the fact table is.
 
     Raises:
-        SpecError: If they were; each metric is named, with the days that it has.
+        SpecError: If they were; each metric is named, with the days that it has, and what has
+            changed.
     """
     within = ends.of("metric_date")
     if not within:
         return
-    rows = engine.rows(
-        "select metric, k, definition_hash, min(metric_date), max(metric_date)\n"
-        f"from {relation(targets(spec)['facts'])}\n"
-        f"where spec = {literal(spec.title)} and not ({' and '.join(within)})\n"
-        "group by metric, k, definition_hash"
-    )
-    now = {(metric, k): text for metric, k, text in hashes(spec)}
-    other = [
-        f"{at_cutoff(metric, k)} (from {first} to {last})"
-        for metric, k, text, first, last in sorted(rows)
-        if now.get((metric, int(k)), text) != text
-    ]
+    other = other_definitions(spec, engine, [f"not ({' and '.join(within)})"])
     if other:
         raise SpecError(
             f"the table {targets(spec)['facts']} holds other days by another definition of "
-            f"{', '.join(other)}: conventions or parameters have changed since; "
-            "--full-refresh computes all days anew"
+            f"{summary_of(other)}; --full-refresh computes all days anew"
         )
+
+
+def note_of_others(spec: Spec, engine: Database) -> str:
+    """What a table says by other definitions than the spec has now; empty if nothing."""
+    if spec.output is None or not columns_of(targets(spec)["facts"], engine):
+        return ""
+    other = other_definitions(spec, engine)
+    if not other:
+        return ""
+    return (
+        f"{targets(spec)['facts']} holds another definition of {summary_of(other)}; "
+        "run --full-refresh computes all days anew"
+    )
+
+
+def note_of_dropped(spec: Spec, ends: Ends, engine: Database) -> str:
+    """Which metrics lose their rows, since a spec asks for them no more; empty if none does."""
+    facts = targets(spec)["facts"]
+    if not columns_of(facts, engine):
+        return ""
+    where = " and ".join([f"spec = {literal(spec.title)}", *ends.of("metric_date")])
+    rows = engine.rows(
+        f"select metric, k, count(distinct metric_date) from {relation(facts)}\n"
+        f"where {where}\ngroup by metric, k"
+    )
+    now = {(metric, k) for metric, k, _ in hashes(spec)}
+    gone = [
+        f"{at_cutoff(m, k)} ({n} day{'s' * (n != 1)})"
+        for m, k, n in sorted(rows)
+        if (m, int(k)) not in now
+    ]
+    return f"rows of metrics that the spec asks for no more are gone: {', '.join(gone)}" * bool(
+        gone
+    )
+
+
+def summary_of(other: Sequence[OtherDefinition]) -> str:
+    """Each metric with the days that another definition made, and what has changed since."""
+    days: dict[str, tuple[date, date]] = {}
+    for one in other:
+        name = at_cutoff(one.metric, one.k)
+        first, last = days.get(name, (one.first, one.last))
+        days[name] = min(first, one.first), max(last, one.last)
+    metrics = ", ".join(f"{name} (from {first} to {last})" for name, (first, last) in days.items())
+    changes = "; ".join(dict.fromkeys(one.changes for one in other if one.changes))
+    return f"{metrics}: {changes or 'conventions or parameters have changed since'}"
+
+
+def _early_hashes(
+    spec: Spec, engine: Database, found: Sequence[OtherDefinition]
+) -> Collection[str]:
+    """Those that a version wrote whose definitions had fewer parts, if all else is the same.
+
+    Such a version's runs left no sources in the run log.
+    """
+    hashes = {one.hash for one in found} & {early_hash(spec, metric) for metric in asked(spec)}
+    runs = targets(spec)["runs"]
+    columns = [name.casefold() for name in columns_of(runs, engine)] if hashes else []
+    if "sources" not in columns:
+        return hashes if columns else ()
+    texts = ", ".join(map(literal, sorted(hashes)))
+    rows = engine.rows(
+        f"select distinct definition_hash from {relation(targets(spec)['facts'])}\n"
+        f"where spec = {literal(spec.title)} and definition_hash in ({texts})\n"
+        f"and run_id in (select run_id from {relation(runs)} where sources is not null)"
+    )
+    return hashes - {text for (text,) in rows}
+
+
+def _with_changes(
+    spec: Spec, engine: Database, other: Sequence[OtherDefinition]
+) -> Iterator[OtherDefinition]:
+    table = targets(spec)["definitions"]
+    if not other or not columns_of(table, engine):
+        yield from other
+        return
+    texts = ", ".join(map(literal, sorted({one.hash for one in other})))
+    before = {
+        text: json.loads(conventions)
+        for text, conventions in engine.rows(
+            f"select definition_hash, conventions from {relation(table)}\n"
+            f"where definition_hash in ({texts})"
+        )
+    }
+    now = {(metric.name, metric.k or 0): metric for metric in asked(spec)}
+    for one in other:
+        definition = spec.definition(now[one.metric, one.k], one.segment)
+        # as the table has it: without tuples, and with texts for what JSON does not know
+        definition = json.loads(json.dumps(definition, default=str))
+        changes = differences(before[one.hash], definition) if one.hash in before else ()
+        yield replace(one, changes=", ".join(changes))
+
+
+def differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], place: str = ""
+) -> Iterator[str]:
+    """What two definitions say differently, key by key.
+
+    >>> [*differences({"ties": "id_asc", "rel": 1}, {"rel": 1, "where": {"labels": "x > 0"}})]
+    ["ties was 'id_asc', is not given", "where.labels was not given, is 'x > 0'"]
+    """
+    for name in (*before, *(name for name in now if name not in before)):
+        old, new = before.get(name), now.get(name)
+        if old == new:
+            continue
+        if isinstance(old or {}, dict) and isinstance(new or {}, dict):
+            yield from differences(old or {}, new or {}, f"{place}{name}.")
+        else:
+            words = ["not given" if value is None else repr(value) for value in (old, new)]
+            yield f"{place}{name} was {words[0]}, is {words[1]}"

@@ -11,6 +11,7 @@ from sqlmetrics.engines.duckdb_file import ENDINGS, check_version, is_database, 
 from sqlmetrics.engines.registry import place_of
 from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.sources import check_same_spec
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
@@ -69,7 +70,12 @@ def _kind(place: str) -> str:
 
 
 def check_destination(
-    spec: Spec, engine: Database, to: Destination, days: Days | None = None
+    spec: Spec,
+    engine: Database,
+    to: Destination,
+    days: Days | None = None,
+    *,
+    adopt: bool = False,
 ) -> None:
     """Look whether the tables can be put there, without a change to what is there.
 
@@ -78,13 +84,14 @@ def check_destination(
         engine: Where its tables are.
         to: The place.
         days: The days that will be replaced, if both ends are known.
+        adopt: Whether rows of the spec's name are its own, whatever wrote them.
 
     Raises:
         SpecError: If the place is of another kind, or holds what would be lost.
         EngineError: If it cannot be written or opened.
     """
     if to.kind == "database":
-        _check_database(spec, to, days)
+        _check_database(spec, to, days, adopt=adopt)
         return
     _check_writable(to)
     if to.kind == "file":
@@ -103,7 +110,7 @@ def check_writer(other: Database) -> None:
         raise SpecError(f"--publish cannot write to {other.name}; give {KINDS}")
 
 
-def _check_database(spec: Spec, to: Destination, days: Days | None) -> None:
+def _check_database(spec: Spec, to: Destination, days: Days | None, *, adopt: bool) -> None:
     place = place_of(to.place)
     if place.is_missing:  # it will be made
         _check_writable(Destination("file", place.path))
@@ -118,6 +125,8 @@ def _check_database(spec: Spec, to: Destination, days: Days | None) -> None:
     with connect(to.place) as other:
         check_writer(other)
         check_own(spec, other)
+        if not adopt:
+            check_same_spec(spec, other)
         is_known = days is not None and days.start is not None and days.end is not None
         if is_known and days is not None and other.find(targets(spec)["facts"]):
             check_definitions(spec, days.ends, other)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlmetrics.catalog.dimension import MetricRow
-from sqlmetrics.jobs.definitions import asked, described
+from sqlmetrics.jobs.definitions import asked, conditional, described
 from sqlmetrics.jobs.exchange import TableRows
 from sqlmetrics.jobs.tables import DEFINITIONS, METRICS, UNIQUE, targets
+from sqlmetrics.spec.definition import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import double, identifier, literal
@@ -94,12 +95,17 @@ def _metric(row: MetricRow) -> Iterator[Column]:
 
 
 def _definitions(spec: Spec, now: str) -> Iterator[list[Column]]:
-    for one in asked(spec):
-        told = json.dumps(spec.definition(one), ensure_ascii=False, default=str)
-        yield [
-            Column(literal(spec.definition_hash(one)), "definition_hash"),
-            Column(literal(one.name), "metric"),
-            Column(str(one.k or 0), "k"),
-            Column(literal(told), "conventions"),
-            Column(now, "first_seen"),
-        ]
+    """One row a metric; and one more for each segment that is defined by a condition."""
+    for segment in (ALL, *conditional(spec)):
+        for metric in asked(spec):
+            conventions = spec.definition(metric, segment)
+            yield [
+                Column(literal(spec.definition_hash(metric, segment)), "definition_hash"),
+                Column(literal(metric.name), "metric"),
+                Column(str(metric.k or 0), "k"),
+                Column(
+                    literal(json.dumps(conventions, ensure_ascii=False, default=str)),
+                    "conventions",
+                ),
+                Column(now, "first_seen"),
+            ]

@@ -88,6 +88,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "version": "Of sqlmetrics.",
         "outcome": "replaced or failed.",
         "message": "Why it failed, or what should be known of the input.",
+        "sources": "Where its tables were, and the names of their columns, as JSON.",
+        "metrics": "What it asked for.",
     },
     "metrics": {
         **_KEYS,
@@ -106,7 +108,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "definitions": {
         **_KEYS,
         "definition_hash": "The hash that the fact table names.",
-        "conventions": "The conventions and parameters that it stands for, as JSON.",
+        "conventions": "All that decides its numbers, the data apart, as JSON.",
         "first_seen": "When a run first computed by it, in UTC.",
     },
 }

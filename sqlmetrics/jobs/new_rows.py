@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, interval_stages, student_reach
-from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.definitions import hashes, segment_hashes
 from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
 from sqlmetrics.jobs.log_metrics import log_metrics
+from sqlmetrics.jobs.sources import log_entries
 from sqlmetrics.jobs.tables import FACTS, PER_QUERY, RUNS, columns, has_baseline, targets
 from sqlmetrics.plan.moments import OWN as MOMENTS
 from sqlmetrics.plan.plan import Plan
@@ -40,6 +42,8 @@ class NewRows:
         now: An SQL time: when it was.
         day: An SQL date for rows that have none; empty if they have.
         plan: What computes the new rows, where no table can keep them for a while.
+        folder: From where files are named in the run log; None for a text, which is the same
+            wherever it is printed.
     """
 
     spec: Spec
@@ -48,6 +52,7 @@ class NewRows:
     now: str
     day: str = ""
     plan: Plan | None = None
+    folder: Path | None = None
 
     def exchange(self, per_query: str, ends: Ends, key: str = "new") -> Exchange:
         """These rows in the place of those of some days.
@@ -79,6 +84,7 @@ class NewRows:
             "engine": literal(self.at.dialect.title),
             "version": literal(sqlmetrics.__version__),
             "outcome": "'replaced'",
+            **log_entries(self.spec, self.folder),
             **values,
         }
         given = {name: known.get(name) or f"cast(null as {kind})" for name, kind in RUNS.items()}
@@ -121,6 +127,7 @@ class NewRows:
         return {
             "spec": self.spec.title,
             "hashes": {(metric, k): text for metric, k, text in hashes(self.spec)},
+            "segment_hashes": list(segment_hashes(self.spec)),
             "metric_date": Column(self.day or "metric_date", "metric_date"),
             "method": f"Student's t, {100 * self.spec.confidence:g} %",
             "by": f", by {self.spec.cluster}" if self.spec.cluster else "",

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.counterfactual.daily import NEW_ESTIMATES, kept_estimates
@@ -25,9 +26,11 @@ from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, run
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, days_of, on_days
+from sqlmetrics.jobs.definitions import note_of_dropped
 from sqlmetrics.jobs.exchange import ALL_DAYS
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
+from sqlmetrics.jobs.sources import check_same_spec
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.tables import ShownLists
@@ -69,6 +72,7 @@ def write(
     days: Days | None = None,
     *,
     full_refresh: bool = False,
+    adopt: bool = False,
     check: bool = True,
     how: Execution = USUALLY,
 ) -> RunReport:
@@ -84,12 +88,14 @@ def write(
         days: Which days; by default those that the data has, from the first to the last.
             Rankings without dates are all of the first of them, by default of 1970-01-01.
         full_refresh: Whether all days of the spec go, also those that the data has no more.
+        adopt: Whether rows of its name are the spec's own, whatever wrote them.
         check: Whether to look for bad input first.
         how: How the evaluation is carried out.
 
     Raises:
         SpecError: If the spec has no output, or the days and the spec do not go together, or
-            the table holds other days by another definition of a metric, or is no run's.
+            the table holds other days by another definition of a metric, is no run's, or has
+            rows of another spec of that name.
         SqlmetricsError: As `evaluate` does, and if a table cannot be written.
     """
     targets(spec)
@@ -103,6 +109,8 @@ def write(
         raise SpecError("a full refresh replaces all days; leave out start and end")
     with engine:
         check_own(spec, engine)
+        if not adopt:
+            check_same_spec(spec, engine)
         job = _Run(spec, engine, days_of(spec, days), full_refresh, datetime.now(UTC))
         try:
             return job.done(check=check, how=how)
@@ -129,15 +137,18 @@ class _Run:
             days = self._replaced_days()
             last_day, headline = self._headline()
             ends = days.ends if days else ALL_DAYS
+            dropped = note_of_dropped(self.spec, ends, self.engine)
+            all_notes = [*notes, *filter(None, [dropped])]
             new = self._new_rows()
             rows, more = new.exchange(per_query, ends, self.run_id[:8]).carry_out(
                 self.engine,
                 lambda counts, more: new.log(
-                    ends, **self._told("replaced", "; ".join([*notes, *more]), counts)
+                    ends, **self._told("replaced", "; ".join([*all_notes, *more]), counts)
                 ),
             )
-        told = (*notes, *more)
-        return RunReport(self.run_id, days, rows, told, last_day, headline, self._seconds)
+        return RunReport(
+            self.run_id, days, rows, (*all_notes, *more), last_day, headline, self._seconds
+        )
 
     def log_failure(self, error: SqlmetricsError) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
@@ -160,7 +171,8 @@ class _Run:
         at = self.engine.translation
         now = self.started.replace(tzinfo=None).isoformat(" ")
         moment = at.expression(at.dialect.times.moment, literal(now))
-        return NewRows(self.spec, at, literal(self.run_id), moment, self._asked.day)
+        run_id = literal(self.run_id)
+        return NewRows(self.spec, at, run_id, moment, self._asked.day, folder=Path())
 
     def _told(
         self, outcome: str, message: str, counts: Mapping[str, int] | None = None

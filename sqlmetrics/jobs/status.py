@@ -45,9 +45,10 @@ def status(at: Translation, named: Mapping[str, str]) -> str:
     }
     aged = [Column(sql, name) for name, sql in ages.items()]
     lasting = {"last_date": "max(metric_date)", "n_days": "count(distinct metric_date)"}
+    defined = lasting | {"n_definitions": "count(distinct definition_hash)"}
     stages = [
         _spans(facts),
-        _of_each("metric_days", facts, "the days of each metric", ["metric", "k"], lasting),
+        _of_each("metric_days", facts, "the days of each metric", ["metric", "k"], defined),
         _of_each("system_days", facts, "the days of each system", ["system"], lasting),
         Stage("metrics_by_spec", "jobs/metrics_by_spec", named),
         Stage("systems_by_spec", "jobs/systems_by_spec", {}),

@@ -64,6 +64,8 @@ RUNS: Mapping[str, str] = {
     "version": "varchar",
     "outcome": "varchar not null",
     "message": "varchar",
+    "sources": "text",
+    "metrics": "text",
 }
 """The run log: one row per run, also of those that failed."""
 
@@ -101,7 +103,11 @@ KEPT = {
 }
 """Table -> the columns that it has in any case."""
 
-FIRST = {"per_query": PER_QUERY, "facts": [*FACTS][: [*FACTS].index("ci_method")]}
+FIRST = {
+    "per_query": PER_QUERY,
+    "facts": [*FACTS][: [*FACTS].index("ci_method")],
+    "runs": [*RUNS][: [*RUNS].index("sources")],
+}
 """Table -> the columns with which it began; a table that is there may lack the others."""
 
 KEYS = {

@@ -289,40 +289,9 @@ class Clicks(Model):
         return {name: source for name, source in given.items() if source is not None}
 
     @property
-    def definition(self) -> str:
-        """What of it decides numbers, the data apart: how it is cleaned, what is a label.
-
-        A later option has no part in it while it is not used: tables keep their definitions.
-        """
-        later = {
-            **({"cleaning": {"bots_of"}} if self.cleaning.bots_of == "log" else {}),
-            **({"labels": {"max_rank"}} if self.labels.max_rank is None else {}),
-        }
-        decides: dict[str, Any] = dict.fromkeys(
-            ("format", "cleaning", "labels", "evaluation"), True
-        )
-        if self.success_actions != (CLICK,):
-            decides["success_actions"] = True
-        if self.labels.corrects:
-            decides["propensity"] = self.propensity.decides
-        return self.model_dump_json(include=decides, exclude=later)
-
-    @property
     def estimated(self) -> tuple[EstimatedMetric, ...]:
         """The metrics of what was not shown, by their estimators; none if none is asked for."""
         return self.counterfactual.estimated if self.counterfactual else ()
-
-    def decides(self, one: EstimatedMetric) -> dict[str, Any]:
-        """What decides the numbers of one of them: the propensities too, the data apart."""
-        asked = self.counterfactual
-        if asked is None:
-            return {}
-        # the weights have a clip of their own
-        of_lists = self.propensity.model_dump(
-            mode="json", include=self.propensity.decides - {"max_weight"}
-        )
-        propensity = of_lists if asked.weighs_positions else {"method": "logged"}
-        return {**asked.decides(one), "propensity": propensity}
 
     @property
     def name(self) -> str:

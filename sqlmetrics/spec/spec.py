@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -16,11 +14,12 @@ from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
 from sqlmetrics.catalog.online import ONLINE, Online, online
-from sqlmetrics.catalog.option import Table, Value
+from sqlmetrics.catalog.option import Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
+from sqlmetrics.spec.definition import ALL, CONFIDENCE, definition, definition_hash
 from sqlmetrics.spec.placeholder import Placeholder
 from sqlmetrics.spec.segments import named
 from sqlmetrics.spec.settings import Settings
@@ -49,10 +48,6 @@ else:
         """The model of a check, which only tables have that are written."""
 
         home, name = "sqlmetrics.spec.threshold", "Threshold"
-
-
-_DATED = ("rankings", "labels", "queries")
-"""The tables that may have days."""
 
 
 def _as_tuple(value: object) -> object:
@@ -127,7 +122,7 @@ class Spec(Model):
     cluster: str | None = None
     """A column of the rankings, or a segment of `queries`, whose queries go together: of one user,
     say. Intervals then take the users, not the queries, for independent of each other."""
-    confidence: float = Field(default=0.95, gt=0, lt=1)
+    confidence: float = Field(default=CONFIDENCE, gt=0, lt=1)
     """The coverage of the intervals in the fact table."""
     baseline: str | None = None
     """The system that the others are compared with, for metrics that compare."""
@@ -265,53 +260,22 @@ class Spec(Model):
         """The metrics of rankings and policies that were not shown, by their estimators."""
         return self.clicks.estimated if self.clicks else ()
 
-    def definition_hash(self, metric: Measure | Online | EstimatedMetric) -> str:
-        """A short hash of all that decides a metric's numbers, the data apart."""
-        log = self.clicks.definition if self.clicks else ""
-        if isinstance(metric, Online):
-            decided = f"{metric} {log}"
-        elif isinstance(metric, EstimatedMetric):
-            decided = json.dumps(self.definition(metric), sort_keys=True)
-        else:
-            own = self._decided(metric) | ({"clicks": log} if log else {})
-            decided = f"{metric.metric.name}@{metric.k} {sorted(own.items())}"
-        return hashlib.sha256(decided.encode()).hexdigest()[:16]
+    def definition_hash(
+        self, metric: Measure | Online | EstimatedMetric, segment: str = ALL
+    ) -> str:
+        """A short hash of all that decides a metric's numbers in a segment, the data apart."""
+        return definition_hash(self, metric, segment)
 
-    def definition(self, metric: Measure | Online | EstimatedMetric) -> dict[str, Any]:
-        """What that hash stands for: conventions and parameters by name, as JSON has them.
+    def definition(
+        self, metric: Measure | Online | EstimatedMetric, segment: str = ALL
+    ) -> dict[str, Any]:
+        """What that hash stands for: conventions, parameters and conditions, as JSON has them.
 
         >>> spec = Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=["mrr"])
         >>> spec.definition(spec.measures[0])["rel"], spec.definition(spec.measures[0])["ties"]
         (1.0, 'id_asc')
         """
-        if isinstance(metric, EstimatedMetric):
-            own = self.clicks.decides(metric) if self.clicks else {}
-        else:
-            own = {} if isinstance(metric, Online) else self._decided(metric)
-        told = {name: str(one) if isinstance(one, Table) else one for name, one in own.items()}
-        log = {"clicks": json.loads(self.clicks.definition)} if self.clicks else {}
-        return {**dict(sorted(told.items())), **log}
-
-    def _decided(self, measure: Measure) -> dict[str, object]:
-        """What decides the numbers of a metric of lists, by name."""
-        settings, names = self.settings(measure), measure.metric.parameters
-        numbers: dict[str, object] = {
-            name: float(settings.parameter(name)) for name in names if settings.reads(name)
-        }
-        decided = numbers | {
-            name: settings[name]
-            for name, option in OPTIONS.items()
-            if (option.scope == "spec" or name in measure.metric.settings)
-            and option.defines(settings[name])
-        }
-        if not measure.metric.micro and decided.get("average") == "macro":
-            del decided["average"]  # tables were written before it could be anything else
-        if "baseline" in measure.metric.needs:
-            decided["baseline"] = self.baseline
-        zones = {name: getattr(self, name).time_zone for name in _DATED if getattr(self, name)}
-        if any(zones.values()):
-            decided["time_zone"] = sorted((name, zone or "") for name, zone in zones.items())
-        return decided
+        return definition(self, metric, segment)
 
     def unfit(self, measure: Measure) -> list[str]:
         """Why a metric, right in itself, does not fit the options; empty if it does."""

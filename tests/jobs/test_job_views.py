@@ -301,6 +301,10 @@ def status(rows: list[dict[str, Any]]) -> dict[Key, Any]:
             "n_metrics_stopped": sum(last not in days for days in metrics.values()),
             "n_systems": len(systems),
             "n_systems_stopped": sum(last not in days for days in systems),
+            "n_metrics_redefined": sum(
+                len({row["definition_hash"] for row in mine if key_of(row, *MEASURE) == metric}) > 1
+                for metric in metrics
+            ),
         }
     return wanted
 

@@ -265,7 +265,7 @@ def test_freshness_and_counts(shop: Any) -> None:
 
 def test_another_definition_is_no_drop(shop: Any) -> None:
     shop.execute("begin")
-    shop.execute(f"update metrics set definition_hash = 'x' where metric_date = date '{LAST}'")
+    shop.execute(f"update metrics set definition_hash = 'x' where metric_date < date '{LAST}'")
     (one,) = looked(shop, {"metric": "mrr", "max_drop": 1, "system": "new"})
     shop.execute("rollback")
     assert (one.holds, one.note) == (False, "another definition of the metric: not comparable")

@@ -237,6 +237,6 @@ def _row(
         "n_skipped": 0,
         "n_missing": 0,
         "sum_sq": None,
-        "definition_hash": spec.definition_hash(one),
+        "definition_hash": spec.definition_hash(one, sums["segment_name"]),
         **dict(ends),
     }

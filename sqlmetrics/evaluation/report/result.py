@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -211,14 +211,16 @@ class Result(Display):
 
 
 def summary_rows(
-    rows: Sequence[Row], measures: Sequence[Measure], hashes: Mapping[tuple[str, int], str]
+    rows: Sequence[Row],
+    measures: Sequence[Measure],
+    definition_hash: Callable[[Measure, str], str],
 ) -> tuple[Row, ...]:
     """The summary by day, segment (`all` first), metric and system, as it is read.
 
     Args:
         rows: What the database gave.
         measures: The metrics, in order.
-        hashes: Metric and cutoff -> the hash of what they mean, for `definition_hash`.
+        definition_hash: Measure and segment -> the hash of what they mean.
     """
     places = {(measure.name, measure.k or 0): i for i, measure in enumerate(measures)}
 
@@ -226,8 +228,17 @@ def summary_rows(
         segment = (row["segment_name"] != "all", row["segment_name"], row["segment_value"])
         return row["metric_date"], *segment, places[row["metric"], row["k"]], row["system"]
 
-    whole = (dated(row) | {"definition_hash": hashes[row["metric"], row["k"]]} for row in rows)
-    return tuple(sorted(whole, key=key))
+    segments = dict.fromkeys(row["segment_name"] for row in rows)
+    hashes = {
+        (measure.name, measure.k or 0, segment): definition_hash(measure, segment)
+        for measure in measures
+        for segment in segments
+    }
+    defined = (
+        dated(row) | {"definition_hash": hashes[row["metric"], row["k"], row["segment_name"]]}
+        for row in rows
+    )
+    return tuple(sorted(defined, key=key))
 
 
 def dated(row: Row) -> Row:

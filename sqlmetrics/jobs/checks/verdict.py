@@ -14,7 +14,7 @@ from sqlmetrics.errors import NoDataError, SpecError, unknown
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, of_change, of_row
 from sqlmetrics.jobs.days import zone_of_days
-from sqlmetrics.jobs.definitions import hashes, named
+from sqlmetrics.jobs.definitions import hashes, named, other_definitions
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, as_sql, day_of
@@ -105,10 +105,7 @@ def verdicts(
         SpecError: If the spec has no checks, or one of a metric that it has not.
         NoDataError: If the fact table is not there, or has no rows of the spec.
     """
-    if not spec.checks:
-        raise SpecError("the spec has no checks; add: checks: [{metric: ndcg@10, min: 0.4}]")
-    for one in spec.checks:
-        _check_metric(one, spec)
+    check_asked(spec)
     facts = targets(spec)["facts"]
     now = today or today_in(zone_of_days(spec))
     with engine:
@@ -120,7 +117,7 @@ def verdicts(
             raise NoDataError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
         found = list(_of_gaps(spec, asked)) if gaps else []
         for day in asked.days:
-            look = _Look(spec, engine, source, day)
+            look = _Look(spec, engine, source, day, _changes(spec, engine, day))
             last = asked.last if day == asked.days[-1] else None
             found += [
                 replace(told, severity=one.severity)
@@ -128,6 +125,18 @@ def verdicts(
                 for told in (*_of_age(one, last, now), *look.at(one))
             ]
         return found
+
+
+def check_asked(spec: Spec) -> None:
+    """Look whether a spec has checks, and of metrics that it has.
+
+    Raises:
+        SpecError: If not.
+    """
+    if not spec.checks:
+        raise SpecError("the spec has no checks; add: checks: [{metric: ndcg@10, min: 0.4}]")
+    for one in spec.checks:
+        _check_metric(one, spec)
 
 
 def _of_age(one: Threshold, last: date | None, today: date) -> Iterator[Verdict]:
@@ -166,6 +175,18 @@ def _check_metric(one: Threshold, spec: Spec) -> None:
         )
 
 
+_DEFINED = ("metric", "k", "segment_name", "definition_hash")
+
+
+def _changes(spec: Spec, engine: Database, day: date) -> dict[tuple[Any, ...], str]:
+    """Rows of a day by another definition than the spec has now -> what has changed since."""
+    return {
+        one.key: f"by another definition ({one.changes or 'it has changed since'}); "
+        "run computes it anew"
+        for one in other_definitions(spec, engine, [f"metric_date = {as_sql(day)}"])
+    }
+
+
 Place = tuple[str, str, str]
 """A system, and the name and value of a segment."""
 
@@ -173,8 +194,16 @@ Place = tuple[str, str, str]
 class _Look:
     """The rows of a day, and of the last day before it that a system and segment has."""
 
-    def __init__(self, spec: Spec, engine: Database, source: str, day: date) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        engine: Database,
+        source: str,
+        day: date,
+        changes: Mapping[tuple[str, int, str, str], str],
+    ) -> None:
         self.spec, self.engine, self.source, self.day = spec, engine, source, day
+        self.changes = changes
         self.rows = self._rows(self.day)
         self.days_before = self._days_before(self.day)
         there = {self.days_before.get(_place(row)) for row in self.rows}
@@ -237,6 +266,9 @@ class _Look:
 
     def _of_row(self, row: Row, one: Threshold) -> Iterator[Verdict]:
         told = self._told(row, one)
+        if (changed := self.changes.get(tuple(row[name] for name in _DEFINED))) is not None:
+            yield replace(told, rule="definition", note=changed)
+            return
         found = of_row(row, one, self._until(row, one))
         value, width = found.value, found.width
         within = "it has no value" if value is None else found.note

@@ -1,0 +1,201 @@
+"""Whose rows a table holds: what the last run of a name read, beside what a spec reads now.
+
+A source that moved, a condition that changed and metrics that come or go are the same spec,
+changed. Another table, another column of the same table, or no metric in common is another spec
+of the same name, which would take the rows of the first one away (ADR 27).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.sources import is_file_name
+from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.spec.source import REMOTE, Source
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import literal, parts, relation
+from sqlmetrics.sql.user_sql import names_in
+
+Place = Mapping[str, Any]
+"""A source as the run log has it: `relation`, `file` or `sql` (what it reads), and `columns`."""
+
+_WORDS = {"relation": "the table", "file": "the file", "sql": "a query of"}
+
+
+def log_entries(spec: Spec, folder: Path | None = None) -> dict[str, str]:
+    """Columns of the run log -> what a spec reads and asks for, as SQL texts.
+
+    Args:
+        spec: What is asked.
+        folder: From where its files are named; None leaves their names as they are.
+    """
+    places = {role: _place(source, folder) for role, source in sources_of(spec).items()}
+    return {
+        "sources": literal(json.dumps(places, ensure_ascii=False)),
+        "metrics": literal(", ".join(_metrics(spec))),
+    }
+
+
+def sources_of(spec: Spec) -> dict[str, Source]:
+    """Role -> the table that a spec reads in it."""
+    found: dict[str, Source | None] = {"rankings": spec.rankings, "labels": spec.labels}
+    if spec.clicks is not None:
+        asked = spec.clicks.counterfactual
+        found = {**spec.clicks.sources, "counterfactual": asked.source if asked else None}
+    found |= {"queries": spec.queries, "items": spec.items}
+    return {role: source for role, source in found.items() if source is not None}
+
+
+def check_same_spec(spec: Spec, engine: Database) -> None:
+    """Look whether the rows of a spec's name were written by a spec of its own.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where its tables are; those of a version that logged no sources say nothing.
+
+    Raises:
+        SpecError: If the last run of that name was another spec's: with both, and what differs.
+    """
+    last = _last_run(spec, engine)
+    if last is None:
+        return
+    started, before, metrics = last
+    now = {role: _place(source, Path()) for role, source in sources_of(spec).items()}
+    differences = [
+        difference
+        for role in now
+        if role in before
+        for difference in _differences(role, before[role], now[role], engine)
+    ]
+    own = _metrics(spec)
+    if metrics and not {*metrics} & {*own}:
+        told = " and this one ".join(", ".join(names) for names in (metrics, own))
+        differences.append(f"it asked for {told}: no metric is the same")
+    if differences:
+        raise SpecError(
+            f"{targets(spec)['facts']} has rows of another spec with the name {spec.title}, which "
+            f"this run would replace. The last run of that name was at {started}: "
+            f"{'; '.join(differences)}. Give this spec a name of its own; or, if it is the same "
+            "spec and has changed, --adopt its rows"
+        )
+
+
+def _last_run(spec: Spec, engine: Database) -> tuple[object, Mapping[str, Place], list[str]] | None:
+    """When it began, what it read and what it asked for; None if it has left no row or no word."""
+    named = targets(spec)
+    has_sources = "sources" in map(str.casefold, columns_of(named["runs"], engine))
+    if not has_sources or not columns_of(named["facts"], engine):
+        return None
+    is_own = f"where spec = {literal(spec.title)}"
+    if not engine.rows(f"select 1 as is_there from {relation(named['facts'])} {is_own} limit 1"):
+        return None
+    rows = engine.rows(
+        f"select started_at, sources, metrics from {relation(named['runs'])} {is_own} "
+        "and outcome = 'replaced' and sources is not null order by started_at desc limit 1"
+    )
+    for started, sources, metrics in rows:
+        return str(started)[:19], json.loads(sources), [*filter(None, metrics.split(", "))]
+    return None
+
+
+def _metrics(spec: Spec) -> list[str]:
+    return [at_cutoff(metric, k) for metric, k, _ in hashes(spec)]
+
+
+def _place(source: Source, folder: Path | None) -> Place:
+    """Where a source is; of data in memory only its columns are known."""
+    columns = source.columns.model_dump()
+    named = {"columns": {role: name for role, name in columns.items() if isinstance(name, str)}}
+    if source.file is not None:
+        return {"file": _file(source.file, folder), **named}
+    if source.relation is not None:
+        return {"relation": source.relation, **named}
+    if source.sql is not None:
+        return {"sql": names_in(source.sql) or [], **named}
+    return named
+
+
+def _file(path: str, folder: Path | None) -> str:
+    """A file's name without what is secret in the address of one far away."""
+    if path.startswith(REMOTE):
+        return re.sub(r"(?<=://)[^/@]*@|[?#].*", "", path)
+    return path if folder is None else str((folder / path).absolute())
+
+
+def _differences(role: str, before: Place, now: Place, engine: Database) -> Iterator[str]:
+    """Why two places are not of one source that may have moved; nothing if they may be."""
+    tables, tables_now = _tables(before), _tables(now)
+    if tables and tables_now:
+        same = [(old, new) for old in tables for new in tables_now if _name(old) == _name(new)]
+        if all(_is_left(old, new, engine) for old, new in same):
+            yield f"it read {role} from {_said(before)}, and this one reads {_said(now)}"
+    columns = now["columns"]
+    for column, name in before["columns"].items():
+        if columns.get(column, name) != name:
+            yield (
+                f"its {role} had {column} in the column {name}, and this one has it in "
+                f"{columns[column]}"
+            )
+
+
+def _tables(place: Place) -> list[str]:
+    tables = place.get("sql") or [place.get("relation") or place.get("file")]
+    return [table for table in tables if table]
+
+
+def _name(table: str) -> str:
+    """A table's own name, whatever its schema or folder, its ending and the numbers in it.
+
+    >>> _name("shop.rankings"), _name("/data/2026/Rankings_v2.parquet"), _name("rankings_3")
+    ('rankings', 'rankings', 'rankings')
+    """
+    path = table.strip('"')
+    last = _stem(path) if is_file_name(path) else parts(table)[-1]
+    return _unnumbered(last)
+
+
+def _stem(path: str) -> str:
+    """The name of a file or folder; of files below a folder the folder's."""
+    names = [name for name in path.split("/") if name.strip("*")]
+    named = [name for name in names if "*." not in name] or names or [path]
+    return named[-1].split(".")[0] or named[-1]
+
+
+def _is_left(before: str, now: str, engine: Database) -> bool:
+    """Whether the table of the last run is still where it was, beside the one of now."""
+    if is_file_name(before) != is_file_name(now):  # a file that was loaded into a table
+        return False
+    old, new = _path(before), _path(now)
+    n = min(len(old), len(new))
+    if old[-n:] == new[-n:]:
+        return False
+    if is_file_name(before):
+        return not before.startswith(REMOTE) and Path(before.strip('"')).exists()
+    return bool(columns_of(before, engine))
+
+
+def _path(table: str) -> Sequence[str]:
+    """The parts of a name with its schema or folder, whatever the numbers in it."""
+    return [_unnumbered(part) for part in re.split(r"[./]", table.replace('"', ""))]
+
+
+def _unnumbered(name: str) -> str:
+    """A name without versions and dates.
+
+    >>> _unnumbered("Labels_v2"), _unnumbered("runs-2026-11-02"), _unnumbered("2026")
+    ('labels', 'runs', '0')
+    """
+    return re.sub(r"[_-]*v?\d+", "", name.casefold()) or "0"
+
+
+def _said(place: Place) -> str:
+    kind = next(kind for kind in _WORDS if place.get(kind))
+    return f"{_WORDS[kind]} {', '.join(_tables(place))}"

@@ -1,0 +1,191 @@
+"""Rows are those of one spec, by the definitions that it has now: else a run says so first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from command import sqlmetrics
+from test_job_days import METRICS, MORE, days, engine, facts, job, log
+
+import sqlmetrics as sm
+from sqlmetrics.engines.database import connect
+from sqlmetrics.jobs.checks.verdict import verdicts
+from sqlmetrics.jobs.definitions import note_of_others
+from sqlmetrics.jobs.run import write
+from sqlmetrics.spec.definition import early_hash
+
+__all__ = ["engine"]  # the fixture
+
+COLUMNS = {"score": "score", "system": "system", "date": "ds"}
+
+
+def rankings(**changed: Any) -> dict[str, Any]:
+    return {"rankings": {"relation": "runs", "columns": COLUMNS} | changed}
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any) -> None:
+    write(job(), engine)
+    before = facts(engine)
+    others = {
+        "rankings from the table runs, and this one reads the table truth": job(
+            **rankings(relation="truth")
+        ),
+        "labels from the table truth, and this one reads a query of runs": job(
+            labels={"sql": "select * from runs", "columns": {"grade": "score"}}
+        ),
+        "its rankings had score in the column score, and this one has it in item_id": job(
+            **rankings(columns=COLUMNS | {"score": "item_id"})
+        ),
+        "this one hit@2: no metric is the same": job(metrics=["hit@2"]),
+    }
+    for reason, other in others.items():
+        for chosen in ({"days": days(0, 2)}, {"full_refresh": True}, {}):
+            with pytest.raises(sm.SpecError, match=f"{reason}.*--adopt"):
+                write(other, engine, **chosen)
+    assert facts(engine) == before
+    write(job(metrics=["hit@2"]), engine, adopt=True)
+    assert {key[4] for key in facts(engine)} == {"hit"}
+    with pytest.raises(sm.SpecError, match="no metric is the same"):
+        write(job(), engine)
+    engine.execute("update metrics_runs set sources = null")  # as older versions left it
+    report = write(job(), engine)
+    assert "gone: hit@2 (6 days)" in report.notes[-1]
+    assert facts(engine).keys() == before.keys()
+    logged = engine.rows("select sources, metrics from metrics_runs where sources is not null")
+    ((sources, metrics),) = logged
+    assert metrics == "ndcg@3, recall(rel=2)@5, mrr, auc, num_ret"
+    assert json.loads(sources)["rankings"]["relation"] == "runs"
+
+
+def test_a_spec_that_changed_is_the_same_spec(tmp_path: Path) -> None:
+    """What it reads has moved, or has a number or a condition more; metrics come and go."""
+    runs, truth = log(days=2)
+    with connect() as engine:
+        for schema in ("old", "new"):
+            engine.execute(f"create schema {schema}")
+        engine.load("runs", runs)
+        for name in ("old.runs", "new.runs_v2"):
+            engine.execute(f"create table {name} as select * from runs")
+        engine.load("truth", truth)
+        engine.execute(f"copy runs to '{tmp_path}/runs.parquet'")
+        engine.execute(f"copy runs to '{tmp_path}/runs_2026-01-02.parquet'")
+        (tmp_path / "there").mkdir()
+        changes: list[dict[str, Any]] = [
+            {},
+            rankings(relation="old.runs"),
+            rankings(relation="new.runs_v2"),
+            rankings(relation=None, sql="select * from new.runs_v2 where query_id <> 'q0'"),
+            {"metrics": METRICS[:2], "by": []},
+            {"metrics": [*METRICS, "hit@1"], "labels": {"relation": "truth", "where": "grade < 9"}},
+            rankings(relation=None, file=f"{tmp_path}/runs.parquet"),
+        ]
+        for changed in changes[:2]:
+            write(job(**changed), engine)
+        with pytest.raises(sm.SpecError, match=r"the table old\.runs, and .* the table new\.runs"):
+            write(job(**changes[2]), engine)
+        engine.execute("drop table old.runs")
+        for changed in changes[2:]:
+            write(job(**changed), engine)
+        moved = tmp_path / "there" / "runs.parquet"
+        (tmp_path / "runs.parquet").rename(moved)
+        write(job(**rankings(relation=None, file=str(moved))), engine)
+        (tmp_path / "runs.parquet").write_bytes(moved.read_bytes())
+        with pytest.raises(sm.SpecError, match=f"the file {moved}, and this one reads"):
+            write(job(**rankings(relation=None, file=f"{tmp_path}/runs.parquet")), engine)
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_rows_of_another_definition_are_told(engine: Any) -> None:
+    """By a run that would add to them, by check, and by what show says beside its numbers."""
+    checks = [{"metric": "mrr", "min": 0}]
+    write(job(checks=checks), engine, days(0, 4))
+    assert all(one.holds for one in verdicts(job(checks=checks), engine))
+    changes: dict[str, dict[str, Any]] = {
+        "ties was 'id_asc', is 'id_desc'": {"conventions": {"ties": "id_desc"}},
+        "where.rankings was not given, is \"query_id <> 'q0'\"": rankings(where="query_id <> 'q0'"),
+        "where.labels was not given, is 'grade < 3'": {
+            "labels": {"relation": "truth", "where": "grade < 3"}
+        },
+        "confidence was not given, is 0.5": {"confidence": 0.5},
+    }
+    for reason, changed in changes.items():
+        spec = job(**changed, checks=checks)
+        with pytest.raises(sm.SpecError) as refused:
+            write(spec, engine, days(4, 6))
+        assert reason in str(refused.value)
+        assert reason in note_of_others(spec, engine)
+        found = verdicts(spec, engine)
+        assert {(one.rule, one.holds, reason in one.note) for one in found} == {
+            ("definition", False, True)
+        }
+    write(spec, engine, full_refresh=True)
+    assert note_of_others(spec, engine) == ""
+    assert all(one.holds for one in verdicts(spec, engine))
+    status = engine.rows("select n_metrics_redefined from metrics_status")
+    assert [int(n) for (n,) in status] == [0]
+
+
+def test_hashes_of_an_older_version_hold_until_a_run_logs_its_sources() -> None:
+    spec = job(**rankings(where="query_id <> 'q0'"), checks=[{"metric": "mrr", "min": 0}])
+    with connect() as engine:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            engine.load(name, rows)
+        write(spec, engine, days(0, 2))
+        early = {measure.name: early_hash(spec, measure) for measure in spec.measures}
+        for metric, text in early.items():
+            engine.execute(
+                f"update metrics set definition_hash = '{text}' where metric = '{metric}'"
+            )
+        with pytest.raises(sm.SpecError, match="another definition"):
+            write(spec, engine, days(2, 3))  # a run of this version wrote it without a condition
+        engine.execute("update metrics_runs set sources = null")
+        assert [one.holds for one in verdicts(spec, engine)] == [True, True]
+        write(spec, engine, days(2, 3))
+        engine.execute("alter table metrics_runs drop column sources")
+        assert note_of_others(spec, engine) == ""
+
+
+def test_a_segment_that_is_a_condition_has_definitions_of_its_own() -> None:
+    """A new one is added to the days to come, and a changed one is refused."""
+
+    def cut(condition: str) -> sm.Spec:
+        return job(by=["country", "early"], segments={"early": condition})
+
+    with connect() as engine:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            engine.load(name, rows)
+        write(job(), engine, days(0, 2))
+        write(cut("query_id < 'q2'"), engine, days(2, 4))
+        with pytest.raises(sm.SpecError, match='segment was "query_id < \'q2\'", is "query_id < '):
+            write(cut("query_id < 'q3'"), engine, days(4, 5))
+        write(job(), engine, days(4, 5))
+        assert engine.rows(
+            "select segment_name, count(distinct definition_hash) from metrics "
+            "where metric = 'mrr' group by segment_name order by 1"
+        ) == [("all", 1), ("country", 1), ("early", 1)]
+        known = "select definition_hash from metrics_definitions"
+        hashes = f"select 1 from metrics where definition_hash not in ({known})"
+        assert engine.rows(hashes) == []
+
+
+def test_a_spec_without_checks_is_not_built(tmp_path: Path) -> None:
+    for name, rows in zip(("runs", "truth"), log(days=2), strict=True):
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+    spec = {
+        "rankings": {"file": "runs.parquet", "columns": COLUMNS},
+        "labels": {"file": "truth.parquet"},
+        "metrics": ["mrr"],
+        "output": {"relation": "metrics"},
+    }
+    wrong = [{"metric": "ndcg@3", "min": 0}]
+    for checks, problem in ([], "the spec has no checks"), (wrong, "unknown metric of the spec"):
+        (tmp_path / "shop.yml").write_text(yaml.safe_dump(spec | {"checks": checks}))
+        failed = sqlmetrics("build", "shop.yml", "--db", "m.duckdb", folder=tmp_path, expect=2)
+        assert problem in failed.stderr
+        assert not (tmp_path / "m.duckdb").exists()
