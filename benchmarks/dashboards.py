@@ -7,8 +7,9 @@ two columns of the table, to know the machine by.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -18,9 +19,9 @@ from sqlmetrics import Spec
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.jobs.tables import FACTS
-from sqlmetrics.jobs.views import make_views
+from sqlmetrics.jobs.views import make_views, view_statements
 
-DAYS, SYSTEMS, SEGMENTS = 1_096, 5, 51
+SYSTEMS, SEGMENTS = 5, 51
 NAMES = ("ndcg", "recall", "precision", "hit", "mrr", "ap", "f1", "err")
 SPEC = Spec(
     name="shop",
@@ -32,8 +33,10 @@ SPEC = Spec(
     metrics=[f"{name}@{k}" for name in NAMES for k in (1, 3, 5, 10, 20)],
     output={"relation": "ranking_metrics"},
 )
+FILLED = [*FACTS][: [*FACTS].index("ci_method")]
+"""The columns of an estimate stay empty."""
 FILL = f"""
-insert into ranking_metrics
+insert into ranking_metrics ({", ".join(FILLED)})
 select
     'shop', date '2024-01-01' + day::int, 's' || system,
     case when segment = 0 then 'all' else 'country' end,
@@ -42,7 +45,7 @@ select
     timestamp '2027-01-01'
 from (
     select *, hash(day, system, segment, metric, k) % 1000 / 1000.0 as mean
-    from range({DAYS}) as a(day), range({SYSTEMS}) as b(system), range({SEGMENTS}) as c(segment),
+    from range($days) as a(day), range($systems) as b(system), range($segments) as c(segment),
         metrics
 )
 order by day
@@ -66,25 +69,29 @@ QUERIES = {
 }
 
 
-def main(file: str) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Make the table, and time the queries."""
-    is_new = not Path(file).exists()
-    with duckdb.connect(file) as connection:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dashboards", description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--days", type=int, default=1_096, help="of a new table")
+    given = parser.parse_args(arguments)
+    is_new = not given.file.exists()
+    with duckdb.connect(given.file) as connection:
         if is_new:
-            _fill(connection)
+            _fill(connection, given.days)
         with connect(connection) as engine:
-            make_views(SPEC, engine)
+            make_views(SPEC, engine, view_statements(SPEC, engine, every=True))
         rows = [[name, *_timed(connection, query)] for name, query in QUERIES.items()]
     print(aligned(["query", "rows", "seconds"], rows, numbers_from=1))
 
 
-def _fill(connection: duckdb.DuckDBPyConnection) -> None:
+def _fill(connection: duckdb.DuckDBPyConnection, days: int) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in FACTS.items())
     connection.execute(f"create table ranking_metrics ({columns})")
     connection.execute("create temporary table metrics (metric varchar, k integer, hash varchar)")
     metrics = [(one.name, one.k, SPEC.definition_hash(one)) for one in SPEC.measures]
     connection.executemany("insert into metrics values (?, ?, ?)", metrics)
-    connection.execute(FILL)
+    connection.execute(FILL, {"days": days, "systems": SYSTEMS, "segments": SEGMENTS})
 
 
 def _timed(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[str, str]:
@@ -97,4 +104,4 @@ def _timed(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[str, str]
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

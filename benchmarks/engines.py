@@ -178,10 +178,12 @@ def _ours(engine: Any, *, check: bool = False) -> dict[str, float]:
     return {name: result[name] for name in METRICS}
 
 
-def _ranking_metrics(engine: Any) -> dict[str, float]:
+def _ranking_metrics(_: Any) -> dict[str, float]:
+    from pyspark.sql import SparkSession
+
     from benchmarks.contenders.spark_mllib import found
 
-    return found(engine._engine._connection, "rankings", "labels")
+    return found(SparkSession.active(), "rankings", "labels")
 
 
 def _acts(way: str) -> Callable[[Any], dict[str, float]]:

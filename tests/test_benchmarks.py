@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import peer
 from marked import by_turns
 
 from benchmarks import agreement, clicks, cold, compare, contenders, data, engines, pages, report
@@ -49,6 +50,43 @@ def test_contenders_agree_on_every_shape(shape: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"{rows:,} rankings rows, {SHAPES[shape].labels(rows):,} labels" in done.stdout
     assert (tmp_path / f"{shape}_{rows}.md").read_text() == done.stdout
+
+
+SMALL = {
+    "click_models": "--impressions 2000 --seeds 1 --shares 0.5",
+    "cost": "--rows 10000 --runs 1 --only checks",
+    "counterfactual": "--impressions 1000 --seeds 1",
+    "dashboards": "{folder}/facts.duckdb --days 20",
+    "days": "--requests 2000 --runs 1",
+    "days ": "--data rankings --rows 40000 --runs 1",
+    "growth": "--engine chdb --rows 1e4 --memory 1GB",
+    "interleaving": "--requests 200 --seeds 1 --gaps 0.3",
+    "position_bias": "--sizes 30_000 --seeds 1",
+    "position_bias ": "--cost 20000",
+}
+"""Benchmark -> arguments with which it takes seconds."""
+STARTED = {"__main__", "clicks", "cold", "compare", "data", "engines", "measure", "pages"}
+"""Those that other tests run, or that others start."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SMALL)
+def test_each_benchmark_runs(name: str, tmp_path: Path) -> None:
+    module = name.strip()
+    if module == "growth":
+        peer("chdb")
+    command = [sys.executable, "-m", f"benchmarks.{module}"]
+    command += SMALL[name].format(folder=tmp_path).split()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "left out" not in done.stderr
+    assert done.stdout.count("\n") >= 3
+
+
+def test_every_benchmark_is_run_by_a_test() -> None:
+    files = (ROOT / "benchmarks").glob("*.py")
+    modules = {path.stem for path in files if "__main__" in path.read_text() or "main" in path.stem}
+    assert modules == {name.strip() for name in SMALL} | STARTED
 
 
 @pytest.mark.long
@@ -182,6 +220,22 @@ def test_engines_are_measured_beside_the_query_by_hand(
     rows = [line.split("|")[1:3] for line in capsys.readouterr().out.splitlines()[2:]]
     assert [way.strip() for _, way in rows] == list(engines.WAYS[:3])
     assert all(engine.startswith(" SQLite 3.") for engine, _ in rows)
+
+
+@pytest.mark.long
+def test_rankingmetrics_of_spark_agrees_with_the_query_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer("pyspark")
+    monkeypatch.setattr(data, "FOLDER", tmp_path)
+    files = data.made(3000)
+    by_hand, of_spark = (
+        engines.measured("spark", way, files, runs=1) for way in (engines.BY_HAND, engines.WAYS[-1])
+    )
+    assert by_hand
+    assert of_spark
+    means = of_spark["means"]
+    assert means == pytest.approx({name: by_hand["means"][name] for name in means}, abs=1e-9)
 
 
 def test_other_numbers_of_an_engine_end_it(

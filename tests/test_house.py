@@ -9,6 +9,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
+from pkgutil import resolve_name
 
 import sqlmetrics as sm
 from sqlmetrics.engines.registry import ENGINES, SCHEMES
@@ -133,6 +134,34 @@ def test_the_map_of_contributing_has_each_room_in_its_own_words() -> None:
 
 def _first_line(path: Path) -> str:
     return (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0].rstrip(".")
+
+
+def test_modules_that_are_named_in_words_exist() -> None:
+    """Docstrings and pages tell where something stands; a page may name a setting of a spec too."""
+    rooms = "|".join({name.split(".")[1] for name in imports() if "." in name})
+    named = re.compile(rf"`(?:sqlmetrics\.)?((?:{rooms})(?:\.\w+)+)")
+    settings = {*re.findall(r"`([\w.]+)`", (ROOT / "docs" / "spec.md").read_text())}
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    code = [*PACKAGE.rglob("*.py"), *ROOT.glob("benchmarks/**/*.py")]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in [*pages, *code]
+        for name in named.findall(path.read_text())
+        if not ((path.suffix == ".md" and name in settings) or _exists(name))
+    ]
+    assert wrong == []
+    files = {path.name for path in ROOT.glob("*/**/*.py")}
+    told = [*code, *ROOT.glob("docs/adr/*.md")]
+    assert {name for path in told for name in re.findall(r"`(\w+\.py)`", path.read_text())} <= files
+
+
+def _exists(name: str) -> bool:
+    """Whether a dotted name below the package is a module, or what stands in one."""
+    try:
+        resolve_name(f"sqlmetrics.{name}")
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def test_docs_and_examples_import_public_names_alone() -> None:

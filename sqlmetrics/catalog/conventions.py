@@ -1,7 +1,7 @@
 """The choices in which tools disagree, as data: one row per option, one row per choice.
 
-A choice whose effect is a
-piece of SQL carries that piece: `plan.py` puts the columns in, no template decides.
+A choice whose effect is a piece of SQL carries that piece: the room `plan` puts the columns in, no
+template decides.
 """
 
 from __future__ import annotations

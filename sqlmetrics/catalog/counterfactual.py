@@ -10,7 +10,7 @@ from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff
 from sqlmetrics.errors import SpecError, unknown
 
 ESTIMATORS = ("ips", "clipped_ips", "snips", "dr")
-"""How a metric is estimated; `clicks.counterfactual.estimators` has the formulas."""
+"""How a metric is estimated; `clicks.counterfactual.lists` and `.policy` have the formulas."""
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,7 @@ def clean(
     Its tables are temporary; on leaving the block nothing of them stays.
 
     Args:
-        clicks: What the log is, and how it is cleaned; `spec.clicks` too.
+        clicks: What the log is, and how it is cleaned; `clicks` of a spec too.
         connection: Where its tables are; see `evaluate`.
         progress: Is told after each step how many of how many are done, and 0.
 

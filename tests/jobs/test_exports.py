@@ -43,6 +43,8 @@ def test_a_metric_more_is_in_the_files_with_no_other_edit(
     first = made(name, dialect, tmp_path / "a")
     assert first == made(name, dialect, tmp_path / "b"), "the same spec, the same bytes"
     assert all(b"sqlmetrics export" in content for content in first.values())
+    ends = {path for path, content in first.items() if content.rstrip() + b"\n" != content}
+    assert not ends, "a text ends with one line feed"
     more = made(name, dialect, tmp_path / "a", metrics=[*SPEC["metrics"], "recall@7"])
     assert not any(b"recall_at_7" in one for one in first.values())
     assert any(b"recall_at_7" in one for one in more.values())

@@ -116,8 +116,8 @@ def diagnose(
 
     Recall up and NDCG flat: new candidates rank low. MRR up and hit@20 flat: the reranker works.
     Of a spec with a click log, online metrics stand beside those of the lists: NDCG up and CTR
-    flat. Every rule stands in `comparison.rules` with its thresholds, and says what to look at
-    next.
+    flat. Every rule stands in `comparison.diagnosis.rules` with its thresholds, and says what to
+    look at next.
 
     Args:
         rankings: As `compare` takes them; one system alone is looked at by itself.

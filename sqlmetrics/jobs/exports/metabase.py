@@ -16,7 +16,9 @@ def files(target: Target) -> dict[str, str]:
     Raises:
         SpecError: If the spec has no output.
     """
-    made = {f"{_name(one)}.sql": f"-- {MADE}\n{query(target, one)}" for one in slices(target)}
+    made = {
+        f"{_name(one)}.sql": f"-- {MADE}\n{query(target, one).strip()}\n" for one in slices(target)
+    }
     lines = [
         "# Metrics for Metabase",
         "",
