@@ -18,6 +18,7 @@ import duckdb
 from sqlmetrics import Spec
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.jobs.changes import changes_of
 from sqlmetrics.jobs.tables import FACTS
 from sqlmetrics.jobs.views import make_views, view_statements
 
@@ -77,17 +78,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     is_new = not given.file.exists()
     with duckdb.connect(given.file) as connection:
-        if is_new:
-            _fill(connection, given.days)
         with connect(connection) as engine:
+            changes_of(SPEC, engine).carry_out(engine)
+            if is_new:
+                _fill(connection, given.days)
             make_views(SPEC, engine, view_statements(SPEC, engine, every=True))
         rows = [[name, *_timed(connection, query)] for name, query in QUERIES.items()]
     print(aligned(["query", "rows", "seconds"], rows, numbers_from=1))
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, days: int) -> None:
-    columns = ", ".join(f"{name} {kind}" for name, kind in FACTS.items())
-    connection.execute(f"create table ranking_metrics ({columns})")
     connection.execute("create temporary table metrics (metric varchar, k integer, hash varchar)")
     metrics = [(one.name, one.k, SPEC.definition_hash(one)) for one in SPEC.measures]
     connection.executemany("insert into metrics values (?, ?, ?)", metrics)
