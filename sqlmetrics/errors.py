@@ -1,5 +1,7 @@
 """What can go wrong, in one tree, and the one way to say "did you mean".
 
+No message has a password in it, nor has any other text that goes through `masked`.
+
 SqlmetricsError             exit code 3
 ├── SpecError               exit code 2: what was asked for is wrong
 ├── InputError              exit code 2: the data cannot be evaluated as it is
@@ -9,13 +11,84 @@ SqlmetricsError             exit code 3
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from functools import cache
+from typing import Any
+from urllib.parse import quote, quote_plus
 
 LONGEST = 1_000
 """As many characters of a problem are told."""
 MOST = 50
 """As many problems a message tells."""
+
+
+MASK = "***"
+
+SHORTEST = 4
+"""A secret that is shorter is masked by what stands before it alone: it may be any word."""
+
+_WRITTEN = re.compile(
+    r"""(?i)(\b\w*(?:password|passwd|pwd|secret|token)\w*=)  # of libpq, of a URL's options
+    ('(?:[^'\\]|\\.|'')*'|"[^"]*"|[^\s'"&;,)*]+)
+    |(://[^\s/:@'"]*:)(?!password@|TOKEN@)([^\s'"@]+)(?=@)  # but of our own samples""",
+    re.VERBOSE,
+)
+"""Secrets that a text shows to be some."""
+
+_KEPT: set[str] = set()
+
+
+def keep_secret(*secrets: str) -> None:
+    """From now on no text tells these, in any of the ways in which they may be written."""
+    _KEPT.update(secret for secret in secrets if len(secret) >= SHORTEST)
+    _pattern.cache_clear()
+
+
+def masked(text: str) -> str:
+    """A text without secrets: those that are kept, and those that look like one.
+
+    >>> masked("no server at host=db password='a b' and mysql://ann:pw@db")
+    'no server at host=db password=*** and mysql://ann:***@db'
+    """
+    text = _WRITTEN.sub(lambda found: (found[1] or found[3]) + MASK, text)
+    pattern = _pattern()
+    return pattern.sub(MASK, text) if pattern else text
+
+
+def masked_values(value: Any) -> Any:
+    """What JSON has, with no secret in any of its texts."""
+    if isinstance(value, dict):
+        return {key: masked_values(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [masked_values(part) for part in value]
+    return masked(value) if isinstance(value, str) else value
+
+
+@cache
+def _pattern() -> re.Pattern[str] | None:
+    """What finds the secrets that are kept; a short one only where it is a word of its own."""
+    forms = {form for secret in _KEPT for form in _forms(secret)}
+    words = (
+        re.escape(form) if len(form) > 2 * SHORTEST else rf"(?<!\w){re.escape(form)}(?!\w)"
+        for form in sorted(forms, key=len, reverse=True)
+    )
+    return re.compile("|".join(words)) if forms else None
+
+
+def _forms(secret: str) -> Iterable[str]:
+    """A secret as it is, in URLs, in SQL, in JSON and in Python."""
+    yield secret
+    yield quote(secret)
+    yield quote(secret, safe="")
+    yield quote_plus(secret)
+    yield secret.replace("'", "''")
+    yield secret.replace("\\", "\\\\").replace("'", "\\'")
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield repr(secret)[1:-1]
 
 
 class SqlmetricsError(Exception):
@@ -35,7 +108,7 @@ class SpecError(SqlmetricsError):
 
     def __init__(self, problems: str | Sequence[str]) -> None:
         told = (problems,) if isinstance(problems, str) else tuple(problems)
-        self.problems = tuple(map(shortened, told))
+        self.problems = tuple(map(_told, told))
         super().__init__(numbered("the spec has", self.problems))
 
 
@@ -51,7 +124,7 @@ class InputError(SqlmetricsError):
 
     def __init__(self, problems: object) -> None:
         self.details = tuple(problems) if isinstance(problems, list | tuple) else (problems,)
-        self.problems = tuple(shortened(str(detail)) for detail in self.details)
+        self.problems = tuple(_told(str(detail)) for detail in self.details)
         super().__init__(numbered("the input has", self.problems))
 
 
@@ -72,15 +145,19 @@ class EngineError(SqlmetricsError):
     """
 
     def __init__(self, message: str, sql: str = "") -> None:
-        self.sql = sql
-        super().__init__(shortened(message))
+        self.sql = masked(sql)
+        super().__init__(_told(message))
+
+
+def _told(text: str) -> str:
+    return shortened(masked(text))
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
     """A text of a bounded length: what is wrong stands at its start, what to do at its end.
 
     >>> shortened("unknown column 'aaaaaaaaaaaaaaa'; did you mean 'a'?", 30)
-    "unknown column 'aaaa ... (21 characters left out) ... ou mean 'a'?"
+    "unknown column 'aaaa ... (21 characters left out) ...  mean 'a'?"
     """
     if len(text) <= longest:
         return text

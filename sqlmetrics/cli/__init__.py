@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections import UserDict
@@ -17,7 +18,7 @@ import click
 from sqlmetrics import __version__
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.completion import answered
-from sqlmetrics.errors import MOST, EngineError, SqlmetricsError, shortened
+from sqlmetrics.errors import MOST, EngineError, SqlmetricsError, masked, masked_values, shortened
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look at numbers": {
@@ -125,7 +126,9 @@ def main() -> None:
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(masked(shown.getvalue()), nl=False, err=True)
         sys.exit(error.exit_code)
     except OSError as error:  # of stdout: what writes files says which
         sys.exit(_unwritten(error))
@@ -154,7 +157,7 @@ def _unwritten(error: OSError) -> int:
 def _explain(error: SqlmetricsError) -> None:
     import traceback
 
-    click.echo("".join(traceback.format_exception(error)), err=True)
+    click.echo(masked("".join(traceback.format_exception(error))), err=True)
     click.echo(getattr(error, "sql", ""), err=True)
 
 
@@ -203,4 +206,4 @@ def _json(error: SqlmetricsError) -> str:
     told = {"error": type(error).__name__, "exit_code": error.exit_code, "problems": problems}
     if file := _sql_file(error):
         told["sql"] = file
-    return json.dumps(told, ensure_ascii=False, indent=2)
+    return json.dumps(masked_values(told), ensure_ascii=False, indent=2)

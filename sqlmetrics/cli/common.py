@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import click
 
+from sqlmetrics.errors import masked
+
 WAIT = 2.0
 """What takes no longer than this many seconds needs no bar."""
 
@@ -66,7 +68,7 @@ def say(what: str) -> None:
     context = click.get_current_context(silent=True)
     told = context.find_root().meta if context else {}
     if not is_quiet() and told.get("errors") != "json":
-        click.echo(what, err=True)
+        click.echo(masked(what), err=True)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import click
 
 from sqlmetrics.cli.common import say
 from sqlmetrics.engines.files import writing
-from sqlmetrics.errors import SpecError, SqlmetricsError
+from sqlmetrics.errors import SpecError, SqlmetricsError, masked_values
 
 if TYPE_CHECKING:
     from sqlmetrics.cli.location import Location
@@ -79,7 +79,7 @@ class Recipients:
         """An event to where events go; a server that does not answer fails no run."""
         if lineage is None or self.openlineage is None:
             return
-        event = lineage.event(kind, told)
+        event = masked_values(lineage.event(kind, told))
         if "://" not in self.openlineage:
             with writing(self.openlineage), Path(self.openlineage).open("a", encoding="utf-8") as f:
                 f.write(json.dumps(event, ensure_ascii=False) + "\n")
@@ -92,7 +92,7 @@ class Recipients:
     def _print(self, told: Summary) -> None:
         if self.output != "json" and self.out is None:
             return
-        text = json.dumps(told.to_dict(), ensure_ascii=False, indent=2)
+        text = json.dumps(masked_values(told.to_dict()), ensure_ascii=False, indent=2)
         if self.out is None:
             click.echo(text)
             return

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL, is_file, place
+from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL, is_file, is_secret, place
 from sqlmetrics.engines.yaml_file import read_yaml
-from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.errors import MASK, SpecError, keep_secret, unknown
 
 FILE = "profiles.yml"
 FOLDER = "DBT_PROFILES_DIR"
@@ -96,7 +96,7 @@ class Profiles:
             return self._default_output(name)
         if not full:
             there = dict.fromkeys(known for known, _ in self._names)
-            shown = "***" if {":", "@"} & set(name) else name  # it may hold a password
+            shown = MASK if {*":@"} & {*name} else name  # it may hold a password
             raise SpecError(f"{self.file.name}: {unknown('output', shown, there)}")
         if len(full) > 1:
             known = ", ".join(full)
@@ -321,6 +321,8 @@ def _rendered(text: str, file: Path, unset: str | None = None) -> str:
         given = os.environ.get(name, default)
         if given is None:
             raise SpecError(f"{file.name}: the environment variable {name} is not set")
+        if is_secret(name):
+            keep_secret(given)
         return given
 
     if "env_var" not in text:  # a password may hold anything

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,8 +13,16 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlmetrics.engines.database_file import check_database
 from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.sqlalchemy import driver_connection, is_alchemy, url_of
-from sqlmetrics.engines.url import FILES, NEW_FILE, NEW_SCHEMA, ConnectionURL, check_there, place
-from sqlmetrics.errors import EngineError, SpecError, unknown
+from sqlmetrics.engines.url import (
+    FILES,
+    NEW_FILE,
+    NEW_SCHEMA,
+    ConnectionURL,
+    check_there,
+    place,
+    secrets_of,
+)
+from sqlmetrics.errors import EngineError, SpecError, keep_secret, unknown
 
 if TYPE_CHECKING:
     from sqlmetrics.engines.profiles import Profiles
@@ -108,6 +117,8 @@ ENGINES = (
     ),
 )
 
+_LIBPQ = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service)\s*=")
+
 SCHEMES = {scheme: known for known in ENGINES for scheme in known.schemes}
 
 
@@ -201,6 +212,10 @@ def place_of(
         return connection
     if connection is None:
         return _profiles("", profiles).output().place
+    keep_secret(*secrets_of(connection))
+    if _LIBPQ.match(connection):
+        sample = "postgresql://user@host/database?sslmode=require"
+        raise SpecError(f"a connection is a URL like {sample}; libpq's own form is not read")
     if not connection.strip():
         raise SpecError("the connection is an empty text; give a URL, or the name of an output")
     if _is_place(connection):
@@ -235,7 +250,7 @@ def _profiles(text: str, given: Profiles | str | Path | None) -> Profiles:
     found = given if isinstance(given, Profiles) else Profiles.find(given)
     if found is not None:
         return found
-    shown = "what is given" if {":", "@"} & set(text) else repr(text)  # it may hold a password
+    shown = "what is given" if {*":@"} & {*text} else repr(text)  # it may hold a password
     samples = ", ".join(known.sample for known in ENGINES)
     raise SpecError(f"{shown} is no URL, and there is no {FILE} {LOOKED}; URLs are like {samples}")
 

@@ -13,9 +13,16 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from sqlmetrics.engines.failure import first_line
-from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.errors import EngineError, SpecError, keep_secret, masked
 
-SECRETS = ("password", "pass", "passwd", "token", "private_key", "secret", "credential", "key")
+SECRETS = ("password", "pass", "passwd", "pwd", "token", "secret", "credential", "key", "auth")
+"""What stands in the name of an option, or of a variable of the environment, that is a secret."""
+
+VARIABLES = ("PGPASSWORD", "MYSQL_PWD", "OPENLINEAGE_API_KEY")
+"""Variables of the environment that drivers read themselves."""
+
+_WORD = re.compile(r"(?i)\b(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|\"[^\"]*\"|[^\s;&]+)")
+_LOGIN = re.compile(r"://[^/:@\s]*:([^\s'\"]*)@")
 
 DEFAULT = "duckdb"
 """The scheme of the database that is taken if none is given."""
@@ -68,6 +75,13 @@ class ConnectionURL:
     makes: tuple[str, ...] = ()
     is_read_only: bool = False
 
+    def __post_init__(self) -> None:
+        """Let no text tell its secrets from now on."""
+        public = {self.scheme, self.user, self.host, self.path, *self.path.split("/")}
+        secrets = {self.password, *secrets_of(self.options)}
+        secrets |= {os.environ.get(name, "") for name in VARIABLES}
+        keep_secret(*(secrets - public - {*SECRETS}))  # which are words of examples
+
     @classmethod
     def of_file(cls, path: str) -> ConnectionURL:
         """That of a file of DuckDB."""
@@ -103,11 +117,6 @@ class ConnectionURL:
         """What is told, by the driver's names; options come last and win."""
         return {name: value for name, value in names.items() if value} | dict(self.options)
 
-    @property
-    def _secrets(self) -> list[str]:
-        named = (str(v) for k, v in self.options.items() if any(one in k for one in SECRETS))
-        return [secret for secret in (self.password, *named) if secret]
-
     @contextmanager
     def opening(self) -> Iterator[None]:
         """Tell a driver's failure to connect, without secrets.
@@ -120,11 +129,39 @@ class ConnectionURL:
         except (EngineError, SpecError, ImportError):
             raise
         except Exception as error:  # drivers raise what they like while they connect
-            brief = first_line(error)
-            for secret in self._secrets:
-                brief = brief.replace(secret, "***")
+            brief = first_line(masked(str(error)))  # before it is cut
             # the cause would tell the secrets in a traceback
             raise EngineError(f"cannot open {self}: {brief}") from None
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option or a variable of this name holds a secret."""
+    return any(part in name.casefold() for part in SECRETS)
+
+
+def secrets_of(value: Any, name: str = "") -> Iterator[str]:
+    """The secrets in what is said of a connection, such as `{attach: [{path: 'password=...'}]}`.
+
+    Args:
+        value: A text, or a list or mapping of any depth.
+        name: The option that it is of.
+
+    >>> sorted({*secrets_of({"attach": [{"path": "host=h password='a b'"}], "s3_secret": "xyz"})})
+    ['a b', 'xyz']
+    """
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from secrets_of(part, str(key))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from secrets_of(part, name)
+    elif is_secret(name):
+        yield str(value)
+    elif isinstance(value, str):
+        yield from (unquote(found[1]) for found in _LOGIN.finditer(value))
+        words = (found for found in _WORD.finditer(value) if is_secret(found[1]))
+        for text in (found[2].strip("'\"") for found in words):
+            yield from (text, re.sub(r"\\(.)", r"\1", text))
 
 
 def is_file(path: str) -> bool:
