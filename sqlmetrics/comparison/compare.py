@@ -9,8 +9,8 @@ from datetime import date
 from typing import Any
 
 from sqlmetrics.clicks.evaluate import ready
-from sqlmetrics.comparison import findings
-from sqlmetrics.comparison.breakdown import contributions as slices
+from sqlmetrics.comparison import findings, slices
+from sqlmetrics.comparison.breakdown import contributions as contributing
 from sqlmetrics.comparison.breakdown import movers as moved
 from sqlmetrics.comparison.breakdown.mover_lists import movers_of, with_texts
 from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
@@ -36,6 +36,7 @@ from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import names_day
 from sqlmetrics.spec.spec import Spec
@@ -143,13 +144,15 @@ def compare(
     if replicates is not None and test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
     zone = zone_of_days(rankings, asked.get("time_zone"))
+    named = segmented(by, asked.get("segments", ()))
     asks = Options(
         systems=tuple(systems),
         baseline=baseline,
         test=test,
         level=level,
         margin=margin,
-        by=segmented(by, asked.get("segments", ())),
+        by=named or segments_of(rankings, stored=baseline_values is not None),
+        lists_slices=bool(named),
         cluster=cluster,
         replicates=replicates,
         seed=seed,
@@ -167,7 +170,7 @@ def compare(
         with connect(connection) as engine:
             return compare_estimates(rankings, estimated, asks, engine, check=check)
     if contributions:
-        slices.check(asks.by)
+        contributing.check(named)
     with (
         connect(connection) as engine,
         asked_plan(rankings, labels, asks, asked, engine) as (plan, found),
@@ -284,10 +287,11 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
     found = findings.sums(pairing, made.rows)
     found = _tested(made, pairing, asks, found)
     rows, more = findings.rows(pairing, asks, found)
-    parts, paradoxes = slices.contributions_of(made, pairing, asks, found)
+    parts, paradoxes = contributing.contributions_of(made, pairing, asks, found)
     movers = movers_of(made, pairing, asks, found)
+    shown = [row for row in rows if asks.lists_slices or row["segment_name"] == ALL]
     return Comparison(
-        rows=tuple(rows),
+        rows=tuple(shown),
         baseline=pairing.baseline,
         level=asks.level,
         margin=asks.margin,
@@ -298,7 +302,18 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         movers=movers,
         sql=made.text(),
         contributions=tuple(parts),
+        worse_slices=tuple(slices.worst_slices(rows)),
     )
+
+
+def segments_of(rankings: Any, *, stored: bool) -> tuple[str, ...]:
+    """The segments that a spec names, whose worst is told though nobody asks for all of them.
+
+    Args:
+        rankings: As `compare` takes them.
+        stored: Whether the baseline is an earlier run, which has none.
+    """
+    return rankings.by if isinstance(rankings, Spec) and not stored else ()
 
 
 def _tested(

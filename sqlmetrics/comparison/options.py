@@ -22,6 +22,7 @@ class Options:
     level: float = 0.95
     margin: float = 0.0
     by: tuple[str, ...] = ()
+    lists_slices: bool = True
     cluster: str | None = None
     replicates: int | None = None
     seed: int = 1

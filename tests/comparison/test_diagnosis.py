@@ -293,3 +293,34 @@ def test_one_rule_chooses_the_baseline_of_all_verbs() -> None:
     for notes in (compared.notes, reported.notes, of_log.notes):
         assert "the baseline is old, as its name says; --baseline names another" in notes
     assert sm.compare(rankings, truth, "mrr", baseline="new").baseline == "new"
+
+
+@by_turns(1.5)
+def test_a_segment_that_is_worse_is_told_alike_by_compare_diagnose_and_report() -> None:
+    """What a report's headline says of a spec's segments; found, where the means got better."""
+    rows = lists({"new": ["a", "b", "c"], "old": ["c", "a", "b"]}).to_pylist()
+    for row in rows:
+        number = int(row["query_id"][1:])
+        row["country"] = "jp" if number % 4 == 0 else "us"
+        if row["country"] == "jp" and row["system"] == "new":
+            row["score"] = {"a": -2.0 - number % 8, "b": -1.0, "c": 0.0}[row["item_id"]]
+        if row["query_id"] in ("q1", "q2", "q4") and row["system"] == "old":
+            row["score"] = {"a": 5.0}.get(row["item_id"], row["score"])
+    sources: dict[str, Any] = {"rankings": {"data": pa.Table.from_pylist(rows)}}
+    sources["rankings"]["columns"] = {"system": "system"}
+    spec = sm.Spec(
+        **sources, labels={"data": labels("a")}, metrics=["mrr", "hit@1"], by=["country"]
+    )
+    compared, diagnosed = sm.compare(spec), sm.diagnose(spec)
+    (row,) = compared.worse_slices
+    assert (row["segment_value"], row["metric"], row["verdict"]) == ("jp", "mrr", "worse")
+    assert {row["segment_name"] for row in compared} == {"all"}, "they are not all listed"
+    sentence = "new is worse than old for country = jp: mrr"
+    assert f"in a segment: {sentence}" in " ".join(repr(compared).split())
+    (finding,) = [one for one in diagnosed if one.rule.title == "worse in a segment"]
+    assert finding.numbers.startswith(sentence)
+    assert "worse for country = jp: mrr" in " ".join(sm.report(spec).text.split())
+    assert not sm.compare(spec.having(by=[])).worse_slices
+    listed = sm.compare(spec, by="country")
+    assert listed.worse_slices == compared.worse_slices
+    assert [own for own in listed if own["segment_name"] == "all"] == list(compared)

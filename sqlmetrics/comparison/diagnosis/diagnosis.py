@@ -14,12 +14,14 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.compare import asked_plan, comparison_of
 from sqlmetrics.comparison.diagnosis.conditions import fired
 from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
-from sqlmetrics.comparison.diagnosis.rules import METRICS, RULES, TIED, Rule
+from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TIED, Rule
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
+from sqlmetrics.comparison.slices import told as told_slice
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.question import segmented
 from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
@@ -29,6 +31,8 @@ from sqlmetrics.spec.spec import Spec
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""
+LEADING = "ndcg@10"
+"""The metric by which segments are told, where no spec has one of its own."""
 WIDTH = 80
 
 
@@ -145,7 +149,9 @@ def diagnose(
     fitting, unfit = _fitting(rankings, asked)
     zone = zone_of_days(rankings, asked.get("time_zone"))
     asks = Options(
-        metrics=fitting,
+        metrics=_first_the_leading(rankings, fitting),
+        by=_segments(rankings, asked),
+        lists_slices=False,
         days=days_between(start, end, zone),
         systems=tuple(systems),
         baseline=baseline,
@@ -173,8 +179,29 @@ def diagnose(
         for rule in RULES
         if not rule.of_a_pair and (told := fired(rule, values, {}, {}, margin))
     ]
+    if looked.comparison:
+        counted = looked.comparison.counted[1]
+        findings += [
+            Finding(IN_A_SLICE, row["system"], row["baseline"], told_slice(row, level, counted))
+            for row in looked.comparison.worse_slices
+        ]
     notes = (*looked.notes, *unfit)
     return Diagnosis(tuple(findings), looked.comparison, looked.result, notes)
+
+
+def _first_the_leading(rankings: Any, fitting: Sequence[str]) -> tuple[str, ...]:
+    """The metrics with that first by which segments are told: the spec's own first, or NDCG."""
+    is_of_lists = isinstance(rankings, Spec) and rankings.clicks is None
+    leading = str(rankings.measures[0]) if is_of_lists else LEADING
+    is_leading = is_of_lists or leading in fitting
+    return tuple(dict.fromkeys([*([leading] if is_leading else []), *fitting]))
+
+
+def _segments(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """The segments that the spec, or who asks, names."""
+    if isinstance(rankings, Spec):
+        return rankings.by if rankings.clicks is None else ()
+    return segmented(asked.get("by", ()), asked.get("segments", ()))
 
 
 def _fitting(rankings: Any, asked: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:

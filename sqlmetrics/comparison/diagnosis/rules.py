@@ -204,6 +204,14 @@ RULES = (
 )
 """All of them, those of two systems first."""
 
+IN_A_SLICE = Rule(
+    "worse in a segment",
+    (),
+    "the means over all queries hide it",
+    "sqlmetrics report, and compare --by: the other segments, and the queries that moved most",
+)
+"""What is told where a segment of two systems is worse, as `report` chooses it."""
+
 _NAMES = tuple(dict.fromkeys(name for rule in RULES for name in rule.metrics))
 ONLINE = tuple(name for name in _NAMES if is_online(name))
 """What has to be computed of a click log itself."""

@@ -9,8 +9,8 @@ from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.pair import pair
 from sqlmetrics.comparison.page.picture import Picture, ends
-from sqlmetrics.comparison.page.words import Words, number, p_value, percent, signed
-from sqlmetrics.comparison.report.numbers import coverage
+from sqlmetrics.comparison.page.words import Words, number, percent, signed
+from sqlmetrics.comparison.report.numbers import coverage, p_value
 
 Row = Mapping[str, Any]
 

@@ -9,12 +9,17 @@ from typing import Any
 from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.means import pooled
 from sqlmetrics.comparison.page.stages import lost
-from sqlmetrics.comparison.page.words import Words, number, p_value, signed
-from sqlmetrics.comparison.report.numbers import coverage
+from sqlmetrics.comparison.page.words import Words, number, signed
+from sqlmetrics.comparison.report.numbers import coverage, p_value
+from sqlmetrics.comparison.slices import (
+    MOVED,
+    farthest,
+    leading_row,
+    segment_of,
+    worst_slice,
+)
 
 Row = Mapping[str, Any]
-
-MOVED = ("better", "worse")
 
 
 def headline(content: Content, words: Words) -> list[str]:
@@ -43,7 +48,7 @@ def _of_labels(content: Content, words: Words) -> list[str]:
 def mood(content: Content) -> str:
     """`better`, `worse` or `unclear`: the colour of the verdict."""
     row = _leading_row(content)
-    slice_ = worst_slice(content, row["metric"]) if row else None
+    slice_ = worst_slice(content.slices(content.main), row["metric"]) if row else None
     if slice_ is not None:
         return "worse"
     return str(row["verdict"]) if row and row["verdict"] in MOVED else "unclear"
@@ -51,19 +56,7 @@ def mood(content: Content) -> str:
 
 def _leading_row(content: Content) -> Row | None:
     """The first metric that moved, of the system that the report is about; else the first."""
-    own = content.overall(content.main)
-    moved = (row for row in own if row["verdict"] in MOVED)
-    return next(moved, own[0] if own else None)
-
-
-def worst_slice(content: Content, metric: str) -> Row | None:
-    """The slice that is worse, and moves most queries farthest; None if none is."""
-    rows = [row for row in content.slices(content.main) if row["metric"] == metric]
-    return _farthest([row for row in rows if row["verdict"] == "worse"])
-
-
-def _farthest(rows: list[Row]) -> Row | None:
-    return max(rows, key=lambda row: abs(row["difference"]) * row["n"], default=None)
+    return leading_row(content.overall(content.main))
 
 
 def _compared(content: Content, words: Words) -> list[str]:
@@ -71,15 +64,15 @@ def _compared(content: Content, words: Words) -> list[str]:
     if row is None or row["difference"] is None:
         return []
     told = [_several(content, row, words)] if len(content.others) > 1 else []
-    slices = [one for one in content.slices(content.main) if one["metric"] == row["metric"]]
-    worst = worst_slice(content, row["metric"])
+    of_metric = [one for one in content.slices(content.main) if one["metric"] == row["metric"]]
+    worst = worst_slice(content.slices(content.main), row["metric"])
     if row["verdict"] in MOVED:
         told.append(words(f"headline.{row['verdict']}", **_told(content, row, words)))
         if worst is not None:
             kind = "but_slice" if row["verdict"] == "better" else "most_slice"
             told.append(words(f"headline.{kind}", **_told(content, worst, words)))
         return told
-    moved = worst or _farthest([one for one in slices if one["verdict"] == "better"])
+    moved = worst or farthest([one for one in of_metric if one["verdict"] == "better"])
     if moved is not None:
         kind = f"only_{moved['verdict']}"
         return [*told, words(f"headline.{kind}", **_told(content, moved, words))]
@@ -121,11 +114,6 @@ def _told(content: Content, row: Row, words: Words) -> dict[str, object]:
         "margin": f"{content.margin:g}",
         "certainty": certainty(content, row, words),
     }
-
-
-def segment_of(row: Row) -> str:
-    """A slice as people read it."""
-    return f"{row['segment_name']} = {row['segment_value']}"
 
 
 def certainty(content: Content, row: Row, words: Words) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlmetrics.comparison.inference.verdict import probability
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.template import folder
 
@@ -90,16 +89,6 @@ def signed(value: float | None) -> str:
         return "–"
     text = number(abs(value))
     return f"{'−' if value < 0 else '+'}{text}"
-
-
-def p_value(p: float, level: float) -> str:
-    """A p-value, on its side of 1 - level.
-
-    >>> p_value(0.0000001, 0.95), p_value(0.0321, 0.95), p_value(0.04998, 0.95)
-    ('p < 0.001', 'p = 0.032', 'p = 0.04998')
-    """
-    text = probability(p, level, decimals=3)
-    return f"p < {text[1:]}" if text.startswith("<") else f"p = {text}"
 
 
 def percent(share: float) -> str:

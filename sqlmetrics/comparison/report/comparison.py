@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.comparison.inference.verdict import QUERIES
 from sqlmetrics.comparison.report.rows import Row, Rows
@@ -50,6 +51,8 @@ class Comparison(Rows, Display):
             difference; empty unless asked for.
         movers: The queries that moved most, a row per metric, system and query, with both lists;
             empty unless asked for.
+        worse_slices: For each system that is worse in a segment, the row of the one that moves
+            most queries farthest, by the first metric that moved.
         counted: What `n` counts, one and several.
     """
 
@@ -64,6 +67,7 @@ class Comparison(Rows, Display):
     sql: str
     contributions: tuple[Row, ...] = ()
     movers: tuple[Row, ...] = ()
+    worse_slices: tuple[Mapping[str, Any], ...] = ()
     counted: tuple[str, str] = QUERIES
 
     def _kinds(self) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sqlmetrics.comparison.inference.verdict import probability
+
 
 def number(value: float | None) -> str:
     """A value; a dash where there is none.
@@ -40,3 +42,13 @@ def coverage(rows: Sequence[Mapping[str, Any]], level: float) -> str:
     """
     adjusted = (row["ci_level"] for row in rows if row.get("ci_level"))
     return f"{100 * next(adjusted, level):.4g}"
+
+
+def p_value(p: float, level: float) -> str:
+    """A p-value, on its side of 1 - level.
+
+    >>> p_value(0.0000001, 0.95), p_value(0.0321, 0.95), p_value(0.04998, 0.95)
+    ('p < 0.001', 'p = 0.032', 'p = 0.04998')
+    """
+    text = probability(p, level, decimals=3)
+    return f"p < {text[1:]}" if text.startswith("<") else f"p = {text}"

@@ -12,6 +12,7 @@ from sqlmetrics.comparison.inference.verdict import probability
 from sqlmetrics.comparison.report import sections
 from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import Row, block, of_segment
+from sqlmetrics.comparison.slices import told
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
 
@@ -105,7 +106,9 @@ def notes(comparison: Comparison) -> list[str]:
     p = f"p: {comparison.test}, by Holm over metrics and systems"
     p += ", by Benjamini and Hochberg over segments" if by_segment else ""
     adjusted = "variance: how much the covariate changed that of the difference"
+    worse = (told(row, comparison.level, comparison.counted[1]) for row in comparison.worse_slices)
     return [
+        *(f"in a segment: {sentence}" for sentence in worse),
         p,
         f"interval: {comparison.interval}, of the difference of the means{_coverages(comparison)}",
         "could show: the smallest difference that such data show with probability 0.8",
