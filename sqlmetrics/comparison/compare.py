@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from sqlmetrics.clicks.evaluate import ready
-from sqlmetrics.comparison import findings, slices
+from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import contributions as contributing
 from sqlmetrics.comparison.breakdown import movers as moved
 from sqlmetrics.comparison.breakdown.mover_lists import movers_of, with_texts
@@ -21,6 +21,7 @@ from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import period, periods
 from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
+from sqlmetrics.comparison.report.worst_slice import worst_slices
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums import ranks, resampling
 from sqlmetrics.comparison.sums.pairing import Pairing
@@ -302,7 +303,7 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         movers=movers,
         sql=made.text(),
         contributions=tuple(parts),
-        worse_slices=tuple(slices.worst_slices(rows)),
+        worse_slices=tuple(worst_slices(rows)),
     )
 
 

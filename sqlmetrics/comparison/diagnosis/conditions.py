@@ -23,7 +23,7 @@ def fired(
     for one in rule.conditions:
         text = (
             _of_value(one, values)
-            if one.is_ in ("least", "most", "equal")
+            if one.is_ in ("least", "most", "equal", "half")
             else _of_change(one, values, rows, before, margin)
         )
         if not text:
@@ -36,8 +36,11 @@ def _of_value(one: Condition, values: Mapping[str, float]) -> str:
     value = values.get(one.metric)
     if value is None:
         return ""
+    other = values.get(one.other)
+    if one.is_ == "half":
+        is_half = other is not None and value <= other / 2
+        return f"{one.metric} {value:.4f}, {one.other} {other:.4f}" if is_half else ""
     if one.is_ == "equal":
-        other = values.get(one.other)
         same = other is not None and abs(value - other) <= SAME * max(1.0, abs(value))
         return f"{one.metric} and {one.other} are both {value:.4f}" if same else ""
     holds = value >= one.limit if one.is_ == "least" else value <= one.limit

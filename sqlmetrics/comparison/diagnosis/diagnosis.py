@@ -17,7 +17,7 @@ from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
 from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TIED, Rule
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
-from sqlmetrics.comparison.slices import told as told_slice
+from sqlmetrics.comparison.report.worst_slice import told as told_slice
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
@@ -164,11 +164,12 @@ def diagnose(
         else:
             looked = _at_tables(rankings, labels, asks, asked, engine, check=check)
     numbers, moved = looked.numbers, looked.moved
+    rules = [rule for rule in RULES if not (looked.own_labels and rule.rests_on_labels_of_others)]
     chosen = set(systems) | {baseline} if systems else set(numbers)
     findings = [
         Finding(rule, system, pair, ", ".join(told))
         for (system, pair), rows in moved.items()
-        for rule in RULES
+        for rule in rules
         if rule.of_a_pair
         and (told := fired(rule, numbers[system], rows, numbers.get(pair, {}), margin))
     ]
@@ -176,7 +177,7 @@ def diagnose(
         Finding(rule, system, "", ", ".join(told))
         for system, values in numbers.items()
         if system in chosen
-        for rule in RULES
+        for rule in rules
         if not rule.of_a_pair and (told := fired(rule, values, {}, {}, margin))
     ]
     if looked.comparison:
@@ -234,6 +235,7 @@ class _Look:
         comparison: The differences behind it, of systems with queries in common.
         result: The metrics of lists.
         notes: What could not be looked at, and why.
+        own_labels: Whether the labels were made from the lists themselves.
     """
 
     numbers: dict[str, dict[str, float]]
@@ -241,6 +243,7 @@ class _Look:
     comparison: Comparison | None
     result: Result
     notes: tuple[str, ...]
+    own_labels: bool = False
 
 
 def _at_tables(
@@ -277,6 +280,12 @@ def _at_tables(
 _ALONE = "there is one system: what moved beside another one was not looked at"
 
 
+_OWN_LABELS = (
+    "labels are clicks on the lists themselves: what is relevant was shown, so recall, hits and "
+    "judged items were not looked at"
+)
+
+
 def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Look:
     """The lists of a click log beside what people did with them."""
     found = log_numbers(spec, asks, engine, check=check)
@@ -284,7 +293,10 @@ def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Loo
     for system, values in found.online.items():
         numbers.setdefault(system, {}).update(values)
     notes = found.notes if found.moved else (_ALONE, *found.notes)
-    return _Look(numbers, found.moved, None, found.result, notes)
+    own_labels = spec.clicks is not None and not spec.clicks.labels.pools
+    if own_labels:
+        notes = (*notes, _OWN_LABELS)
+    return _Look(numbers, found.moved, None, found.result, notes, own_labels)
 
 
 def _numbers(result: Result) -> dict[str, dict[str, float]]:
@@ -299,9 +311,15 @@ def _numbers(result: Result) -> dict[str, dict[str, float]]:
         total = sums.setdefault(str(row["system"]), {}).setdefault(name, [0.0, 0.0])
         total[0] += top
         total[1] += bottom
-    return {
+    means = {
         system: {name: top / bottom for name, (top, bottom) in metrics.items() if bottom}
         for system, metrics in sums.items()
+    }
+    # A rule's text may say what holds anyway, and the result's does not.
+    names = {text: str(result.spec.measure(text)) for text in METRICS}
+    return {
+        system: values | {text: values[name] for text, name in names.items() if name in values}
+        for system, values in means.items()
     }
 
 

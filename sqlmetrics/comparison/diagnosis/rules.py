@@ -11,7 +11,7 @@ from typing import Literal
 
 from sqlmetrics.catalog.online import is_online
 
-Kind = Literal["up", "down", "flat", "least", "most", "equal", "mix"]
+Kind = Literal["up", "down", "flat", "least", "most", "equal", "half", "mix"]
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,11 @@ class Condition:
         metric: Of which metric.
         is_: `up` or `down`: it got better or worse, and the interval is beyond 0. `flat`: the
             interval lies within the margin. `least`, `most`: its value is at least or at most
-            the limit. `equal`: it is the number of another metric. `mix`: the difference of the
+            the limit. `equal`: it is the number of another metric; `half`: half of it or less.
+            `mix`: the difference of the
             means is apart from that over common queries by more than the margin.
         limit: The limit, of `least` and `most`.
-        other: The other metric, of `equal`.
+        other: The other metric, of `equal` and `half`.
     """
 
     metric: str
@@ -56,6 +57,14 @@ class Rule:
         return any(one.is_ in ("up", "down", "flat", "mix") for one in self.conditions)
 
     @property
+    def rests_on_labels_of_others(self) -> bool:
+        """Whether it says nothing where labels are made from the lists themselves.
+
+        All that is relevant is found then, and nothing is without a judgment.
+        """
+        return any(name.startswith(_FOUND) for name in self.metrics)
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that it looks at."""
         names = [name for one in self.conditions for name in (one.metric, one.other) if name]
@@ -64,46 +73,53 @@ class Rule:
 
 _NDCG, _RECALL = "ndcg@10", "recall@100"
 _SHOWN = "ndcg(ideal=shown_at_k)@10"
+_JUDGED = "judged(average_over=common)@10"
 _OF_HITS, _OF_ALL = (f"ndcg(average_over={over})@10" for over in ("hits", "labels"))
+
+_FIRST, _SECOND = (f"idcg(gain=binary, ideal=labels_at_k)@{k}" for k in (1, 2))
+"""Equal where no query has a second relevant item."""
 
 TIED = "tied items"
 """The share of ranked items whose score another one of their list has."""
+
+_FOUND = ("recall", "hit", "num_rel", "judged")
 
 RULES = (
     Rule(
         "new candidates rank low",
         (Condition(_RECALL, "up"), Condition(_NDCG, "flat")),
-        "more of the relevant are found, but the first ten are as they were",
+        "more of the relevant are found, but NDCG of the first ten is as it was",
         "relevant items that one system alone finds, and what the ranker knows of them",
     ),
     Rule(
         "lost below the first page",
         (Condition(_RECALL, "down"), Condition(_NDCG, "flat")),
-        "fewer of the relevant are found, and the first ten do not show it",
+        "fewer of the relevant are found, and NDCG of the first ten does not show it",
         "the candidate sources and filters that changed",
     ),
     Rule(
-        "a better order of the same items",
+        "a better order of as many relevant items",
         (Condition(_NDCG, "up"), Condition(_RECALL, "flat")),
-        "the relevant sit higher, and no more of them are found",
+        "NDCG of the first ten went up, and about as many of the relevant are found",
         "the candidate sources, if more is wanted: the ranker has done its part",
     ),
     Rule(
         "found, and ranked worse",
         (Condition(_RECALL, "up"), Condition(_NDCG, "down")),
-        "more of the relevant are found, and they sit lower",
+        "more of the relevant are found, and NDCG of the first ten went down",
         "what the new candidates push out of the first ten",
     ),
     Rule(
         "the reranker works",
         (Condition("mrr", "up"), Condition("hit@20", "flat")),
-        "the first relevant item comes earlier among the same candidates",
+        "the first relevant item comes earlier, and about as many queries have one in the first "
+        "twenty",
         "recall: what no candidate source finds cannot be ranked",
     ),
     Rule(
         "the tail was sorted, not the head",
         (Condition("gauc", "up"), Condition("dcg@10", "down")),
-        "pairs are in better order over whole lists, and the first ten got worse",
+        "pairs are in better order over whole lists, and DCG of the first ten went down",
         "a loss that weighs the first ranks, like LambdaRank's",
     ),
     Rule(
@@ -139,8 +155,8 @@ RULES = (
     ),
     Rule(
         "good recall, poor order",
-        (Condition("hit@20", "least", 0.8), Condition("mrr@20", "most", 0.4)),
-        "most queries have a relevant item in the first twenty, and it comes late",
+        (Condition("recall@20", "least", 0.8), Condition("mrr@20", "most", 0.4)),
+        "most of the relevant stand in the first twenty, and the first of them comes late",
         "the ranker, before the candidate sources",
     ),
     Rule(
@@ -151,14 +167,18 @@ RULES = (
     ),
     Rule(
         "relevant items stand beyond the tenth rank",
-        (Condition(_RECALL, "least", 0.5), Condition("mean_rank", "least", 10.0)),
-        "the relevant are found, and most of them below the first page",
+        (Condition(_RECALL, "least", 0.5), Condition("recall@10", "half", other=_RECALL)),
+        "the relevant are found, and half of them or more below the first page",
         "the ranker, before the candidate sources",
     ),
     Rule(
         "one target a query",
-        (Condition("hit@20", "equal", other="recall@20"),),
-        "hit and recall are one number: each query has one relevant item",
+        (
+            Condition("hit@20", "equal", other="recall@20"),
+            Condition(_SECOND, "equal", other=_FIRST),
+            Condition("num_rel", "least", 0.1),
+        ),
+        "hit and recall are one number: no query has a second relevant item",
         "mrr, which tells ranks apart; recall adds nothing",
     ),
     Rule(
@@ -190,14 +210,14 @@ RULES = (
         "more labels a query, or more queries, before small differences are believed",
     ),
     Rule(
-        "no label outside what was retrieved",
+        "no relevant item outside what was retrieved",
         (Condition("num_rel_ret", "equal", other="num_rel"), Condition("num_rel", "least", 0.1)),
-        "every relevant item stands in the list: the labels were made from it",
-        "labels of items that other systems find; recall and NDCG are too high until then",
+        "every relevant item stands in its list, as where labels are made from the lists alone",
+        "labels of items that other systems find: without them recall and NDCG may be too high",
     ),
     Rule(
         "many items without a judgment",
-        (Condition("judged@10", "most", 0.7),),
+        (Condition(_JUDGED, "most", 0.7),),
         "an unjudged item counts as not relevant, which is a guess",
         "sqlmetrics sheet, which lists them by how much they matter; unjudged=condensed",
     ),

@@ -11,7 +11,7 @@ from sqlmetrics.comparison.page.means import pooled
 from sqlmetrics.comparison.page.stages import lost
 from sqlmetrics.comparison.page.words import Words, number, signed
 from sqlmetrics.comparison.report.numbers import coverage, p_value
-from sqlmetrics.comparison.slices import (
+from sqlmetrics.comparison.report.worst_slice import (
     MOVED,
     farthest,
     leading_row,

@@ -17,7 +17,7 @@ from sqlmetrics.comparison.page.pair import pair, sign
 from sqlmetrics.comparison.page.picture import Part, Picture
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage
-from sqlmetrics.comparison.slices import segment_of
+from sqlmetrics.comparison.report.worst_slice import segment_of
 
 Row = Mapping[str, Any]
 
