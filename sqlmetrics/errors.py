@@ -180,7 +180,7 @@ def numbered(subject: str, problems: Sequence[str]) -> str:
 
 def unknown(kind: str, given: object, known: Iterable[str]) -> str:
     """The sentence for a name that is not known: given, nearest, known."""
-    names = sorted(known)
+    names = sorted(name for name in known if name is not None)
     by_folded = {name.casefold(): name for name in names}
     folded = str(given).casefold()
     near = get_close_matches(folded, by_folded, n=1, cutoff=0.6)

@@ -18,7 +18,15 @@ import click
 from sqlmetrics import __version__
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.completion import answered
-from sqlmetrics.errors import MOST, EngineError, SqlmetricsError, masked, masked_values, shortened
+from sqlmetrics.errors import (
+    MOST,
+    EngineError,
+    SpecError,
+    SqlmetricsError,
+    masked,
+    masked_values,
+    shortened,
+)
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look at numbers": {
@@ -115,6 +123,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; one clear message and an exit code by kind of error."""
+    _open_streams()
     if (code := answered(cli)) is not None:
         sys.exit(code)
     gc.set_threshold(200_000)  # imports make many objects and hardly any garbage
@@ -130,7 +139,7 @@ def main() -> None:
         error.show(shown)
         click.echo(masked(shown.getvalue()), nl=False, err=True)
         sys.exit(error.exit_code)
-    except OSError as error:  # of stdout: what writes files says which
+    except (OSError, UnicodeEncodeError) as error:  # of stdout: what writes files says which
         sys.exit(_unwritten(error))
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
@@ -143,8 +152,30 @@ def main() -> None:
         sys.exit(error.exit_code)
 
 
-def _unwritten(error: OSError) -> int:
+def _open_streams() -> None:
+    """Open those of the three standard streams that the caller has closed, for nothing.
+
+    Else the next file that is opened would have their number, and what a library prints would
+    be written into it.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def _unwritten(error: OSError | UnicodeEncodeError) -> int:
     """Tell why stdout cannot be written, unless its reader has gone; the exit code."""
+    if isinstance(error, UnicodeEncodeError):
+        odd = error.object[error.start : error.end][:20]
+        click.echo(
+            f"error: the output has {odd!r}, which {sys.stdout.encoding} cannot write: set "
+            "PYTHONIOENCODING=utf-8, or write to a file by --out",
+            err=True,
+        )
+        return SpecError.exit_code
     with suppress(OSError):  # what is kept for it would fail once more at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):

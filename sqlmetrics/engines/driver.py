@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sqlmetrics.engines.failure import (
@@ -30,6 +32,11 @@ _KINDS = ("BIGINT", "BOOLEAN", "DATE", "DOUBLE", "TIMESTAMP", "VARCHAR")
 
 STANDARD = {kind: kind.lower() for kind in _KINDS}
 """Kind -> the type of a column, by the words of the standard."""
+
+
+_TURNS: defaultdict[int, RLock] = defaultdict(RLock)
+"""Connection of the user's own -> who works on it: its other threads wait, since what is made
+there for a while, and settings, are of the connection."""
 
 
 class Driver(Statements):
@@ -62,26 +69,34 @@ class Driver(Statements):
         self._connection = connection
         self._own = own
         self.is_read_only = False
+        self._turn = _TURNS[id(connection)]
         self._undo = ExitStack()
         self._entered = 0
 
     def __enter__(self) -> Self:
+        if not self._own:
+            self._turn.acquire()
         self._entered += 1
         if self._entered > 1:
             return self
         if self._own:
             self._undo.callback(self._quietly, self._close)
         try:
-            self._settle()
+            with self._failing(""):
+                self._settle()
         except BaseException:
-            self._undo.close()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self._entered -= 1
-        if not self._entered:
-            self._undo.close()
+        try:
+            if not self._entered:
+                self._undo.close()
+        finally:
+            if not self._own:
+                self._turn.release()
 
     @property
     @abstractmethod

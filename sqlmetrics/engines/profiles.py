@@ -10,7 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sqlmetrics.engines.url import FILES, SCHEMA, ConnectionURL, is_file, is_secret, place
+from sqlmetrics.engines.url import (
+    FILES,
+    SCHEMA,
+    ConnectionURL,
+    is_file,
+    is_secret,
+    place,
+    port_of,
+)
 from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import MASK, SpecError, keep_secret, unknown
 
@@ -232,7 +240,7 @@ class Output:
         return ConnectionURL(
             scheme,
             str(roles["host"] or ""),
-            int(roles["port"]) if roles["port"] else None,
+            port_of(str(roles["port"])) if roles["port"] else None,
             str(roles["user"] or ""),
             str(roles["password"] or ""),
             path,

@@ -227,9 +227,16 @@ def _port(host: str) -> tuple[str, int | None]:
     name, _, port = host.rpartition(":")
     if not name or host.endswith("]"):  # no port, or an address of IPv6
         return host, None
-    if not port.isdigit():
-        raise SpecError(
-            "the port of a connection's URL must be a number "
-            "(in a password, write / ? @ : as %2F %3F %40 %3A)"
-        )
-    return name, int(port)
+    return name, port_of(port, " (in a password of a URL, write / ? @ : as %2F %3F %40 %3A)")
+
+
+def port_of(text: str, hint: str = "") -> int:
+    """The port that a text says; the text is not shown, since it may be of a password.
+
+    Raises:
+        SpecError: If it is no number from 1 to 65535.
+    """
+    number = int(text) if re.fullmatch(r"\d{1,5}", text, re.ASCII) else 0
+    if not 0 < number < 2**16:
+        raise SpecError(f"the port of a connection must be a number from 1 to 65535{hint}")
+    return number

@@ -23,6 +23,9 @@ from sqlmetrics.sql.template import literal, relation
 Metric = tuple[str, int]
 """A metric's text without the cutoff, and the cutoff, 0 for none."""
 
+MOST_DAYS = 36_500
+"""So many days are computed again by a run at most."""
+
 Moment = str
 """A time as a text, which orders as times do."""
 
@@ -47,8 +50,10 @@ def open_days(
             end of `days`, by default to the last day of the data.
 
     Raises:
-        SpecError: If the spec's data has no dates.
+        SpecError: If the spec's data has no dates, or `lookback` is above MOST_DAYS.
     """
+    if lookback > MOST_DAYS:
+        raise SpecError(f"lookback is at most {MOST_DAYS:,} days, given {lookback:,}")
     done = done_days(spec, engine) if backfill else set()
     there = data_days(spec, engine, done)
     if days:
@@ -56,7 +61,8 @@ def open_days(
     wanted = there - done if backfill else set()
     if lookback and (there or (days and days.end)):
         end = days.end if days and days.end else max(there) + timedelta(1)
-        wanted |= {end - timedelta(back) for back in range(1, lookback + 1)}
+        most = min(lookback, (end - date.min).days)
+        wanted |= {end - timedelta(back) for back in range(1, most + 1)}
     return list(ranges(wanted))
 
 

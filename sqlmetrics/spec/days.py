@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import model_validator
 
+from sqlmetrics.errors import InputError
 from sqlmetrics.spec.source import Model
 from sqlmetrics.sql.template import literal
 
@@ -130,8 +131,18 @@ def _micros(day: date) -> int:
 
 
 def day_of(value: object) -> date:
-    """The day of a date, a time or the text of one."""
-    return date.fromisoformat(str(value)[:10])
+    """The day of a date, a time or the text of one.
+
+    Raises:
+        InputError: If it is none, or not of the years 1 to 9999.
+    """
+    try:
+        return date.fromisoformat(str(value)[:10])
+    except ValueError:
+        raise InputError(
+            f"{str(value)[:40]!r} is no day of the years 1 to 9999; mend the dates, or see if the "
+            "times are in another unit"
+        ) from None
 
 
 _DAY = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -142,6 +143,26 @@ def separator(text: str) -> str:
     return text
 
 
+def table_name(name: str) -> str:
+    """A dotted name whose parts are all there.
+
+    Raises:
+        ValueError: If one is empty, or a quote is left open.
+
+    >>> table_name('shop."my.runs"')
+    'shop."my.runs"'
+    """
+    if not _TABLE_NAME.fullmatch(name):
+        raise ValueError(
+            f'must be the name of a table, like runs, shop.runs or shop."my runs", given {name!r}'
+        )
+    return name
+
+
+_PART = r'(?:"(?:[^"\0]|"")+"|[^."\s\0](?:[^."\0]*[^."\s\0])?)'
+_TABLE_NAME = re.compile(rf"\s*{_PART}(?:\.{_PART})*\s*")
+
+
 class Source(Model):
     """Where a table is: a relation of the database, a query, a file, or data in memory."""
 
@@ -167,6 +188,11 @@ class Source(Model):
     """A condition; only the rows that meet it are there."""
     columns: Model = Field(default_factory=Model)
     """The names of its columns, by their roles."""
+
+    @field_validator("relation")
+    @classmethod
+    def _table_name(cls, name: str | None) -> str | None:
+        return name if name is None else table_name(name)
 
     @field_validator("where")
     @classmethod
@@ -252,6 +278,12 @@ class Output(Model):
     """The table of one row per query; none if it is not given."""
     runs: str | None = None
     """The table of one row per run; by default the fact table's name with `_runs`."""
+
+    @field_validator("relation", "per_query", "runs")
+    @classmethod
+    def _table_name(cls, name: str | None) -> str | None:
+        return name if name is None else table_name(name)
+
     views: bool = True
     """Whether there are views beside the fact table: wide, latest, daily change, all days
     together, all days so far, and beside a baseline."""

@@ -121,7 +121,7 @@ def columns_named(condition: str, dialect: Dialect) -> list[str]:
 def _one_query(text: str, dialect: Dialect) -> Tree | None:
     try:
         trees = sqlglot.parse(text, read=dialect.grammar)
-    except SqlglotError:
+    except (SqlglotError, RecursionError):
         return None
     return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
 

@@ -6,12 +6,16 @@ condition is taken then; `Translation` asks the grammar of the database itself.
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialects import DIALECTS, DUCKDB
 from sqlmetrics.sql.template import identifier
+
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
+"""What it warns of is asked of each database anyway; without a handler it would go to stderr."""
 
 _COMPARISON = re.compile(
     r"\s*([a-z_]\w*) *(?:[<>!]?=|<>|<|>) *(?:-?\d+(?:\.\d+)?|'[^'\\]*')\s*", re.ASCII
@@ -76,7 +80,10 @@ def condition(text: str) -> str:
         return text.strip()
     from sqlglot import exp
 
-    tree = _condition(text)
+    try:
+        tree = _condition(text)
+    except RecursionError:
+        raise ValueError("is nested too deeply; use fewer brackets") from None
     if tree is None:
         raise ValueError("must be one condition, like: is_bot = 0")
     has_comment = any(node.comments for node in tree.walk())  # it would hide what stands behind

@@ -239,7 +239,11 @@ class _Look:
             return made if spec.clicks else missing
         condition = source.where
         wrong = wrong_condition(condition, relation, self.engine)
-        return f"where {condition!r}: {wrong}" if wrong else f"{relation.place!r} {error}"
+        if wrong:
+            return f"where {condition!r}: {wrong}"
+        if source.sql and self.engine.translation.changes:
+            return f"{source.sql!r}, which runs in {self.engine.name}, {error}"
+        return f"{relation.place!r} {error}"
 
     def merged_ids(self) -> Iterator[Problem]:
         """Columns whose collation takes different ids for equal."""

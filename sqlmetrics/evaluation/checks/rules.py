@@ -96,6 +96,17 @@ def _unreadable(role: str, kind: str = "number") -> RowCheck:
     return RowCheck(role, condition, f"is no {kind}", f"make it a {kind}", kind)
 
 
+_FAR_DAY = RowCheck(
+    "date",
+    "{date} is not null\n    and {date} not between "
+    "cast('0001-01-01' as date) and cast('9999-12-30' as date)",
+    "is no day from 0001-01-01 to 9999-12-30",
+    "mend it, or leave these rows out",
+)
+"""In place of days beyond, and of infinite ones, Python and other engines show others: an
+infinite one is 9999-12-31 to some."""
+
+
 def _outside(role: str, condition: str, problem: str, remedy: str) -> RowCheck:
     return RowCheck(role, "{number} is not null\n    and " + condition, problem, remedy)
 
@@ -157,6 +168,7 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _null("system"),
         _null("date"),
         _unreadable("date", "date"),
+        _FAR_DAY,
         _null("score"),
         _unreadable("score"),
         _outside("score", _NAN, "is NaN", "score these rows or leave them out"),
@@ -178,12 +190,14 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _null("group"),
         _null("date"),
         _unreadable("date", "date"),
+        _FAR_DAY,
         _null("grade"),
     ),
     "queries": (
         _null("query"),
         _null("date"),
         _unreadable("date", "date"),
+        _FAR_DAY,
         _null("weight"),
         _unreadable("weight"),
         *_WEIGHTS,

@@ -20,6 +20,9 @@ TO_NUMBERS = (
 )
 """What helps texts where scores are compared as they are."""
 
+LONG = 20
+"""A text of so many characters, like -0.12345678901234567, has no more digits than a DOUBLE."""
+
 DIGITS = 15
 """Decimals of so many digits have one each."""
 
@@ -50,8 +53,14 @@ def rounded(name: str, kind: str) -> RoundedScores | None:
     """
     column = identifier(name)
     if kind == "VARCHAR":
-        beyond = f"abs(try_cast({column} as double)) >= {EXACT}"
-        return RoundedScores(beyond, f"try_cast({column} as decimal(38, 6))")
+        size = f"abs(try_cast({column} as double))"
+        kinds = {f"{size} >= {EXACT}": "decimal(38, 6)", f"{size} < 1e8": "decimal(38, 30)"}
+        cases = (
+            f"when {when} then cast(try_cast({column} as {kind}) as varchar)"
+            for when, kind in kinds.items()
+        )
+        beyond = f"(length({column}) > {LONG} or {size} >= {EXACT})"
+        return RoundedScores(beyond, f"case {' '.join(cases)} end")
     if re.fullmatch("U?(BIGINT|HUGEINT)", kind):
         return RoundedScores(f"({column} >= {EXACT} or {column} <= -{EXACT})", column)
     digits = re.fullmatch(r"DECIMAL(?:\((\d+),(\d+)\))?", kind)

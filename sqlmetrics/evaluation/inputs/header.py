@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -105,7 +106,7 @@ def _first_lines(path: str) -> list[str]:
     """A file's first lines; none if nothing can be read."""
     try:
         start = _start(path)
-    except OSError:  # it is not there, or DuckDB will tell
+    except (OSError, EOFError, zlib.error):  # it is not there or cut, or DuckDB will tell
         return []
     lines = start.decode("utf-8-sig", errors="replace").splitlines()
     return lines[:-1] if len(start) == LONGEST and len(lines) > 1 else lines  # the last may be cut

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ def dict_in(file: str) -> dict[str, dict[str, float]] | None:
             if not _START.match(start):
                 return None
             held = json.loads(start + text.read())
-    except (OSError, ValueError):  # lines of JSON, or what DuckDB will tell
-        return None
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError):
+        return None  # lines of JSON, or what DuckDB will tell
     return held if _is_run(held) else None
 
 

@@ -193,6 +193,11 @@ class _Table:
         query = self._place((self._named("query"), *form.query))
         retrieved = self._place(form.retrieved)
         reference = None if self.has_labels else self._place(form.reference)
+        wanted = [(query, form.query), (retrieved, form.retrieved)]
+        wanted += [] if self.has_labels else [(reference, form.reference)]
+        for place, names in wanted:
+            if place is None:
+                raise InputError(f"rankings: {unknown('column', names[0], self.there)}")
         places = {"query": query, "retrieved": retrieved, "reference": reference}
         view = {"source": self.source, "others": self._others(), **places}
         text = print_template("inputs/traces", view)
