@@ -27,6 +27,7 @@ labels: {file: labels.csv}
 metrics: [mrr]
 output: {relation: m}
 """
+FLOW = '"rankings": {"file": "runs.csv"}, "labels": {"file": "labels.csv"}, "metrics": ["mrr"]}'
 
 
 @pytest.fixture
@@ -191,3 +192,32 @@ def test_streams_that_are_closed_or_narrow(folder: Path) -> None:
         assert done.returncode == code, (shell, told)
         assert said in told
         assert "Traceback" not in told
+
+
+def test_what_random_input_found_is_told(folder: Path) -> None:
+    evaluate = ["evaluate", "runs.csv", "other.csv", "labels.csv", "-m", "mrr"]
+    (folder / "other.csv").write_text(RUNS)
+    for line, said in (
+        ([*evaluate, "--decimal", "x"], "rankings.decimal must be '.' or ',', given 'x'"),
+        ([*evaluate, "--separator", "ab"], "rankings.separator must be one character"),
+        (
+            ["compare", *evaluate[1:], "--start", "today", "--time-zone", "Nowhere"],
+            "unknown time zone",
+        ),
+        (["show", "c.yml"], "metrics must be a list, given 3"),
+        (["show", "e.yml"], "which is no character"),
+    ):
+        (folder / "c.yml").write_text(
+            "clicks: {log: {file: x.csv}, labels: {grades: {click: 1}}}\nmetrics: 3\n"
+        )
+        (folder / "e.yml").write_text('{"name": "\\ud83d", ' + FLOW)
+        assert said in refused(folder, *line), line
+    (folder / "e.yml").write_text('{"name": "\\ud83d\\udca9", ' + FLOW)
+    assert "💩" in sqlmetrics("show", "e.yml", folder=folder).stdout
+    (folder / "null.csv").write_text("query_id,item_id,score,system\nq,a,1,\nq,a,1,b\n")
+    line = ["compare", "null.csv", "labels.csv", "-m", "mrr", "--system", "system"]
+    assert "system is NULL in some rows" in refused(folder, *line, "--skip-input-checks")
+    packed = bytearray(gzip.compress(RUNS.encode() * 50))
+    packed[40:60] = b"\xff" * 20
+    (folder / "odd.gz").write_bytes(packed)
+    refused(folder, "evaluate", "runs.csv", "odd.gz", "-m", "mrr", code=3)

@@ -118,7 +118,10 @@ def _of_systems(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[st
     rows = "per_query"
     if asks.before:
         rows += f"\nwhere {asks.before.outside}"
-    there = sorted(row["system"] for row in ask(f"select distinct system\nfrom {rows}"))
+    there = [row["system"] for row in ask(f"select distinct system\nfrom {rows}")]
+    if None in there:  # which the checks would have told
+        raise InputError("rankings: system is NULL in some rows: leave these out or fill them in")
+    there.sort()
     for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
         if name not in there:
             raise InputError(f"no list of this system: {unknown('system', name, there)}")

@@ -274,6 +274,11 @@ class DuckDB(Driver):
             raise InputError(f"cannot be read: {_brief(error)}") from error
         except duckdb.Error as error:
             raise EngineError(f"DuckDB failed: {_brief(error)}", sql) from error
+        except RuntimeError as error:
+            if "bad_cast" not in str(error):
+                raise
+            odd = next((char for char in sql if "\ud800" <= char <= "\udfff"), "")
+            raise InputError(f"a name or text has {odd!r}, which is no character") from error
 
 
 def _plain(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -48,6 +49,18 @@ def read_yaml(path: str | Path, what: str, *, has_secrets: bool = False) -> dict
     return values
 
 
+_PAIR = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE
+)
+"""How JSON, which is YAML too, writes a character that has more than 16 bits."""
+
+
+def _of_pair(found: re.Match[str]) -> str:
+    """The same as YAML writes it."""
+    high, low = (int(found[place], 16) for place in (2, 3))
+    return f"{found[1]}\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08X}"
+
+
 class _UnreadableError(Exception):
     """Raised if a text is no YAML, or more of it than is read.
 
@@ -65,7 +78,8 @@ def _values(content: bytes, has_secrets: bool) -> Any:
     import yaml
 
     try:
-        return yaml.load(content.decode("utf-8-sig"), _loader())  # noqa: S506 (it is a safe one)
+        text = _PAIR.sub(_of_pair, content.decode("utf-8-sig"))
+        return yaml.load(text, _loader())  # noqa: S506 (it is a safe one)
     except yaml.MarkedYAMLError as error:
         problem = "" if has_secrets else error.problem
         raise _UnreadableError(problem, error.problem_mark or error.context_mark) from None

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+from pydantic import ValidationError
+
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.engines.database import Database
@@ -26,7 +28,7 @@ from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH
 from sqlmetrics.spec.source import Rankings, is_separated
-from sqlmetrics.spec.spec import Spec
+from sqlmetrics.spec.spec import Spec, sentences
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
 
@@ -224,13 +226,25 @@ class _Arguments:
         if not runs:
             return self._placed(rankings, "rankings") | {"columns": columns}, None
         sources = {
-            name: Rankings.model_validate(self._placed(one, "rankings") | {"columns": columns})
-            for name, one in runs.items()
+            name: _rankings(self._placed(run, "rankings") | {"columns": columns})
+            for name, run in runs.items()
         }
         precision = str(self.conventions.get("score_precision", "double"))
         called = STAGE if isinstance(rankings, StageRuns) else SYSTEM
         one = together(sources, self.engine, precision=precision, called=called)
         return {"sql": one.sql, "columns": dict(one.columns)}, one
+
+
+def _rankings(given: Mapping[str, Any]) -> Rankings:
+    """One of several runs.
+
+    Raises:
+        SpecError: If what is said of it is wrong.
+    """
+    try:
+        return Rankings.model_validate(given)
+    except ValidationError as error:
+        raise SpecError(sentences(error, "rankings")) from None
 
 
 def _check_names(conventions: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import A_DAY, Days, Ends, Later, day_of, said_day, today
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.spec.zones import checked_zone
 from sqlmetrics.sql.translation import Translation
 
 NO_DAY = f"cast('{NO_DATE}' as date)"
@@ -136,10 +137,16 @@ def zone_of_days(rankings: object, said: str | None = None) -> str | None:
     Args:
         rankings: What is asked: a spec, which says it, or tables.
         said: For tables: the zone that was given beside them.
+
+    Raises:
+        SpecError: If there is no such zone.
     """
     if isinstance(rankings, Spec):
         return None if rankings.clicks else rankings.rankings.time_zone
-    return said
+    try:
+        return checked_zone(said) if said else None
+    except ValueError as error:
+        raise SpecError(f"time_zone {error}") from None
 
 
 def day_named(text: str | date, zone: str | None = None, *, option: str = "day") -> date:

@@ -323,11 +323,13 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
     if own and not _is_lowered(given.get("rankings")):
         raise SpecError(f"clicks take the place of rankings and labels; given {', '.join(own)} too")
     log = _read(given["clicks"])
-    if log is None:
+    metrics = given.get("metrics", ())
+    metrics = (metrics,) if isinstance(metrics, str) else metrics
+    conventions = given.get("conventions") or {}
+    is_read = isinstance(metrics, list | tuple) and isinstance(conventions, Mapping)
+    if log is None or not is_read:  # what is wrong is told where the spec is read
         return {**given, "rankings": {"relation": RANKINGS}}
     columns = {"score": "score"} | _named(log)
-    metrics = given.get("metrics", ())
-    metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     return {
         **given,
         "name": given.get("name") or log.name,
@@ -336,7 +338,7 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
         "metrics": tuple(one for one in metrics if not is_online(one)),
         "online": (*given.get("online", ()), *filter(is_online, metrics)),
         # a request is a list of one system: no other one misses it
-        "conventions": {"missing": "drop", **given.get("conventions", {})},
+        "conventions": {"missing": "drop", **conventions},
     }
 
 

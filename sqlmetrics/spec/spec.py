@@ -139,8 +139,7 @@ class Spec(Model):
         try:
             super().__init__(**given)
         except ValidationError as error:
-            sentences = dict.fromkeys(_sentence(problem) for problem in _telling(error.errors()))
-            raise SpecError(list(sentences)) from None
+            raise SpecError(sentences(error)) from None
         problems = self._problems()
         if problems:
             raise SpecError(problems)
@@ -454,6 +453,17 @@ def _option(name: str, value: Any) -> list[str]:
     if not value:
         return [f"{name}: the list of values is empty"]
     return [problem for one in value for problem in problems_of(name, one)]
+
+
+def sentences(error: ValidationError, *place: str) -> list[str]:
+    """What pydantic found wrong, in our words.
+
+    Args:
+        error: What it raised.
+        place: Where in a spec the model stands, like `rankings`; nothing for a spec.
+    """
+    problems = [{**problem, "loc": (*place, *problem["loc"])} for problem in error.errors()]
+    return list(dict.fromkeys(map(_sentence, _telling(problems))))
 
 
 def _telling(problems: list[Any]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -49,7 +50,7 @@ def _n_fields(given: Any, role: str) -> int:
         text = kept(text, role)
     if not text or text.casefold().endswith(_SUFFIXES):
         return 0
-    with suppress(OSError, UnicodeDecodeError, EOFError, ValueError):
+    with suppress(OSError, EOFError, zlib.error, ValueError):
         reader = gzip.open if text.endswith(".gz") else open
         with reader(text, "rt", encoding="utf-8") as lines:
             first = next((line.split() for line in lines if line.strip()), [])

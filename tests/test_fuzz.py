@@ -1,0 +1,128 @@
+"""Random, broken and odd input of every command: one message, an exit code of the table, in time.
+
+`SQLMETRICS_FUZZ=2000 pytest tests/test_fuzz.py -m "long or not long"` tries so many seeds, each
+with COMMANDS_EACH commands; a seed that fails is told, and `SQLMETRICS_SEED` begins at another.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from fuzz import Fuzz
+from marked import by_turns, long
+from slices import lot as drawn
+
+from sqlmetrics.cli import main
+
+EXIT_CODES = {0, 1, 2, 3, 4, 130, 143}
+SECONDS = 20.0
+"""No command on so little data takes longer, in seconds of the processor."""
+
+COMMANDS_EACH = 6
+SEED = drawn("fuzz")
+FEW, MANY = 4, int(os.environ.get("SQLMETRICS_FUZZ", "60"))
+
+ENVIRONMENTS: tuple[dict[str, str | None], ...] = (
+    {"PYTHONIOENCODING": "cp1252"},
+    {"PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    {"HOME": None, "USER": None},
+    {"HOME": "/nonexistent", "TMPDIR": "/nonexistent"},
+    {"COLUMNS": "1"},
+    {"COLUMNS": "x", "TERM": "dumb"},
+    {"TZ": "Asia/Kathmandu"},
+    {"PYTHONOPTIMIZE": "2"},
+)
+STREAMS = ("", " >&-", " 2>&-", " <&-", " >&- 2>&- <&-", " | head -c 1", " > /dev/full")
+
+
+def in_process(line: list[str], folder: Path) -> str:
+    """What is wrong with how a command ends; empty if nothing is."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    begun, code = time.process_time(), 0
+    with (
+        patch.object(sys, "argv", ["sqlmetrics", *line]),
+        chdir(folder),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        except BaseException:
+            return traceback.format_exc()
+    err.flush()
+    told = err.buffer.getvalue().decode(errors="replace")  # type: ignore[attr-defined]
+    return judged(code, told, time.process_time() - begun)
+
+
+def judged(code: int, told: str, seconds: float) -> str:
+    """What is wrong with a command that has ended."""
+    if code not in EXIT_CODES:
+        return f"exit code {code}: {told}"
+    if "Traceback (most recent" in told:
+        return told
+    if code and not told.strip():
+        return f"exit code {code} without a word"
+    return f"{seconds:.1f} s" if seconds > SECONDS else ""
+
+
+def failures(seeds: range, folder: Path) -> list[str]:
+    """What went wrong, with the seed and the command."""
+    told = []
+    for seed in seeds:
+        place = folder / str(seed)
+        place.mkdir()
+        fuzz = Fuzz(seed, place)
+        fuzz.files()
+        for line in fuzz.commands(COMMANDS_EACH):
+            if wrong := in_process(line, place):
+                told.append(f"seed {seed}: {line}\n{wrong}")
+    return told
+
+
+@by_turns(12)
+def test_odd_input_is_told(tmp_path: Path) -> None:
+    assert not failures(range(SEED, SEED + FEW), tmp_path)
+
+
+@long
+def test_more_odd_input_is_told(tmp_path: Path) -> None:
+    wrong = failures(range(SEED + FEW, SEED + FEW + MANY), tmp_path)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@long
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=str)
+def test_odd_environments_are_told(environment: dict[str, str | None], tmp_path: Path) -> None:
+    lot = random.Random(str(environment))
+    fuzz = Fuzz(SEED + len(str(environment)), tmp_path)
+    fuzz.files()
+    variables = {**os.environ, **environment}
+    kept = {name: value for name, value in variables.items() if value is not None}
+    for line in fuzz.commands(2):
+        quoted = " ".join("'" + text.replace("'", "'\\''") + "'" for text in line)
+        stream = lot.choice(STREAMS)
+        done = subprocess.run(
+            f"{sys.executable} -m sqlmetrics {quoted}{stream}",
+            shell=True,
+            cwd=tmp_path,
+            env=kept,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        told = done.stderr.decode(errors="replace")
+        assert done.returncode in EXIT_CODES, (line, stream, told)
+        assert "Traceback (most recent" not in told, (line, stream, told)
