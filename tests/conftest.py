@@ -17,6 +17,7 @@ from marked import engines, off_turn
 from slices import keep
 from suite import Suite
 
+from sqlmetrics import errors
 from sqlmetrics.sql import transpile
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
@@ -127,6 +128,14 @@ def no_terminal() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("COLUMNS", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_secret_of_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A word that was a secret in one test is a word in the next of the same process."""
+    monkeypatch.setattr(errors, "_KEPT", set(errors._KEPT))
+    yield
+    errors._pattern.cache_clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -451,7 +451,7 @@ def test_ties_are_included_in_sets_alone() -> None:
     assert [str(one) for one in asked.measures] == [*asked.metrics]
     alike = spec(metrics=["precision(ties=include)@3"], conventions={"ties": "include"})
     assert [str(one) for one in alike.measures] == ["precision@3"]
-    with pytest.raises(sm.SpecError, match="a StreamingMetric knows no ties=include"):
+    with pytest.raises(sm.SpecError, match="unknown ties, for items without ids, 'include'"):
         sm.StreamingMetric("precision(ties=include)@3")
 
 
