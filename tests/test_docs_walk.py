@@ -282,6 +282,13 @@ def prepare(page: str, folder: Path) -> None:
     """What a page's first lines ask for."""
     if page in OF_FILES:
         shutil.copy(folder / "files.yml", folder / "search.yml")
+    if page == "security.md":  # of a spec that needs no profile
+        for place in ("pull-request", "ci"):
+            (folder / place).mkdir()
+        spec = (folder / "files.yml").read_text().replace("file: ", "file: ../")
+        (folder / "pull-request" / "spec.yml").write_text(spec)
+        profile = "outputs: {dev: {type: duckdb, path: shop.duckdb}}\ntarget: dev\n"
+        (folder / "ci" / "profiles.yml").write_text(profile)
     if page == "clicks.md":  # which makes it
         (folder / "search.yml").unlink()
     (folder / "labels.csv").write_text("query_id,item_id,grade\nq1,i1,1\n")
@@ -400,6 +407,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "run search.yml --connection dev --profiles profiles.yml",
         "run search.yml PLACE -o json --out run.json --openlineage events.jsonl",
         "run search.yml PLACE --start yesterday 4",
+        "run search.yml PLACE --adopt",
     ),
     "check": (
         "check search.yml PLACE --start 2026-01-01 --end 2026-01-03",
@@ -511,7 +519,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "build": (
         "build search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
         "build search.yml PLACE --backfill --lookback 1 --junit c.xml --github -q",
-        "build search.yml PLACE --full-refresh --publish bi",
+        "build search.yml PLACE --full-refresh --publish bi --adopt",
         "build search.yml PLACE -o json --out run.json --openlineage events.jsonl",
     ),
     "debug": ("debug PLACE",),

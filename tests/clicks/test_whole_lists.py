@@ -25,6 +25,7 @@ from test_job_days import LATER
 import sqlmetrics as sm
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.distributions.student import critical
 
 Row = dict[str, Any]
 COLUMNS = {name: name for name in ("request", "query", "item", "position", "clicked", "user")}
@@ -171,7 +172,8 @@ def compare_shown(engine: Any = None) -> None:
         near = [wanted.value, wanted.baseline]
         assert [row["value"], row["baseline_value"]] == pytest.approx(near, rel=1e-9)
         reach = (row["ci_high"] - row["ci_low"]) / 2
-        assert reach / wanted.standard_error == pytest.approx(2, abs=0.1)
+        of_error = critical(row["ci_level"], len({unit.cluster for unit in units.values()}) - 1)
+        assert reach == pytest.approx(of_error * wanted.standard_error, rel=1e-6)
 
 
 def test_what_cannot_be_weighed_is_refused() -> None:

@@ -624,7 +624,7 @@ def test_rankings_in_hive_folders(tmp_path: Path) -> None:
             write(spec, engine, days(8, 9))
         beside = spec.having(metrics=["overlap@3"], baseline="new", by=())
         with pytest.raises(sm.InputError, match="it has lists on 5 other days: 2026-01-01 to"):
-            write(beside, engine, days(3, 4))
+            write(beside, engine, days(3, 4), adopt=True)
 
 
 @by_turns(1.5)

@@ -108,9 +108,12 @@ def check_pairs(rows: list[Row], asked: sm.Spec, case: Row) -> None:
     for row in mine:
         key = (str(row["metric_date"]), row["segment_value"], f"{row['metric']}@{row['k']}")
         there = wanted[key if row["k"] else (*key[:2], row["metric"])]
-        names = {"difference": "difference", "difference_low": "ci_low", "n_pairs": "n"}
-        for name, other in (names | {"difference_high": "ci_high"}).items():
-            assert row[name] == near(there[other]), (key, name)
+        df = row["pair_clusters"] - 1  # and an interval of its own, where compare adjusts for 12
+        narrower = critical(0.95, df) / critical(there["ci_level"], df)
+        for name, other in {"difference_low": "ci_low", "difference_high": "ci_high"}.items():
+            reach = (there[other] - there["difference"]) * narrower
+            assert row[name] == near(there["difference"] + reach), (key, name)
+        assert (row["difference"], row["n_pairs"]) == (near(there["difference"]), there["n"])
         before = row["sum_y"] / row["pair_w"]
         assert before == near(there["baseline_value"])
 

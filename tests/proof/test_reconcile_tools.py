@@ -22,6 +22,7 @@ from test_presets import DOUBLE, LIVE, NONE, Compared, apart, marks, world
 from tools import Labels, Lists
 
 import sqlmetrics as sm
+from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.proof.reconcile.result import Candidate
 
@@ -80,7 +81,8 @@ def numbers(compared: Compared) -> Iterator[tuple[str, float, str, pa.Table, pa.
 
 
 def _is_of(preset: str, text: str) -> bool:
-    return PRESETS[preset].has(text.partition("@")[0].partition("(")[0])
+    metric = parse(text)
+    return PRESETS[preset].has(metric.metric.name, metric.k)
 
 
 def tables(lists: Lists, labels: Labels) -> Iterator[pa.Table]:
