@@ -15,6 +15,7 @@ from typing import Any
 import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.scope import traverse_scope
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
@@ -109,6 +110,23 @@ def is_condition(text: str, dialect: Dialect) -> bool:
     tree = _one_query(f"select 1 where ({text}\n)", dialect)
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
     return where is not None and isinstance(where.this, exp.Paren)
+
+
+def tables_of(text: str, dialect: Dialect) -> list[str] | None:
+    """The tables that a query reads, as it writes them; None if it is none of the dialect's."""
+    tree = _one_query(text, dialect)
+    if tree is None:
+        return None
+    try:
+        sources = [source for scope in traverse_scope(tree) for source in scope.sources.values()]
+    except SqlglotError:  # two tables of one alias
+        return None
+    tables = (
+        ".".join(part.sql(dialect=dialect.grammar) for part in source.parts)
+        for source in sources
+        if isinstance(source, exp.Table) and source.name
+    )
+    return sorted({*tables})
 
 
 def columns_named(condition: str, dialect: Dialect) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from typing import Any
 
 from sqlmetrics.errors import SpecError
@@ -17,6 +18,7 @@ from sqlmetrics.sql.template import identifier
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 """What it warns of is asked of each database anyway; without a handler it would go to stderr."""
 
+_ALIAS = re.compile(r"""\s+AS\s+("(?:[^"]|"")*"|\w+)$""", re.IGNORECASE)
 _COMPARISON = re.compile(
     r"\s*([a-z_]\w*) *(?:[<>!]?=|<>|<|>) *(?:-?\d+(?:\.\d+)?|'[^'\\]*')\s*", re.ASCII
 )
@@ -40,18 +42,24 @@ def duckdb_query(text: str) -> str:
 
 
 def names_in(text: str) -> list[str] | None:
-    """What a query reads by name, tables and files; None if it is of another dialect, or wrong.
+    """What a query reads by name, tables and files; None if no database reads it.
 
-    >>> names_in("with a as (from shop.b) select * from a, 'c.parquet'")
+    Names of its own (of `with`, of a subquery, an alias) and functions are none.
+
+    >>> names_in("with a as (from shop.b) select * from a, 'c.parquet' as c")
     ['"c.parquet"', 'shop.b']
+    >>> names_in("select * from runs as r cross join lateral jsonb_array_elements(r.items)")
+    ['runs']
     """
     import duckdb
 
-    with duckdb.connect() as connection:
-        try:
-            return sorted(connection.get_table_names(text, qualified=True))
-        except duckdb.Error:
-            return None
+    with duckdb.connect() as connection, suppress(duckdb.Error):  # which takes no time to import
+        names = connection.get_table_names(text, qualified=True)
+        return sorted({_ALIAS.sub("", name) for name in names})
+    from sqlmetrics.sql.transpile import tables_of
+
+    readings = (tables_of(text, dialect) for dialect in DIALECTS.values())
+    return next((tables for tables in readings if tables is not None), None)
 
 
 def query(text: str) -> str:

@@ -360,6 +360,10 @@ def test_tables_are_called_as_catalogues_call_them(url: str, namespace: str, nam
     read = {one.name for one in inputs(named, place(url))}
     assert os.path.abspath("a.parquet") in read
     assert any(one.endswith("other.runs") for one in read)
+    # an alias is no name; of another grammar, a table beside what is made of its column is read
+    unnested = "select * from runs AS r cross join lateral jsonb_array_elements(r.items) as i"
+    named = job(rankings={"sql": unnested, "columns": columns})
+    assert (namespace, name) in {(one.namespace, one.name) for one in inputs(named, place(url))}
     assert {one.namespace for one in outputs(spec, place(url))} == {namespace}
 
 
