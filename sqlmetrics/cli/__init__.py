@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import signal
 import sys
 from collections import UserDict
 from collections.abc import Mapping
@@ -16,8 +17,9 @@ from typing import Any
 import click
 
 from sqlmetrics import __version__
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, telling_waits
 from sqlmetrics.cli.completion import answered
+from sqlmetrics.cli.signals import Stop, heeding_signals
 from sqlmetrics.errors import (
     MOST,
     EngineError,
@@ -127,13 +129,16 @@ def main() -> None:
     if (code := answered(cli)) is not None:
         sys.exit(code)
     gc.set_threshold(200_000)  # imports make many objects and hardly any garbage
-    told: dict[str, Any] = {}
+    with heeding_signals() as stop, telling_waits() as options:
+        _run(options, stop)
+
+
+def _run(options: dict[str, Any], stop: Stop) -> None:
+    """Run the command that was given, and exit by what it raises."""
     try:
-        with cli.make_context("sqlmetrics", sys.argv[1:]) as root:
-            told = root.meta
-            cli.invoke(root)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        _invoke(options, stop)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
@@ -142,14 +147,39 @@ def main() -> None:
     except (OSError, UnicodeEncodeError) as error:  # of stdout: what writes files says which
         sys.exit(_unwritten(error))
     except KeyboardInterrupt:
-        click.echo("stopped", err=True)
-        sys.exit(130)
+        _tell_stop(options, stop)
+        sys.exit(stop.exit_code)
     except SqlmetricsError as error:
-        if told.get("debug"):
+        if options.get("debug"):
             _explain(error)
-        as_json = told.get("errors") == "json"
+        as_json = options.get("errors") == "json"
         click.echo(_json(error) if as_json else _text(error), err=True)
         sys.exit(error.exit_code)
+
+
+def _invoke(options: dict[str, Any], stop: Stop) -> None:
+    """Run the command; once a signal came, what it fails with is what the signal did."""
+    try:
+        with cli.make_context("sqlmetrics", sys.argv[1:], obj=options) as root:
+            cli.invoke(root)
+    except BaseException as error:
+        if not stop.number:
+            raise
+        raise KeyboardInterrupt from error
+
+
+def _tell_stop(options: dict[str, Any], stop: Stop) -> None:
+    if options.get("debug"):
+        import traceback
+
+        click.echo(masked(traceback.format_exc()), err=True)
+    if options.get("errors") == "json":
+        import json
+
+        click.echo(json.dumps({"error": "Stopped", "exit_code": stop.exit_code}), err=True)
+    else:
+        by = "SIGTERM" if stop.number == signal.SIGTERM else "Ctrl-C"
+        click.echo(f"stopped by {by}", err=True)
 
 
 def _open_streams() -> None:

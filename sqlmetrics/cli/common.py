@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -18,7 +20,12 @@ WAIT = 2.0
 def _remembered(context: click.Context, parameter: click.Parameter, value: object) -> None:
     """Keep how errors are told where the one place that tells them finds it."""
     if value:
-        context.find_root().meta[str(parameter.name)] = value
+        _options(context)[str(parameter.name)] = value
+
+
+def _options(context: click.Context | None) -> dict[str, Any]:
+    """How errors are told, as a dict that all contexts of a command share."""
+    return context.find_root().ensure_object(dict) if context else {}
 
 
 def error_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -59,16 +66,41 @@ def several(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tu
 
 def is_quiet() -> bool:
     """Whether `--quiet` is given, before or behind the command's name."""
-    context = click.get_current_context(silent=True)
-    return bool(context and context.find_root().meta.get("quiet"))
+    return bool(_options(click.get_current_context(silent=True)).get("quiet"))
 
 
 def say(what: str) -> None:
     """A line on stderr for people: none with `--quiet`, nor where errors are told as JSON."""
-    context = click.get_current_context(silent=True)
-    told = context.find_root().meta if context else {}
-    if not is_quiet() and told.get("errors") != "json":
+    if not _is_silent(_options(click.get_current_context(silent=True))):
         click.echo(masked(what), err=True)
+
+
+def _is_silent(options: Mapping[str, Any]) -> bool:
+    return bool(options.get("quiet")) or options.get("errors") == "json"
+
+
+class _Waits(logging.Handler):
+    """Prints what is waited for, which another thread tells."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.options: dict[str, Any] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not _is_silent(self.options):
+            click.echo(record.getMessage(), err=True)
+
+
+@contextmanager
+def telling_waits() -> Iterator[dict[str, Any]]:
+    """With what is waited for told on stderr; the options of the command, once it has some."""
+    handler = _Waits()
+    log = logging.getLogger("sqlmetrics")
+    log.addHandler(handler)
+    try:
+        yield handler.options
+    finally:
+        log.removeHandler(handler)
 
 
 @contextmanager

@@ -42,6 +42,7 @@ def debug(*, location: Location) -> None:
             ["dialect", dialect.name],
             ["answers", f"after {time.monotonic() - began:.2f} seconds"],
             ["temporary tables", temporary],
+            *([["memory", engine.driver.work_memory]] if engine.driver.work_memory else []),
             ["run can write", "yes, with the rights to" if dialect.writing.by_run else "no"],
         ]
     click.echo(aligned(["connection", "ok"], rows))

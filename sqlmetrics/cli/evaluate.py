@@ -61,7 +61,11 @@ if TYPE_CHECKING:
 @click.option(
     "--plan", metavar="NAME", help="How lists are ranked: window, lists, counts or ranks."
 )
-@click.option("--memory", metavar="SIZE", help="What DuckDB or ClickHouse may take, like 4GB.")
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="What DuckDB, ClickHouse or PostgreSQL may take, like 4GB.",
+)
 @click.option("--checkpoint", metavar="FOLDER", help="Save progress there, and go on after a stop.")
 @click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
 @output_options(FORMATS)

@@ -74,13 +74,13 @@ def drawn(what: str, wait: float) -> Iterator[Callable[[int, int, int], None]]:
 
 @contextmanager
 def _logged(handler: logging.Handler) -> Iterator[None]:
-    """With what the package logs from INFO on told to a handler."""
+    """With what the package logs from INFO on told to a handler, and to no other one."""
     log = logging.getLogger("sqlmetrics")
-    level = log.level
-    log.addHandler(handler)
+    level, handlers = log.level, log.handlers
+    log.handlers = [handler]
     log.setLevel(logging.INFO)
     try:
         yield
     finally:
         log.setLevel(level)
-        log.removeHandler(handler)
+        log.handlers = handlers

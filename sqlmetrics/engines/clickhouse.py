@@ -17,7 +17,8 @@ from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
-from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.engines.values import size_in_bytes
+from sqlmetrics.errors import EngineError
 
 SETTINGS = {
     "join_use_nulls": "1",
@@ -39,7 +40,6 @@ SPILLS = (
 USUAL = 4e9
 """So many bytes may be taken where the database does not say how many it has."""
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)$")
 _ZONED = re.compile(r"DateTime(?:64)?\([^()]*'")
 _KINDS = (
@@ -115,7 +115,7 @@ class ClickHouse(Driver):
 
         Where the user may not change settings, it is cut into buckets alone.
         """
-        size = _bytes(memory)
+        size = size_in_bytes(memory)
         wanted = {"max_memory_usage": size} | dict.fromkeys(SPILLS, size // 2)
         with ExitStack() as undo:
             undo.callback(setattr, self, "_memory", self._memory)
@@ -267,23 +267,6 @@ class Server(ClickHouse):
 
     def _fill(self, target: str, table: pa.Table) -> None:
         self._connection.insert_arrow(target, table)
-
-
-def _bytes(size: str) -> int:
-    """A size in bytes.
-
-    Raises:
-        SpecError: If it is none.
-
-    >>> _bytes("4GB"), _bytes("1.5 GiB")
-    (4000000000, 1610612736)
-    """
-    found = _SIZE.fullmatch(size.strip())
-    if found is None or not float(found[1]):
-        raise SpecError(f"memory is a size like 4GB, given {size!r}")
-    number, unit, is_binary = found.groups()
-    base = 1024 if is_binary else 1000
-    return int(float(number) * base ** " kmgt".index(unit.lower() or " "))
 
 
 def _kind(declared: str) -> str:

@@ -17,16 +17,20 @@ from sqlmetrics.engines.failure import (
     SQLSTATE,
     StatementError,
     first_line,
+    one_line,
     reason_of,
 )
 from sqlmetrics.engines.statements import Statements
 from sqlmetrics.engines.values import plain
-from sqlmetrics.errors import EngineError, InputError, SpecError
+from sqlmetrics.engines.waiting import LOCK_TIMEOUT, WATCH, waiting
+from sqlmetrics.errors import EngineError, InputError, SpecError, shortened
 from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.template import finished, free_name, identifier, parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sqlmetrics.engines.url import ConnectionURL
 
 _KINDS = ("BIGINT", "BOOLEAN", "DATE", "DOUBLE", "TIMESTAMP", "VARCHAR")
 
@@ -53,7 +57,10 @@ class Driver(Statements):
             cannot be loaded.
         CODES: Beginnings of the database's codes of errors -> the kind of failure.
         errors: What its driver raises.
+        HINT: What bounds a statement, and where it is said.
         is_read_only: Whether text of users may change nothing, where the database can be told.
+        url: Where it is, if it was opened here.
+        lock_timeout: As many seconds another run that writes the same is waited for.
     """
 
     dialect: str
@@ -64,11 +71,14 @@ class Driver(Statements):
     CODES: ClassVar[Mapping[str, str]] = SQLSTATE
     TEMPORARY: ClassVar[str] = "temporary "
     DROP: ClassVar[str] = "drop table"
+    HINT: ClassVar[str] = "Ctrl-C stops it"
 
     def __init__(self, connection: Any, *, own: bool = False) -> None:
         self._connection = connection
         self._own = own
         self.is_read_only = False
+        self.url: ConnectionURL | None = None
+        self.lock_timeout = LOCK_TIMEOUT
         self._turn = _TURNS[id(connection)]
         self._undo = ExitStack()
         self._entered = 0
@@ -300,6 +310,14 @@ class Driver(Statements):
             if array.type == ARROW["DOUBLE"] and pc.any(pc.invert(pc.is_finite(array))).as_py():
                 raise InputError(f"column {name!r} has NaN or infinity; {self.name} holds neither")
 
+    @property
+    def work_memory(self) -> str:
+        """What each step of a statement may take, where it is a setting of the session."""
+        return ""
+
+    def name_session(self, name: str) -> None:
+        """Say on the server what runs, where a session has a name."""
+
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (an engine that locks needs it)
         """As the only one that writes what is named so; others wait."""
@@ -313,7 +331,8 @@ class Driver(Statements):
             SpecError: If it is no size, or the database cannot be told one.
         """
         raise SpecError(
-            f"memory is a limit for DuckDB and ClickHouse; {self.name} has its own settings"
+            "memory is a limit for DuckDB, ClickHouse and PostgreSQL; "
+            f"{self.name} has its own settings"
         )
         yield
 
@@ -340,6 +359,48 @@ class Driver(Statements):
 
     @contextmanager
     def _failing(self, sql: str) -> Iterator[None]:
+        with self._watched(sql), self._converting(sql):
+            yield
+
+    @contextmanager
+    def _watched(self, sql: str) -> Iterator[None]:
+        """Tell that a statement takes long, and stop it where the process is to stop."""
+        try:
+            with waiting(
+                lambda: (f"{self._place}: {purpose(sql)}", self.HINT),
+                getattr(self._connection, "interrupt", None),
+            ):
+                yield
+        except KeyboardInterrupt:
+            WATCH.is_stopping = False
+            self._stop()
+            raise
+        except Exception as error:
+            if not (WATCH.is_stopping or self._is_interruption(error)):
+                raise
+            WATCH.is_stopping = False  # a driver told a signal as an error of its own
+            raise KeyboardInterrupt from None
+
+    @property
+    def _place(self) -> str:
+        """The product, and where it is."""
+        return f"{self.name} ({self.url})" if self.url and not self.url.in_memory else self.name
+
+    @property
+    def _bound(self) -> str:
+        """How long another run is waited for, and how to change that."""
+        return f"given up after {self.lock_timeout:,.0f} s (lock_timeout of the connection)"
+
+    def _stop(self) -> None:
+        """Stop what the server computes for us, where the driver has not done it."""
+
+    def _is_interruption(self, error: Exception) -> bool:  # noqa: ARG002 (few drivers do so)
+        """Whether the driver tells Ctrl-C as an error of its own."""
+        return False
+
+    @contextmanager
+    def _converting(self, sql: str) -> Iterator[None]:
+        """Tell the driver's errors as ours."""
         try:
             yield
         except self.errors as error:
@@ -355,6 +416,16 @@ class Driver(Statements):
         """Clean up as far as it goes: what failed before is the thing to tell."""
         with suppress(EngineError, *self.errors):
             act(*given)
+
+
+def purpose(sql: str) -> str:
+    r"""What a statement is for: the comment that it begins with, else its own first words.
+
+    >>> purpose("-- the rows of each list\\ncreate table t as select 1"), purpose("")
+    ('the rows of each list', 'its answer')
+    """
+    line = next(filter(None, map(str.strip, sql.splitlines())), "its answer")
+    return shortened(one_line(line.removeprefix("--").strip()), 120)
 
 
 def _arrow_errors() -> tuple[type[BaseException], ...]:

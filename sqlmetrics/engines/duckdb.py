@@ -17,6 +17,7 @@ from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.setup import Setup
 from sqlmetrics.engines.url import ConnectionURL, is_file
 from sqlmetrics.engines.values import plain
+from sqlmetrics.engines.waiting import waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import finished, free_name, literal, parts, relation
 
@@ -220,7 +221,8 @@ class DuckDB(Driver):
     def described(self, sql: str) -> dict[str, str]:
         """The columns of a query."""
         try:
-            rows = self._connection.execute(f"describe {finished(sql)}").fetchall()
+            with self._watched(sql):
+                rows = self._connection.execute(f"describe {finished(sql)}").fetchall()
         except duckdb.Error as error:
             raise InputError(f"cannot be read: {_brief(error)}") from None
         return {name: kind for name, kind, *_ in rows}
@@ -255,10 +257,14 @@ class DuckDB(Driver):
         self.rows(f"explain {sql}")
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (no other process can write)
+    def alone(self, name: str) -> Iterator[None]:
         """As the only one of this process that writes: of others the file keeps out all."""
-        with _WRITING:
+        with waiting(lambda: (f"another thread of this process that writes {name}", "")):
+            _WRITING.acquire()
+        try:
             yield
+        finally:
+            _WRITING.release()
 
     def _run(self, sql: str) -> None:
         self._connection.execute(sql)
@@ -266,8 +272,11 @@ class DuckDB(Driver):
     def _arrow(self, sql: str) -> pa.Table:
         return self._connection.sql(sql).to_arrow_table()
 
+    def _is_interruption(self, error: Exception) -> bool:
+        return isinstance(error, RuntimeError) and "Query interrupted" in str(error)
+
     @contextmanager
-    def _failing(self, sql: str) -> Iterator[None]:
+    def _converting(self, sql: str) -> Iterator[None]:
         try:
             yield
         except (duckdb.InvalidInputException, duckdb.ConversionException) as error:

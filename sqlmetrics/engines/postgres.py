@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
 
 import psycopg
+import psycopg.sql
 import pyarrow as pa
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
@@ -18,6 +21,9 @@ from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import LOST, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.engines.values import size_in_bytes
+from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, waiting
+from sqlmetrics.errors import EngineError
 
 _KINDS = {
     "bool": "BOOLEAN",
@@ -40,10 +46,41 @@ _CSV = csv.WriteOptions(include_header=False)
 """Texts in quotes and NULL as nothing: what COPY takes for NULL and for an empty text."""
 
 
+logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it says of Ctrl-C
+
+APPLICATION = "sqlmetrics"
+"""What a session is called, unless the user calls it otherwise."""
+
+KEEPALIVES = {"keepalives_idle": 60, "keepalives_interval": 15, "keepalives_count": 4}
+"""When a server that is gone is told by the system, unless the user says otherwise; 0 is the
+system's own, as dbt has it."""
+
+WORK_MEMORY = 64 * 1024
+"""How many kB a sort or hash of a statement takes at least: with the 4 MB of a new server a
+hash of millions of groups is written to disk over and over."""
+
+SHARES = 16
+"""A statement has several sorts and hashes, a hash takes twice `work_mem`, and each of some
+processes has its own: so many of them share what `memory` says."""
+
+_HOLDER = """select
+    concat(
+        'pid ', locks.pid, ' (', nullif(sessions.application_name, '') || ', ',
+        sessions.usename, ', connected since ',
+        to_char(sessions.backend_start, 'YYYY-MM-DD HH24:MI:SS'), ')'
+    )
+from pg_locks as locks
+    left join pg_stat_activity as sessions on sessions.pid = locks.pid
+where locks.locktype = 'advisory'
+    and locks.granted
+    and locks.objsubid = 1
+    and (cast(locks.classid as bigint) << 32 | cast(locks.objid as bigint)) = {key}
+    and locks.database = (select oid from pg_database where datname = current_database())"""
+
 READ_ONLY = "set transaction read only"
 
 _KEPT = re.compile(r"((?:\s|--.*\n)*create temporary table (\S+) as\n)(.*)", re.DOTALL)
-_OURS = re.compile(r"(?:\s|--.*\n)*(?:create|drop|set|begin|commit|rollback)\b")
+_OURS = re.compile(r"(?:\s|--.*\n)*(?:analyze|create|drop|set|begin|commit|rollback)\b")
 
 
 def _reading(sql: str) -> str:
@@ -59,13 +96,31 @@ def _reading(sql: str) -> str:
     return sql if _OURS.match(sql) else f"{READ_ONLY};\n{sql}"
 
 
+def _set_role(name: str) -> psycopg.sql.Composed:
+    """The statement that takes a role, whose plain name folds as in dbt."""
+    folded = name.lower() if re.fullmatch(r"[A-Za-z_][\w$]*", name) else name
+    return psycopg.sql.SQL("set role {}").format(psycopg.sql.Identifier(folded))
+
+
+def _size(kilobytes: int) -> str:
+    """A size as PostgreSQL writes it.
+
+    >>> _size(4096), _size(1500)
+    ('4MB', '1500kB')
+    """
+    return f"{kilobytes}kB" if kilobytes % 1024 else f"{kilobytes // 1024}MB"
+
+
 class Postgres(DbApi):
     """A connection of psycopg; rows go in by COPY."""
 
     dialect = "postgres"
     name = "PostgreSQL"
     errors = (psycopg.Error,)
+    HINT = "options='-c statement_timeout=10min' of the connection bounds it"
     TYPES: ClassVar = STANDARD | {"DOUBLE": "double precision", "VARCHAR": 'text collate "C"'}
+
+    _usual_memory = 0
 
     @classmethod
     def open(cls, place: ConnectionURL) -> Postgres:
@@ -77,11 +132,76 @@ class Postgres(DbApi):
             user=place.user,
             password=place.password,
             dbname=database,
-            options=f"-c search_path={schema}" if schema else "",
+            fallback_application_name=APPLICATION,
+            connect_timeout=CONNECT_TIMEOUT if "PGCONNECT_TIMEOUT" not in os.environ else None,
+            **KEEPALIVES,
         )
+        role = str(given.pop("role", None) or "")
+        search_path = ", ".join(filter(None, (schema, str(given.pop("search_path", None) or ""))))
+        given = {name: value for name, value in given.items() if value or name not in KEEPALIVES}
         with place.opening():
             connection = psycopg.connect(**given, autocommit=True)
+            try:  # not by `options`, which would replace those of PGOPTIONS or a service file
+                if role:
+                    connection.execute(_set_role(role))
+                if search_path:
+                    change = "select set_config('search_path', %s, false)"
+                    connection.execute(change, (search_path,))
+            except BaseException:
+                connection.close()
+                raise
         return cls(connection, own=True)
+
+    @property
+    def work_memory(self) -> str:
+        """What each sort and hash of a statement may take, and what it could before us."""
+        ((size,),) = self.rows("select current_setting('work_mem')")
+        return f"work_mem {size} (the role's own: {_size(self._usual_memory)})"
+
+    @contextmanager
+    def limited(self, memory: str) -> Iterator[None]:
+        """With a share of it as `work_mem`, which is of each sort and hash of a statement."""
+        share = size_in_bytes(memory) // 1024 // SHARES
+        before = self._work_memory()
+        self._set_work_memory(max(share, self._usual_memory))
+        try:
+            yield
+        finally:
+            self._quietly(self._set_work_memory, before)
+
+    def name_session(self, name: str) -> None:
+        """Say in `pg_stat_activity` what runs, unless the user calls the session otherwise."""
+        ((current,),) = self.rows("select current_setting('application_name')")
+        if self._own and current.partition(" ")[0] == APPLICATION:
+            text = self._literal(f"{APPLICATION} {name}")
+            self.execute(f"set application_name = {text}")
+
+    def _work_memory(self) -> int:
+        sql = "select cast(setting as bigint) from pg_settings where name = 'work_mem'"
+        return int(self.rows(sql)[0][0])
+
+    def _set_work_memory(self, size: int) -> None:
+        self.execute(f"set work_mem = {self._literal(f'{size}kB')}")
+
+    @contextmanager
+    def made(self, create: str, drop: str) -> Iterator[None]:
+        """What a statement makes, for as long as the block lasts.
+
+        A temporary table is analysed: nobody else does that, and without it a plan takes it
+        for one of few rows.
+        """
+        with super().made(create, drop):
+            if kept := _KEPT.match(create):
+                self._analyse(kept[2])
+            yield
+
+    def _make(self, name: str, table: pa.Table, *, temporary: bool) -> None:
+        super()._make(name, table, temporary=temporary)
+        if temporary and table.num_rows:
+            self._analyse(self.quoted(name))
+
+    def _analyse(self, table: str) -> None:
+        self.execute(f"analyze {table}")
 
     @property
     def version(self) -> str:
@@ -97,21 +217,49 @@ class Postgres(DbApi):
             self.execute("set timezone = 'UTC'")
             back = f"set timezone = {self._literal(zone)}"
             self._undo.callback(self._quietly, self.execute, back)
+        self._usual_memory = self._work_memory()
+        if self._usual_memory < WORK_MEMORY:
+            self._set_work_memory(WORK_MEMORY)
+            self._undo.callback(self._quietly, self._set_work_memory, self._usual_memory)
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
         """As the only one that writes what is named so: an advisory lock, which ends with us."""
         key = f"hashtextextended({self._literal(name)}, 0)"
-        self.rows(f"select 1 from pg_advisory_lock({key})")
+        ((is_free,),) = self.rows(f"select pg_try_advisory_lock({key})")
+        if not is_free:
+            self._wait_for(name, key)
         try:
             yield
         finally:
             self._quietly(self.rows, f"select pg_advisory_unlock({key})")
 
+    def _wait_for(self, name: str, key: str) -> None:
+        """Wait for the lock of another run.
+
+        Raises:
+            EngineError: If it is not free in time.
+        """
+        rows = self.rows(_HOLDER.format(key=key))
+        holder = f", which {rows[0][0]} holds" if rows else ""
+        limit = f"{self.lock_timeout * 1000:.0f}ms" if self.lock_timeout else "1ms"
+        ((before,),) = self.rows("select current_setting('lock_timeout')")
+        self.execute(f"set lock_timeout = {self._literal(limit)}")
+        try:
+            with waiting(lambda: (f"the lock of {name}{holder}", self._bound)):
+                self._run(f"select 1 from pg_advisory_lock({key})")
+        except psycopg.errors.LockNotAvailable:
+            raise EngineError(
+                f"another run writes {name}{holder}: its lock was not free within "
+                f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the connection"
+            ) from None
+        finally:
+            self._quietly(self.execute, f"set lock_timeout = {self._literal(before)}")
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that the block does, or nothing of it; a savepoint in a user's transaction."""
-        with self._failing("commit"), self._connection.transaction():
+        with self._converting("commit"), self._connection.transaction():
             yield
 
     def _in_transaction(self) -> bool:

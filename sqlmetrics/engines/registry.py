@@ -22,6 +22,7 @@ from sqlmetrics.engines.url import (
     place,
     secrets_of,
 )
+from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, LOCK_TIMEOUT, waiting
 from sqlmetrics.errors import EngineError, SpecError, keep_secret, unknown
 
 if TYPE_CHECKING:
@@ -118,6 +119,12 @@ ENGINES = (
 )
 
 _LIBPQ = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service)\s*=")
+
+LOCK = "lock_timeout"
+"""The option that says how many seconds another run that writes the same is waited for."""
+
+BOUNDED = ("postgres", "mysql")
+"""The engines that give up connecting after `connect_timeout`, or CONNECT_TIMEOUT."""
 
 SCHEMES = {scheme: known for known in ENGINES for scheme in known.schemes}
 
@@ -228,10 +235,37 @@ def _opened(where: ConnectionURL) -> Driver:
     if where.scheme in FILES and NEW_FILE not in where.makes:
         check_there(where.path)
     check_database(where.path, where.scheme, writing=NEW_FILE in where.makes)
-    with _driver(known):
-        driver = cast(Driver, _class(known).open(where))
+    options = dict(where.options)
+    lock_timeout = _seconds(LOCK, options.pop(LOCK, LOCK_TIMEOUT))
+    with _driver(known), waiting(lambda: (f"{where} to answer", _bound(known, where))):
+        driver = cast(Driver, _class(known).open(replace(where, options=options)))
     driver.is_read_only = where.is_read_only
+    driver.url = where
+    driver.lock_timeout = lock_timeout
     return driver
+
+
+def _bound(known: EngineInfo, where: ConnectionURL) -> str:
+    """How long a server has to answer, where it is told that."""
+    if known.module not in BOUNDED:
+        return ""
+    seconds = where.options.get("connect_timeout", CONNECT_TIMEOUT)
+    return f"given up after {seconds} s (connect_timeout of the connection)"
+
+
+def _seconds(name: str, value: Any) -> float:
+    """An option that is a time.
+
+    Raises:
+        SpecError: If it is no number of seconds.
+    """
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = -1
+    if not 0 <= seconds < float("inf"):
+        raise SpecError(f"{name} is a number of seconds like 600, given {value!r}")
+    return seconds
 
 
 def _known(scheme: str) -> EngineInfo:

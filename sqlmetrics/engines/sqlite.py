@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, TYPE
 from sqlmetrics.engines.types import column, decimal
 from sqlmetrics.engines.url import SCHEMA, ConnectionURL
+from sqlmetrics.engines.waiting import waiting
 from sqlmetrics.errors import SpecError
 
 _AFFINITY = (
@@ -36,8 +38,8 @@ _AFFINITY = (
 )
 """What a declared type holds -> the kind; the first that fits, as SQLite itself reads it."""
 
-PATIENCE = 3_600_000
-"""How many milliseconds a run waits for another one that writes the same file."""
+PAUSE = 0.05
+"""After so many seconds a run tries again to write a file that another one writes."""
 
 _REASONS = (
     ("no such table|no such column|no such schema|unknown database", ABSENT),
@@ -55,6 +57,7 @@ class SQLite(DbApi):
     errors = (sqlite3.Error, sqlite3.Warning)
     TEMPORARY = "temp "
     TRANSACTION = ("begin immediate", "commit", "rollback")
+    _is_patient = False
     TYPES: ClassVar = STANDARD | {"BIGINT": "integer", "BLOB": "blob", "VARCHAR": "text"}
 
     @classmethod
@@ -73,11 +76,34 @@ class SQLite(DbApi):
     def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (it locks the whole file)
         """Waiting for others that write; `begin immediate` keeps them out then."""
         ((before,),) = self.rows("pragma busy_timeout")
-        self._run(f"pragma busy_timeout = {PATIENCE}")
+        self._run("pragma busy_timeout = 0")
+        self._is_patient = True
         try:
             yield
         finally:
+            self._is_patient = False
             self._run(f"pragma busy_timeout = {before}")
+
+    def _run(self, sql: str) -> None:
+        """Run a statement; while we write alone, again until nobody else holds the file."""
+        if not self._is_patient:
+            super()._run(sql)
+            return
+        end = time.monotonic() + self.lock_timeout
+        with waiting(lambda: (f"another process to let go of {self._file}", self._bound)):
+            while True:
+                try:
+                    super()._run(sql)
+                except sqlite3.OperationalError as error:
+                    if "locked" not in str(error) or time.monotonic() > end:
+                        raise
+                    time.sleep(PAUSE)
+                else:
+                    return
+
+    @property
+    def _file(self) -> str:
+        return repr(self.url.path) if self.url and self.url.path else "the database"
 
     @property
     def version(self) -> str:

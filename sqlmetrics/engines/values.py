@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
+
+from sqlmetrics.errors import SpecError
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 
 
 def plain(value: Any) -> Any:
@@ -16,3 +21,20 @@ def plain(value: Any) -> Any:
         return value
     exponent = value.as_tuple().exponent
     return int(value) if isinstance(exponent, int) and exponent >= 0 else float(value)
+
+
+def size_in_bytes(size: str) -> int:
+    """A size in bytes.
+
+    Raises:
+        SpecError: If it is none.
+
+    >>> size_in_bytes("4GB"), size_in_bytes("1.5 GiB")
+    (4000000000, 1610612736)
+    """
+    matched = _SIZE.fullmatch(size.strip())
+    if matched is None or not float(matched[1]):
+        raise SpecError(f"memory is a size like 4GB, given {size!r}")
+    number, unit, is_binary = matched.groups()
+    base = 1024 if is_binary else 1000
+    return int(float(number) * base ** " kmgt".index(unit.lower() or " "))
