@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import uuid
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.engines.values import size_in_bytes
+from sqlmetrics.engines.waiting import CONNECT_TIMEOUT
 from sqlmetrics.errors import EngineError
 
 SETTINGS = {
@@ -36,6 +38,9 @@ SPILLS = (
     "max_bytes_before_external_join",
 )
 """Settings of how much is kept in memory before it goes to disk; older versions lack the last."""
+
+STOP_TIMEOUT = 5
+"""As many seconds a server has to answer when a statement is to be stopped there."""
 
 USUAL = 4e9
 """So many bytes may be taken where the database does not say how many it has."""
@@ -223,6 +228,10 @@ class ChDB(ClickHouse):
 class Server(ClickHouse):
     """A client of clickhouse-connect, with a session, which temporary tables need."""
 
+    HINT = "send_receive_timeout of the connection, 300 s unless it says more, bounds it"
+    _given: Mapping[str, Any] = {}
+    _query_id = ""
+
     def __init__(self, connection: Any, *, own: bool = False) -> None:
         from clickhouse_connect.driver.exceptions import ClickHouseError
 
@@ -232,8 +241,6 @@ class Server(ClickHouse):
     @classmethod
     def open(cls, place: ConnectionURL) -> Server:
         """The server of a URL; what follows `?` is clickhouse-connect's (`secure=true`)."""
-        import clickhouse_connect
-
         given = place.given(
             host=place.host,
             port=place.port,
@@ -242,7 +249,9 @@ class Server(ClickHouse):
             database=place.parts[0],
         )
         with place.opening():
-            return cls(clickhouse_connect.get_client(**given), own=True)
+            engine = cls(_client(given), own=True)
+        engine._given = given
+        return engine
 
     @property
     def version(self) -> str:
@@ -250,10 +259,23 @@ class Server(ClickHouse):
         return str(self._connection.server_version)
 
     def _run(self, sql: str) -> None:
-        self._connection.command(sql)
+        self._connection.command(sql, settings=self._identified())
 
     def _arrow(self, sql: str) -> pa.Table:
-        return self._connection.query_arrow(sql, use_strings=True)
+        return self._connection.query_arrow(sql, use_strings=True, settings=self._identified())
+
+    def _identified(self) -> dict[str, str]:
+        """The id of the next query, by which `_stop` finds it; of a user's client none."""
+        self._query_id = str(uuid.uuid4()) if self._given else ""
+        return {"query_id": self._query_id} if self._query_id else {}
+
+    def _stop(self) -> None:
+        """Kill the query over another connection, outside the session, which it holds."""
+        if self._query_id:
+            given = {**self._given, "connect_timeout": STOP_TIMEOUT, "send_receive_timeout": 0}
+            given.pop("session_id", None)
+            with suppress(Exception), closing(_client(given, session=False)) as other:
+                other.command(f"kill query where query_id = '{self._query_id}' async")
 
     def _setting(self, name: str) -> str:
         none = "" if name == "session_timezone" else "0"
@@ -267,6 +289,21 @@ class Server(ClickHouse):
 
     def _fill(self, target: str, table: pa.Table) -> None:
         self._connection.insert_arrow(target, table)
+
+
+def _client(given: Mapping[str, Any], *, session: bool = True) -> Any:
+    """A client of a server that answers in time; statements have `send_receive_timeout`."""
+    import clickhouse_connect
+    from urllib3 import Timeout
+
+    seconds = int(given.get("connect_timeout", CONNECT_TIMEOUT))
+    reading = int(given.get("send_receive_timeout", 300)) or seconds
+    told = {**given, "connect_timeout": seconds, "send_receive_timeout": seconds}
+    client = clickhouse_connect.get_client(
+        **told, **({} if session else {"autogenerate_session_id": False})
+    )
+    client.timeout = Timeout(connect=seconds, read=reading)
+    return client
 
 
 def _kind(declared: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from tempfile import NamedTemporaryFile
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, READ_ONLY, TYPE, first_line
 from sqlmetrics.engines.types import decimal, kind_of
 from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, waiting
 from sqlmetrics.errors import EngineError
 from sqlmetrics.sql.dialects import dialect as named
 
@@ -39,11 +40,11 @@ _KINDS = {
     FIELD_TYPE.YEAR: "BIGINT",
 }
 
+STOP_TIMEOUT = 5
+"""As many seconds a server has to answer when a statement is to be stopped there."""
+
 ROW_BYTES = 60_000
 """What the varchars of a row may take together; the server's limit is 65,535."""
-
-PATIENCE = 3_600
-"""How many seconds a run waits for another one that writes the same tables."""
 
 _KEPT = re.compile(r"((?:\s|--.*\n)*create temporary table (\S+) as\n)(.*)", re.DOTALL)
 _OURS = re.compile(r"(?:\s|--.*\n)*(?:create|drop)\b")
@@ -58,6 +59,7 @@ class MySQL(DbApi):
     """
 
     holds_nan = False
+    HINT = "read_timeout of the connection, in seconds, bounds it"
     errors = (pymysql.Error,)
     TYPES: ClassVar = STANDARD | {"TIMESTAMP": "datetime(6)"}
     CODES: ClassVar = {
@@ -85,6 +87,8 @@ class MySQL(DbApi):
         "1918": TYPE,
     }
 
+    _given: Mapping[str, Any] | None = None
+
     @classmethod
     def open(cls, place: ConnectionURL) -> MySQL:
         """The server of a URL; what follows `?` is PyMySQL's."""
@@ -96,8 +100,9 @@ class MySQL(DbApi):
             database=place.parts[0],
         )
         with place.opening():
-            connection = pymysql.connect(**given, autocommit=True, local_infile=True)
-        return cls(connection, own=True)
+            engine = cls(_connected(given), own=True)
+        engine._given = given
+        return engine
 
     @property
     def dialect(self) -> str:  # type: ignore[override]
@@ -190,13 +195,37 @@ class MySQL(DbApi):
     def alone(self, name: str) -> Iterator[None]:
         """As the only one that writes what is named so: a user lock, which ends with us."""
         key = f"left(sha2({self._literal(name)}, 256), 48)"  # names of locks are short
-        ((got,),) = self.rows(f"select get_lock({key}, {PATIENCE})")
-        if not got:
-            raise EngineError(f"another run wrote to {name} for {PATIENCE} seconds; try again")
+        ((is_free,),) = self.rows(f"select get_lock({key}, 0)")
+        if not is_free:
+            self._wait_for(name, key)
         try:
             yield
         finally:
             self._quietly(self.rows, f"select release_lock({key})")
+
+    def _wait_for(self, name: str, key: str) -> None:
+        """Wait for the lock of another run.
+
+        Raises:
+            EngineError: If it is not free in time.
+        """
+        ((holder,),) = self.rows(f"select is_used_lock({key})")
+        subject = f"the lock of {name}" + (f", which connection {holder} holds" if holder else "")
+        with waiting(lambda: (subject, self._bound)):
+            sql = f"select get_lock({key}, {self.lock_timeout:.0f})"
+            ((is_free,),) = self.rows(sql)
+        if not is_free:
+            raise EngineError(
+                f"another run writes {name}: {subject} was not free within "
+                f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the connection"
+            )
+
+    def _stop(self) -> None:
+        """Kill the query over another connection: the driver has closed its own."""
+        if self._given:
+            given = {**self._given, "connect_timeout": STOP_TIMEOUT}
+            with suppress(Exception), closing(_connected(given)) as other:
+                other.query(f"kill query {self._connection.thread_id()}")
 
     def _cursor(self) -> Any:
         return self._connection.cursor(Cursor)
@@ -249,6 +278,17 @@ class MySQL(DbApi):
     def _scratch(self, name: str) -> tuple[str, str]:
         binary = f"character set utf8mb4 collate {self.collation}"
         return f"create database {name} {binary}", f"drop database {name}"
+
+
+def _connected(given: Mapping[str, Any]) -> pymysql.Connection[Any]:
+    """A connection to a server that answers in time: PyMySQL waits for ever for its greeting."""
+    seconds = float(given.get("connect_timeout", CONNECT_TIMEOUT))
+    told = {**given, "connect_timeout": seconds, "read_timeout": seconds, "defer_connect": True}
+    connection = pymysql.connect(**told, autocommit=True, local_infile=True)
+    connection.connect()
+    reading = given.get("read_timeout")  # which is of statements
+    connection._read_timeout = None if reading is None else float(reading)
+    return connection
 
 
 def _is_text(array: pa.ChunkedArray) -> bool:

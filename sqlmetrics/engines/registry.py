@@ -123,7 +123,7 @@ _LIBPQ = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service)\s*=")
 LOCK = "lock_timeout"
 """The option that says how many seconds another run that writes the same is waited for."""
 
-BOUNDED = ("postgres", "mysql")
+BOUNDED = ("postgres", "mysql", "clickhouse")
 """The engines that give up connecting after `connect_timeout`, or CONNECT_TIMEOUT."""
 
 SCHEMES = {scheme: known for known in ENGINES for scheme in known.schemes}
@@ -247,7 +247,7 @@ def _opened(where: ConnectionURL) -> Driver:
 
 def _bound(known: EngineInfo, where: ConnectionURL) -> str:
     """How long a server has to answer, where it is told that."""
-    if known.module not in BOUNDED:
+    if known.module not in BOUNDED or not where.host:
         return ""
     seconds = where.options.get("connect_timeout", CONNECT_TIMEOUT)
     return f"given up after {seconds} s (connect_timeout of the connection)"

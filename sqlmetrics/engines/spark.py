@@ -129,6 +129,13 @@ class Spark(Driver):
         else:
             self._connection.conf.set(name, value)
 
+    def _stop(self) -> None:
+        """Cancel the jobs of the session, of which the driver of Java's knows nothing."""
+        stop = getattr(self._connection, "interruptAll", None) if self._own else None
+        if stop:
+            with suppress(Exception):
+                stop()
+
     def _run(self, sql: str) -> None:
         self._connection.sql(sql).collect()
 

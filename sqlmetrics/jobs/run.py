@@ -16,7 +16,7 @@ from sqlmetrics.clicks.counterfactual.daily import NEW_ESTIMATES, kept_estimates
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.steps import online_step
-from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.evaluation.execution import USUALLY, Execution, Progress
@@ -41,6 +41,10 @@ from sqlmetrics.sql.template import literal
 
 MESSAGE = 500
 """As many characters of an error go into the run log."""
+
+
+STOPPED = "stopped by Ctrl-C or SIGTERM"
+"""What the run log says of a run that a signal ended."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,8 @@ def write(
         job = _Run(spec, engine, days_of(spec, days), full_refresh, datetime.now(UTC))
         try:
             return job.done(check=check, how=how)
-        except SqlmetricsError as error:
-            job.log_failure(error)
+        except (SqlmetricsError, KeyboardInterrupt) as error:
+            job.log_failure(str(error) or STOPPED)
             raise
 
 
@@ -133,6 +137,7 @@ class _Run:
 
     def done(self, *, check: bool, how: Execution) -> RunReport:
         """Evaluate, then exchange the rows."""
+        self.engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
         with _evaluated(self._asked, self.engine, check=check, how=how) as (per_query, notes):
             days = self._replaced_days()
             last_day, headline = self._headline()
@@ -150,14 +155,24 @@ class _Run:
             self.run_id, days, rows, (*all_notes, *more), last_day, headline, self._seconds
         )
 
-    def log_failure(self, error: SqlmetricsError) -> None:
-        """Say in the run log that it failed; if that cannot be done, the error is told anyway."""
-        with suppress(SqlmetricsError):
-            for statement in changes(self.spec, self.engine).needed:
-                self.engine.execute(statement)
-            ends = self.days.ends if self.days else ALL_DAYS
-            told = self._told("failed", " ".join(str(error).split()))
-            self.engine.execute(self._new_rows().log(ends, **told))
+    def log_failure(self, message: str) -> None:
+        """Say in the run log that it failed; if that cannot be done, the error is told anyway.
+
+        Where the connection is lost, it is said over a new one.
+        """
+        try:
+            self._log_failure(self.engine, message)
+        except SqlmetricsError:
+            if self.engine.driver.url is not None:
+                with suppress(SqlmetricsError), connect(self.engine.driver.url) as engine:
+                    self._log_failure(engine, message)
+
+    def _log_failure(self, engine: Database, message: str) -> None:
+        for statement in changes(self.spec, engine).needed:
+            engine.execute(statement)
+        ends = self.days.ends if self.days else ALL_DAYS
+        told = self._told("failed", " ".join(message.split()), engine=engine)
+        engine.execute(self._new_rows().log(ends, **told))
 
     @cached_property
     def _asked(self) -> Question:
@@ -175,12 +190,17 @@ class _Run:
         return NewRows(self.spec, at, run_id, moment, self._asked.day, folder=Path())
 
     def _told(
-        self, outcome: str, message: str, counts: Mapping[str, int] | None = None
+        self,
+        outcome: str,
+        message: str,
+        counts: Mapping[str, int] | None = None,
+        engine: Database | None = None,
     ) -> dict[str, str]:
         """What the run log says beside the days."""
+        engine = engine or self.engine
         told = {table: str(n) for table, n in (counts or {}).items()}
         told |= {"seconds": f"{self._seconds:.3f}e0", "outcome": literal(outcome)}
-        told["engine"] = literal(f"{self.engine.name} {self.engine.version}")
+        told["engine"] = literal(f"{engine.name} {engine.version}")
         return told | ({"message": literal(message[:MESSAGE])} if message else {})
 
     def _replaced_days(self) -> Days | None:
