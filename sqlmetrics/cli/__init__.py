@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import os
@@ -131,6 +132,16 @@ def main() -> None:
     gc.set_threshold(200_000)  # imports make many objects and hardly any garbage
     with heeding_signals() as stop, telling_waits() as options:
         _run(options, stop)
+    if stop.number:
+        atexit.register(_mute)
+        sys.exit(stop.exit_code)
+
+
+def _mute() -> None:
+    """Print nothing more on stderr: DuckDB lists what it lost in a query that was interrupted."""
+    with suppress(OSError):
+        sys.stderr.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _run(options: dict[str, Any], stop: Stop) -> None:
@@ -147,8 +158,8 @@ def _run(options: dict[str, Any], stop: Stop) -> None:
     except (OSError, UnicodeEncodeError) as error:  # of stdout: what writes files says which
         sys.exit(_unwritten(error))
     except KeyboardInterrupt:
+        stop.number = stop.number or signal.SIGINT
         _tell_stop(options, stop)
-        sys.exit(stop.exit_code)
     except SqlmetricsError as error:
         if options.get("debug"):
             _explain(error)

@@ -52,7 +52,7 @@ class Stop:
     @property
     def exit_code(self) -> int:
         """As a shell tells a process that a signal ended."""
-        return 128 + (self.number or signal.SIGINT)
+        return 128 + self.number
 
     def watch(self, reading: socket.socket) -> None:
         """End the process where it does not end by itself; Python may not even be told.

@@ -1,0 +1,375 @@
+"""What is waited for is told, is bounded, and ends by a signal, with nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import sqlmetrics
+from marked import by_turns
+
+from sqlmetrics.engines import clickhouse, waiting
+from sqlmetrics.engines.postgres import Postgres
+from sqlmetrics.engines.registry import open_driver
+from sqlmetrics.errors import EngineError, SpecError
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "TELL_AFTER", 0.2)
+    monkeypatch.setattr(waiting, "TELL_EVERY", 0.4)
+
+
+@contextmanager
+def silent_server() -> Iterator[int]:
+    """The port of a server that accepts and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "module"),
+    [("postgresql", "psycopg"), ("mysql", "pymysql"), ("clickhouse", "clickhouse_connect")],
+)
+def test_a_server_that_says_nothing_is_told_and_given_up(
+    scheme: str, module: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(module)
+    with silent_server() as port:
+        url = f"{scheme}://ann@127.0.0.1:{port}/shop?connect_timeout=2"
+        begun = time.monotonic()
+        error = sqlmetrics("debug", "--connection", url, folder=tmp_path, expect=3).stderr
+        assert time.monotonic() - begun < 15
+        waits = [line for line in error.splitlines() if line.startswith("waiting")]
+        assert len(waits) > 1, error
+        place = f"{scheme}://ann@127.0.0.1:{port}/shop"
+        assert f"s for {place} to answer; given up after 2 s (connect_timeout" in waits[0]
+        assert f"error: cannot open {place}: " in error
+        if scheme == "postgresql":
+            for quiet in (["-q"], ["--errors", "json"]):
+                command = ["debug", "--connection", url, *quiet]
+                silent = sqlmetrics(*command, folder=tmp_path, expect=3).stderr
+                assert "waiting" not in silent
+
+
+@pytest.mark.xdist_group("postgres")
+@pytest.mark.parametrize("kind", ["postgres", "mariadb", "sqlite"])
+def test_a_lock_says_who_holds_it_and_is_given_up(
+    kind: str, servers: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "m.db"
+    sqlite3.connect(file).close()
+    url = f"sqlite:///{file}" if kind == "sqlite" else servers.connection(kind)
+    bounded = f"{url}{'&' if '?' in url else '?'}lock_timeout=1"
+    with (
+        open_driver(url) as other,
+        other.alone("metrics"),
+        other.transaction(),
+        open_driver(bounded) as engine,
+    ):
+        other.name_session("shop 12345678")
+        with pytest.raises(EngineError) as caught, engine.alone("metrics"), engine.transaction():
+            raise AssertionError
+    told = caplog.text
+    assert "given up after 1 s (lock_timeout of the connection)" in told
+    if kind == "sqlite":
+        assert f"another process to let go of {str(file)!r}" in told
+        assert "locked" in str(caught.value)
+    else:
+        assert "was not free within 1 s" in str(caught.value)
+    if kind == "postgres":
+        assert "the lock of metrics, which pid " in told
+        assert "sqlmetrics shop 12345678" in told
+    with open_driver(bounded) as engine, engine.alone("metrics"), engine.transaction():
+        pass
+    with pytest.raises(SpecError, match="lock_timeout is a number of seconds"):
+        open_driver(f"{url}{'&' if '?' in url else '?'}lock_timeout=soon")
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_long_statement_says_what_it_is_for(
+    servers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with servers.open("postgres") as engine:
+        engine.execute("-- the rows of each list\nselect pg_sleep(0.7)")
+        count = len(caplog.records)
+        engine.execute("select 1")
+    assert count == 2, caplog.text
+    assert "s for PostgreSQL" in caplog.text
+    assert "the rows of each list" in caplog.text
+    assert "statement_timeout" in caplog.text
+    assert len(caplog.records) == count
+
+
+SLOW = {
+    "duckdb": (
+        "select a.range as query_id, b.range as item_id, 1.0 as score from range(100000) as a, "
+        "range(10000) as b, range(100) as c where a.range * b.range * c.range = -1"
+    ),
+    "sqlite": (
+        "with recursive c(x) as (select 1 union all select x + 1 from c where x < 1000000000) "
+        "select x as query_id, x as item_id, 1.0 as score from c where x < 0"
+    ),
+    "postgres": "select pg_sleep(60)::text as query_id, 'a' as item_id, 1.0 as score",
+    "mariadb": "select sleep(60) as query_id, 'a' as item_id, 1e0 as score",
+}
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("postgres")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", [*SLOW])
+def test_a_signal_ends_a_query_in_one_line(
+    kind: str, number: signal.Signals, servers: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    labels = "select 'a' as query_id, 'a' as item_id, 1 as grade"
+    command = [sys.executable, "-m", "sqlmetrics", "evaluate", SLOW[kind], labels, "-m", "mrr"]
+    if kind == "sqlite":
+        sqlite3.connect(tmp_path / "m.db").close()
+        command += ["--connection", "sqlite:///m.db"]
+    elif kind != "duckdb":
+        command += ["--connection", servers.connection(kind)]
+    script = "import sqlmetrics.engines.waiting as w; w.TELL_AFTER = .3; import sys; "
+    script += "sys.argv[0] = 'sqlmetrics'; from sqlmetrics.cli import main; main()"
+    command[1:3] = ["-c", script]
+    environment = os.environ | {"TMPDIR": str(folder)}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=-1, stderr=-1, text=True
+    ) as process:
+        assert process.stderr
+        assert process.stdout
+        assert process.stderr.readline().startswith("waiting"), "it is in the query"
+        begun = time.monotonic()
+        process.send_signal(number)
+        code = process.wait(20)
+        error = [line for line in process.stderr if not line.startswith("waiting")]
+        assert process.stdout.read() == ""
+    name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+    assert (code, error) == (128 + number, [f"stopped by {name}\n"])
+    assert time.monotonic() - begun < 8
+    assert [*folder.iterdir()] == []
+    if kind == "postgres":
+        with servers.open(kind) as engine:
+            sql = "select query from pg_stat_activity where query like '%pg_sleep(60)%' "
+            assert engine.rows(sql + "and pid <> pg_backend_pid() and state = 'active'") == []
+
+
+def test_a_query_of_clickhouse_is_killed_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def __init__(self, failure: type[BaseException] | None = None) -> None:
+            self.failure = failure
+            self.commands: list[tuple[str, dict[str, str] | None]] = []
+
+        def command(self, sql: str, settings: dict[str, str] | None = None) -> None:
+            self.commands.append((sql, settings))
+            if self.failure:
+                raise self.failure
+
+        def close(self) -> None:
+            pass
+
+    pytest.importorskip("clickhouse_connect")
+    killer = Client()
+    opened: list[dict[str, Any]] = []
+
+    def connect(given: dict[str, Any], *, session: bool) -> Client:
+        opened.append(given)
+        assert not session, "the session is held by the query"
+        return killer
+
+    monkeypatch.setattr(clickhouse, "_client", connect)
+    busy = Client(KeyboardInterrupt)
+    engine = clickhouse.Server(busy)
+    engine._given = {"host": "h", "session_id": "s"}
+    with pytest.raises(KeyboardInterrupt):
+        engine.execute("create table t as select 1")
+    (settings,) = [settings for _, settings in busy.commands if settings]
+    assert killer.commands == [
+        (f"kill query where query_id = '{settings['query_id']}' async", None)
+    ]
+    assert "session_id" not in opened[0]
+
+
+SPEC = """
+version: 1
+name: shop
+rankings: {file: rank.parquet}
+labels: {file: labels.parquet}
+metrics: [mrr]
+output: {relation: facts}
+"""
+
+
+def write_spec(folder: Path) -> None:
+    (folder / "s.yml").write_text(SPEC)
+    ranking = {"query_id": ["q"], "item_id": ["a"], "score": [1.0]}
+    pq.write_table(pa.table(ranking), folder / "rank.parquet")
+    labels = {"query_id": ["q"], "item_id": ["a"], "grade": [1]}
+    pq.write_table(pa.table(labels), folder / "labels.parquet")
+
+
+@by_turns(1)
+def test_copies_that_a_killed_publish_left_are_removed(tmp_path: Path) -> None:
+    """By the next one; not those of a process that still works, nor of another file."""
+    write_spec(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path) as process:
+        process.wait(30)
+    (left,) = tmp_path.glob(".pub.*.duckdb")
+    alive = left.with_name(left.name.replace(f"{process.pid:x}-", f"{os.getppid():x}-"))
+    old, new = (tmp_path / f".pub.0123456{digit}.duckdb" for digit in "78")
+    other = tmp_path / ".public.01234567.duckdb"
+    for file in (alive, old, new, other):
+        file.write_text("copy")
+    os.utime(old, (1, 1))
+    sqlmetrics("run", "s.yml", "--db", "m.duckdb", "--publish", "pub.duckdb", folder=tmp_path)
+    assert sorted(tmp_path.glob(".pub*")) == sorted([alive, new, other])
+
+
+KILLED = """
+import os, pathlib, signal
+from sqlmetrics.engines.files import replaced
+with replaced(pathlib.Path("pub.duckdb").absolute()) as beside:
+    beside.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+DBT = """
+shop:
+  target: prod
+  outputs:
+    prod:
+      type: postgres
+      host: "{host}"
+      user: {user}
+      pass: x
+      port: 5432
+      dbname: postgres
+      schema: marts
+      threads: 4
+      role: Nightly
+      search_path: shared, public
+      keepalives_idle: 0
+      connect_timeout: 10
+      retries: 1
+      sslmode: prefer
+"""
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_session_of_postgres_is_what_dbt_and_the_environment_say(
+    servers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = servers.connection("postgres")
+    with open_driver(url) as admin:
+        host, user = admin.rows("select current_setting('unix_socket_directories'), user")[0]
+        for statement in ("role nightly", "schema marts", "schema shared"):
+            admin.execute(f"create {statement}")
+    try:
+        monkeypatch.setenv("PGOPTIONS", "-c statement_timeout=77s -c work_mem=96MB")
+        (tmp_path / "profiles.yml").write_text(DBT.format(host=host, user=user))
+        monkeypatch.chdir(tmp_path)
+        with open_driver("prod") as engine:
+            assert settings(engine, "search_path", "role", "statement_timeout", "work_mem") == (
+                *("marts, shared, public", "nightly", "77s", "96MB"),
+            )
+            with engine.limited("100MB"):
+                assert settings(engine, "work_mem") == ("96MB",)
+        monkeypatch.delenv("PGOPTIONS")
+        printed = sqlmetrics("debug", "--target", "prod", folder=tmp_path).stdout
+        assert "work_mem 64MB (the role's own: 4MB)" in printed
+        with open_driver("prod") as engine:
+            engine.name_session("shop 1")
+            assert settings(engine, "application_name") == ("sqlmetrics shop 1",)
+            with engine.limited("4GB"):
+                assert settings(engine, "work_mem") == ("244140kB",)
+            assert settings(engine, "work_mem") == ("64MB",)
+        monkeypatch.setenv("PGAPPNAME", "cron")
+        with open_driver("prod") as engine:
+            engine.name_session("shop 1")
+            assert settings(engine, "application_name") == ("cron",)
+    finally:
+        with open_driver(url) as admin:
+            for statement in ("role nightly", "schema marts", "schema shared"):
+                admin.execute(f"drop {statement}")
+
+
+def settings(engine: Any, *names: str) -> tuple[Any, ...]:
+    columns = ", ".join(f"current_setting('{name}')" for name in names)
+    return engine.rows(f"select {columns}")[0]
+
+
+@pytest.mark.xdist_group("postgres")
+def test_a_users_connection_gets_its_memory_back_and_tables_are_analysed(servers: Any) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(servers.connection("postgres"), autocommit=True) as connection:
+        with Postgres(connection) as engine:
+            assert settings(engine, "work_mem", "application_name") == ("64MB", "")
+            name = engine.register("data", pa.table({"n": [*range(50)]}))
+            kept = "create temporary table kept as\nselect n from " + name
+            with engine.made(kept, "drop table kept"):
+                sql = "select reltuples from pg_class where relname in ('data', 'kept')"
+                assert engine.rows(sql) == [(50.0,), (50.0,)]
+        row = connection.execute("select current_setting('work_mem')").fetchone()
+        assert row == ("4MB",)
+
+
+@pytest.mark.xdist_group("postgres")
+@by_turns(2)
+@pytest.mark.parametrize("cut", ["terminated", "stopped"])
+def test_a_run_whose_connection_is_cut_has_a_row_in_the_log(
+    cut: str, servers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_spec(tmp_path)
+    spec = SPEC.replace("{file: rank.parquet}", "{relation: shop_rank}")
+    spec = spec.replace("{file: labels.parquet}", "{relation: shop_labels}")
+    (tmp_path / "s.yml").write_text(spec.replace("relation: facts", "relation: cut.facts"))
+    url = servers.connection("postgres")
+    with open_driver(url) as admin:
+        admin.execute("create schema cut")
+        for name in ("rank", "labels"):
+            admin.load(f"shop_{name}", pq.read_table(tmp_path / f"{name}.parquet"))
+    try:
+        sqlmetrics("run", "s.yml", "--connection", url, folder=tmp_path)
+        usual = Postgres.made
+
+        @contextmanager
+        def made(self: Postgres, create: str, drop: str) -> Iterator[None]:
+            with usual(self, create, drop):
+                names = self.rows("select application_name from pg_stat_activity")
+                assert any(name.startswith("sqlmetrics shop ") for (name,) in names if name)
+                if cut == "stopped":
+                    raise KeyboardInterrupt
+                with open_driver(url) as admin:
+                    sql = "select pg_terminate_backend(pid) from pg_stat_activity "
+                    admin.rows(sql + "where application_name like 'sqlmetrics shop %'")
+                yield
+
+        monkeypatch.setattr(Postgres, "made", made)
+        code = {"terminated": 3, "stopped": 130}[cut]
+        sqlmetrics("run", "s.yml", "--connection", url, folder=tmp_path, expect=code)
+        monkeypatch.setattr(Postgres, "made", usual)
+        with open_driver(url) as admin:
+            sql = "select outcome, message from cut.facts_runs order by started_at"
+            (_, (outcome, message)) = admin.rows(sql)
+        assert outcome == "failed"
+        assert {"terminated": "the connection is lost", "stopped": "Ctrl-C"}[cut] in message
+    finally:
+        with open_driver(url) as admin:
+            admin.execute("drop schema cut cascade")
+            for name in ("rank", "labels"):
+                admin.execute(f"drop table shop_{name}")
