@@ -74,6 +74,7 @@ stderr.
 | 2 | the spec, the usage or the data is wrong: to try again changes nothing |
 | 3 | the database failed |
 | 4 | there is no data yet: no row in a table, or none of the days; the same may work later |
+| 130, 143 | Ctrl-C or SIGTERM stopped it; a statement that ran is cancelled |
 
 Every command has `--debug`, `-q`, `--quiet`, `--errors text|json` and `-h`, `--help`. Those that
 open a database say which by `--db FILE`, `--connection URL`, `--target NAME` and `--profiles FILE`:
