@@ -20,7 +20,7 @@ from sqlmetrics.engines.failure import ABSENT, DENIED, TYPE
 from sqlmetrics.engines.types import column, decimal
 from sqlmetrics.engines.url import SCHEMA, ConnectionURL
 from sqlmetrics.engines.waiting import waiting
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import EngineError, SpecError
 
 _AFFINITY = (
     ("BOOL", "BOOLEAN"),
@@ -95,8 +95,14 @@ class SQLite(DbApi):
                 try:
                     super()._run(sql)
                 except sqlite3.OperationalError as error:
-                    if "locked" not in str(error) or time.monotonic() > end:
+                    if "locked" not in str(error):
                         raise
+                    if time.monotonic() > end:
+                        raise EngineError(
+                            f"another process writes to {self._file}: it was not free within "
+                            f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the "
+                            "connection"
+                        ) from None
                     time.sleep(PAUSE)
                 else:
                     return

@@ -61,9 +61,17 @@ class Wait:
 
 
 class Watch:
-    """All that is waited for, and the thread that tells it, which starts with the first of it."""
+    """All that is waited for, and the thread that tells it, which starts with the first of it.
+
+    Attributes:
+        is_stopping: Whether a signal came, and the statement that it is to end has not ended.
+    """
 
     def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Forget all: a process that was forked has no thread but one."""
         self.is_stopping = False
         self._changed = Condition()
         self._waits: dict[int, Wait] = {}
@@ -131,14 +139,8 @@ class Watch:
 WATCH = Watch()
 
 
-def _start_anew() -> None:
-    """A process that was forked has no thread but one."""
-    global WATCH  # noqa: PLW0603
-    WATCH = Watch()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=WATCH.start_anew)
 
 
 def waiting(
