@@ -201,14 +201,24 @@ def arrow_data(data: Any) -> Any:
             "data in memory must be a DataFrame, speak Arrow, or be rows or a dict of lists, "
             f"given {type(data).__name__}"
         )
-    table = pa.table(data)
+    table = _without_halves(pa.table(data))
     for field in table.schema:
-        if pa.types.is_float16(field.type) or pa.types.is_decimal256(field.type):
+        if pa.types.is_decimal256(field.type):
             raise InputError(
                 f"the column {field.name!r} has the type {field.type}, which no database reads; "
                 "cast it to float64"
             )
     return table
+
+
+def _without_halves(table: pa.Table) -> pa.Table:
+    """A table with floats of 32 bits in the place of those of 16, which no database reads."""
+    fields = [
+        field.with_type(pa.float32()) if pa.types.is_float16(field.type) else field
+        for field in table.schema
+    ]
+    schema = pa.schema(fields, metadata=table.schema.metadata)
+    return table if schema == table.schema else table.cast(schema)
 
 
 def differ_in_case(names: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.streaming.frameworks import framework
 from sqlmetrics.evaluation.streaming.options import needs_ties, refuse_ties, streamed_options
@@ -66,7 +67,7 @@ class StreamingMetric:
         except ImportError:  # pragma: no cover (whoever trains a model has it)
             raise SpecError("StreamingMetric needs NumPy; give: pip install numpy") from None
         options = streamed_options(preset, conventions)
-        texts = [metrics] if isinstance(metrics, str) else list(metrics)
+        texts = metric_texts(metrics)
         refuse(texts, conventions.get("average"))
         self._spec = Spec(
             rankings={"relation": "rankings"},
