@@ -132,10 +132,7 @@ class _Arguments:
         tables, labels, notes = shapes.tables(columns, (str(own[0]), str(own[1]), str(own[2])))
         if not runs:
             return tables[""], labels, notes
-        if isinstance(rankings, StageRuns):
-            return StageRuns(tables), labels, notes
-        is_list_of_paths = isinstance(rankings, list | tuple) and tables == runs
-        return rankings if is_list_of_paths else tables, labels, notes
+        return StageRuns(tables) if isinstance(rankings, StageRuns) else tables, labels, notes
 
     def read(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
         """The spec as far as the arguments alone say it, and its tables, which may be traces."""

@@ -286,7 +286,7 @@ class Shapes:
         }
         labels = self._given_labels
         if self._labels is not None:
-            labels = self._label_table(label_kind, label_columns)
+            labels = self._label_table(self._labels, label_kind, label_columns)
         return runs, labels, tuple(self._notes)
 
     def _note(self, text: str) -> None:
@@ -333,8 +333,13 @@ class Shapes:
                     f"{run.shape}, may be scores or ids of items; {HOW_TO_SAY}"
                 )
             return self._taken_as_ids()
-        if is_equal:
-            self._note("rankings: whole numbers in a matrix of the labels' shape are scores")
+        if not is_equal:
+            raise InputError(
+                f"{place}: whole numbers of the shape {run.shape}, up to {run.values.max()}, and "
+                f"labels of the shape {labels.shape}: scores have the shape of the labels, ids of "
+                "items are numbers of their columns"
+            )
+        self._note("rankings: whole numbers in a matrix of the labels' shape are scores")
         return "scores"
 
     def _taken_as_ids(self) -> str:
@@ -471,11 +476,9 @@ class Shapes:
         if n_cells := int(cells.sum()):
             self._note(sentence.format(f"{n_cells:,} {noun}{'s' * (n_cells > 1)}"))
 
-    def _label_table(self, kind: str, columns: tuple[str, str, str]) -> pa.Table:
+    def _label_table(self, labels: Matrix, kind: str, columns: tuple[str, str, str]) -> pa.Table:
         import numpy as np
 
-        labels = self._labels
-        assert labels is not None
         if kind == "ids":
             self._note_left_out("labels: {} of -1: padding, no item", labels.padding, "id")
             return labels.having(~labels.padding).table(*columns[:2], "")

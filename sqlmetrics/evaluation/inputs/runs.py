@@ -84,7 +84,7 @@ def _globbed(path: str | PurePath) -> Sequence[str | PurePath]:
 
 
 def _is_table(value: Any) -> bool:
-    """Whether a value is a table wherever it stands: a frame, Arrow, a run, {query: {item: 1.0}}."""
+    """Whether a value is a table wherever it stands: a frame, Arrow, {query: {item: 1.0}}."""
     if isinstance(value, Mapping):
         return bool(value) and all(map(_are_scored, value.values()))
     if any(hasattr(type(value), name) for name in ("columns", "schema")):
@@ -116,7 +116,7 @@ def _is_run(value: Any, ids: set[str]) -> bool:
 
 
 def _is_row(value: Any, ids: set[str]) -> bool:
-    """Whether it is a row of a table: a dict with columns of ids, a NamedTuple, a tuple of three."""
+    """Whether it is a row of a table: a dict with ids, a NamedTuple, a tuple of three."""
     if isinstance(value, Mapping):
         return ids <= value.keys()
     return isinstance(value, tuple) and (hasattr(value, "_asdict") or len(value) == 3)
