@@ -121,13 +121,20 @@ class Matrix:
         """Whether no row has a value twice, and none is negative: ids of items."""
         import numpy as np
 
-        values = self.having(~self.padding)
-        if not len(values.values):
+        ids = self.having(~self.padding)
+        if not len(ids.values):
             return True
-        order = np.lexsort((values.values, values.row))
-        row, value = values.row[order], values.values[order]
-        is_twice = (row[1:] == row[:-1]) & (value[1:] == value[:-1])
-        return value.min() >= 0 and not is_twice.any()
+        if ids.values.min() < 0:
+            return False
+        values, highest = ids.values, int(ids.values.max())
+        if highest >= 2**63 // self.n_rows - 1:  # hashes of 64 bits
+            known, values = np.unique(values, return_inverse=True)
+            highest = len(known) - 1
+        # one number for a row and an id: sorted at once, in which rows stay one after the other
+        keys = ids.row * (highest + 1) + values
+        is_whole = len(keys) == self.n_rows * (self.n_columns or 0)
+        keys = np.sort(keys.reshape(self.n_rows, -1), axis=1).ravel() if is_whole else np.sort(keys)
+        return not (keys[1:] == keys[:-1]).any()
 
     def table(self, query: str, item: str, value: str) -> pa.Table:
         """One row per query, with lists: its items, and their scores or grades.
