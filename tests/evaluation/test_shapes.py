@@ -418,9 +418,18 @@ def test_what_speaks_arrow_is_a_table() -> None:
     class Lazy:
         columns = ("query_id", "item_id", "score")
 
+        def collect(self) -> list[Any]:
+            """Rows of Spark, which are no table here."""
+            return []
+
         def __arrow_c_stream__(self, schema: Any = None) -> Any:
             return pa.Table.from_pylist(rows(NEW, "score")).__arrow_c_stream__(schema)
 
     assert sm.evaluate(Lazy(), TRUTH, "mrr")["mrr"] == EXPECTED["new/mrr@0"]
+    lazy = pl.DataFrame(rows(NEW, "score")).lazy()
+    assert sm.evaluate(lazy, TRUTH, "mrr")["mrr"] == EXPECTED["new/mrr@0"]
+    old = type("DataFrame", (), {"__module__": "pyspark.sql", "columns": [], "collect": list})
+    with pytest.raises(sm.InputError, match=r"df\.toArrow\(\)"):
+        sm.evaluate(old(), TRUTH, "mrr")
     both = sm.evaluate({"a": Lazy(), "b": Lazy()}, TRUTH, "mrr")
     assert values(both) == {f"{name}/mrr@0": EXPECTED["new/mrr@0"] for name in "ab"}

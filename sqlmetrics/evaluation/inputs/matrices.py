@@ -28,7 +28,7 @@ def is_matrix(value: object) -> bool:
     if _is_frame(value):
         return False
     if hasattr(value, "__array__") or hasattr(value, "detach"):
-        shape = getattr(value, "shape", ())
+        shape: Sequence[int] = getattr(value, "shape", ())
         return len(shape) == 2 and shape[1] > 0 and not _fields(value)
     return isinstance(value, list | tuple) and bool(value) and all(map(_is_row, value))
 
