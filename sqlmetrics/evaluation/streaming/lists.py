@@ -203,7 +203,9 @@ def _groups(same: Array) -> tuple[Array, Array]:
     return first, last
 
 
-def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> Lists:
+def of_groups(
+    query: Array, scores: Array, grades: Array, *, in_order: bool, with_zeros: bool = True
+) -> Lists:
     """Lists from rows, those of one query anywhere among them.
 
     Args:
@@ -211,6 +213,7 @@ def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> 
         scores: [rows].
         grades: [rows].
         in_order: Whether tied items have an order, that in which they came.
+        with_zeros: Whether labels of 0 count that items of -inf have, which are not retrieved.
     """
     order = np.lexsort((-scores, query))
     query, scores, grades = query[order], scores[order], grades[order]
@@ -226,10 +229,17 @@ def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> 
     part = np.cumsum(parts) - 1
     above = first[part] - start[of]
     tied = np.diff(np.append(first, len(query)))[part]
-    at = np.nonzero(grades != 0)[0]
+    before = place - first[part]
+    marked = grades != 0  # so is NaN
+    missed = np.isneginf(scores)  # which stand last
+    if missed.any():
+        above[missed], tied[missed], before[missed] = (place - start[of])[missed], 1, 0
+        length = length - np.bincount(of, missed, len(length)).astype(length.dtype)
+        has_label = missed & ~np.isnan(grades)
+        marked = (marked & ~missed) | (has_label & (marked | (length[of] == 0) | with_zeros))
+    at = np.nonzero(marked)[0]
     entries = (of[at], above[at], tied[at], grades[at].astype(np.float64))
-    before = (place - first[part])[at] if in_order else None
-    return Lists(length, np.ones(len(start)), *entries, before)
+    return Lists(length, np.ones(len(start)), *entries, before[at] if in_order else None)
 
 
 def cut(lists: Lists, k: int) -> Lists:

@@ -209,7 +209,8 @@ class StreamingMetric:
         self._n_masked += int(masked.sum())
         missed = masked & ~np.isnan(grades)
         is_empty = ~retrieved.any(1)
-        missed &= (grades != 0) | is_empty[:, None]
+        if self._deepest:  # labels of 0 count for nothing there, if there are others
+            missed &= (grades != 0) | is_empty[:, None]
         apart = missed.any(1) | is_empty
         if apart.any():
             own = [part[apart] for part in (scores, grades, retrieved, weights)]
@@ -219,6 +220,8 @@ class StreamingMetric:
 
     def _add_rows(self, scores: Any, grades: Any, query: Any) -> None:
         """Rows of queries that may come again."""
+        import numpy as np
+
         if scores.ndim != 1 or query.shape != scores.shape:
             raise InputError(
                 f"with indexes, all three are [n]; given preds {[*scores.shape]} and indexes "
@@ -227,6 +230,7 @@ class StreamingMetric:
         if query.dtype.kind not in "biu":
             raise InputError(f"indexes are whole numbers; given {query.dtype}")
         _refuse_nan(scores)
+        self._n_masked += int(np.isneginf(scores).sum()) if scores.dtype.kind == "f" else 0
         self._checks.check_rows(query, grades)
         self._rows.add(query, scores, grades)
 
@@ -253,7 +257,8 @@ class StreamingMetric:
         sums = added(sums, evaluated(self._spec, self._lists))
         for rows in self._rows.batches():
             histogram = Histogram()
-            self._count(histogram, lists.of_groups(*rows, in_order=self._in_order))
+            ranked = lists.of_groups(*rows, in_order=self._in_order, with_zeros=not self._deepest)
+            self._count(histogram, ranked)
             sums = added(sums, evaluated(self._spec, histogram))
         means = {
             name: above / below if below else float("nan") for name, (above, below) in sums.items()
